@@ -1,0 +1,24 @@
+//! The link between an engine process and a cell's supervisor: one byte stream, many channels.
+//!
+//! Both ends live here. [`Link`] is the engine's, asynchronous; [`Peer`] is the supervisor's and
+//! the keeper's, without a runtime. A stream opens with a [`Hello`] from each side; after that
+//! every frame belongs to a channel that the engine's end numbered. Frames of a kind that a peer
+//! does not know are skipped, and fields it does not know are ignored, so that a cell outlives an
+//! upgrade of the engine and the other way round.
+
+mod client;
+mod frame;
+mod hello;
+mod message;
+mod peer;
+mod plan;
+
+#[cfg(test)]
+mod link_tests;
+
+pub use client::{FollowEvent, Following, Link, LinkError};
+pub use frame::{Frame, FrameError, FrameKind, MAX_FRAME_BYTES, decode, encode};
+pub use hello::{Hello, HelloError, SUPPORTED, Versions};
+pub use message::{Ask, DiskState, RecordHead, Started, Tell, record_cost};
+pub use peer::{Peer, PeerError};
+pub use plan::{ExecIds, KillMeans, Plan, PlanFds};

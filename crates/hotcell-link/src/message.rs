@@ -1,0 +1,133 @@
+//! What is asked of a supervisor and what it tells.
+
+use hotcell_model::{
+    CancelStatus, CellStats, CloseReason, Error, ExecEnd, ExecId, ExecSpec, ExecState, Signal,
+    Stream, TerminalSize, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+/// A question; each is answered by exactly one [`Tell`] on its channel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// Start an exec. A second start of the same id answers like the first. With a window, its
+    /// output follows on the same channel from the beginning.
+    Start {
+        /// What to run.
+        spec: Box<ExecSpec>,
+        /// How many bytes of output may be under way; none to not follow.
+        window: Option<u32>,
+    },
+    /// Send output after a seq, then go on as it comes, then the end.
+    Follow {
+        /// Of which exec.
+        exec: ExecId,
+        /// The last seq already seen.
+        after_seq: u64,
+        /// How many bytes of output may be under way.
+        window: u32,
+    },
+    /// Write the blob to the exec's input.
+    Input {
+        /// Of which exec.
+        exec: ExecId,
+        /// Whether the input ends after it.
+        eof: bool,
+    },
+    /// Change the size of the exec's terminal.
+    Resize {
+        /// Of which exec.
+        exec: ExecId,
+        /// The new size.
+        size: TerminalSize,
+    },
+    /// Send a signal to the exec's process group.
+    Signal {
+        /// To which exec.
+        exec: ExecId,
+        /// Which signal.
+        signal: Signal,
+    },
+    /// Ask the exec to end, and kill it with all its descendants after the grace.
+    Cancel {
+        /// Which exec.
+        exec: ExecId,
+        /// The signal that asks.
+        signal: Signal,
+        /// The grace.
+        grace_ms: u64,
+    },
+    /// Count this connection among the holders of the cell.
+    Hold,
+    /// Send [`crate::FrameKind::Activity`] frames while something runs.
+    Watch,
+    /// The cell has written this much.
+    Disk(DiskState),
+    /// How the cell stands.
+    Stats,
+    /// End the cell.
+    Close {
+        /// As what.
+        reason: CloseReason,
+        /// Whether running execs are ended too; otherwise they make it a conflict.
+        force: bool,
+    },
+}
+
+/// How much a cell has written, as its keeper measured it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskState {
+    /// Bytes on disk.
+    pub used_bytes: u64,
+    /// Whether the execs that run must end: over the limit, and growing.
+    pub end_execs: bool,
+}
+
+/// The state of an exec right after it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Whether it waits, runs or has ended.
+    pub state: ExecState,
+    /// When it was asked for.
+    pub queued_at: Timestamp,
+    /// When its process was started.
+    pub started_at: Option<Timestamp>,
+    /// How it ended, when it was started before and has.
+    #[serde(default)]
+    pub end: Option<ExecEnd>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tell {
+    /// It was done, and there is nothing more to say.
+    Done,
+    /// The exec was started or queued.
+    Started(Started),
+    /// What became of a cancel.
+    Cancelled(CancelStatus),
+    /// How the cell stands.
+    Stats(CellStats),
+    /// It was not done.
+    Failed(Error),
+}
+
+/// The head of a record frame; the blob is its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordHead {
+    /// Its place among all output of the exec.
+    pub seq: u64,
+    /// When it was read.
+    pub ts: Timestamp,
+    /// Where it came from.
+    pub stream: Stream,
+}
+
+/// What a record of `bytes` counts against a window: its bytes and a share for its frame, so that
+/// a flood of tiny records is bounded too.
+#[must_use]
+pub fn record_cost(bytes: usize) -> u32 {
+    const FRAME_SHARE: usize = 64;
+    u32::try_from(bytes + FRAME_SHARE).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,178 @@
+//! A cell: what was asked for, and what is known of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Alias, CellId, Isolation, Limits, Timestamp};
+
+/// What keeps a cell in being.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// Persistent: until it is killed or its TTL is over. Sleeps while nothing runs.
+    Always,
+    /// As long as a process holds a link to it, and the orphan grace after that.
+    Holder,
+    /// As long as an exec runs in it.
+    Exec,
+    /// Until its TTL is over.
+    Ttl,
+}
+
+/// What a cell can reach over the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// Its own loopback and nothing else.
+    #[default]
+    None,
+}
+
+/// Where a cell is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellState {
+    /// Being made.
+    Starting,
+    /// Its supervisor answers.
+    Ready,
+    /// No processes, files kept; wakes at the next use.
+    Asleep,
+    /// Its supervisor died or the machine was restarted; files kept, wakes at the next use.
+    Stopped,
+    /// Its place cannot be reached at present.
+    Unavailable,
+}
+
+impl CellState {
+    /// The state as it stands on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Asleep => "asleep",
+            Self::Stopped => "stopped",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// Why a supervisor ended by itself; the last entry of its journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CloseReason {
+    /// Nothing ran for a while: files are kept and the cell wakes at the next use.
+    Asleep,
+    /// A caller ended the cell.
+    Killed,
+    /// Its TTL is over.
+    Expired,
+    /// Nothing ran for its idle TTL.
+    Idle,
+    /// Its holder went away and did not come back within the grace.
+    Orphaned,
+    /// The exec it was made for has ended.
+    ExecEnded,
+}
+
+impl CloseReason {
+    /// Whether the cell's files are to be removed.
+    #[must_use]
+    pub fn removes_files(self) -> bool {
+        match self {
+            Self::Asleep => false,
+            Self::Killed | Self::Expired | Self::Idle | Self::Orphaned | Self::ExecEnded => true,
+        }
+    }
+}
+
+/// All that is decided when a cell is spawned. It never changes afterwards.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellSpec {
+    /// Its name for ever.
+    pub id: CellId,
+    /// The name its user gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<Alias>,
+    /// The driver that places it.
+    pub driver: String,
+    /// The root file system it starts from.
+    pub image: String,
+    /// What keeps it in being.
+    pub keep: Keep,
+    /// Seconds after `created_at` at which it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_s: Option<u64>,
+    /// Seconds without a running exec after which it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ttl_s: Option<u64>,
+    /// Seconds without a running exec after which a persistent cell falls asleep.
+    pub sleep_after_s: u64,
+    /// Seconds that a held cell waits for another holder.
+    pub orphan_grace_s: u64,
+    /// What it may use.
+    pub limits: Limits,
+    /// Execs that run in it at once.
+    pub max_running: u32,
+    /// Bytes of output kept per exec.
+    pub output_bytes: u64,
+    /// What it can reach.
+    pub network: Network,
+    /// Variables that every exec in it gets.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// When it was spawned.
+    pub created_at: Timestamp,
+}
+
+/// A cell as callers see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Its id.
+    pub id: CellId,
+    /// The name its user gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<Alias>,
+    /// Where it is in its life.
+    pub state: CellState,
+    /// The driver that placed it.
+    pub driver: String,
+    /// The root file system it started from.
+    pub image: String,
+    /// Whether it stays until it is killed.
+    pub persistent: bool,
+    /// When it was spawned.
+    pub created_at: Timestamp,
+    /// When its TTL is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// What it may use.
+    pub limits: Limits,
+    /// What it can reach.
+    pub network: Network,
+    /// What separates it from the host; known once it has been started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+}
+
+impl Cell {
+    /// The caller's view of a cell in this state.
+    #[must_use]
+    pub fn from_spec(spec: &CellSpec, state: CellState, isolation: Option<Isolation>) -> Self {
+        Self {
+            id: spec.id.clone(),
+            alias: spec.alias.clone(),
+            state,
+            driver: spec.driver.clone(),
+            image: spec.image.clone(),
+            persistent: spec.keep == Keep::Always,
+            created_at: spec.created_at,
+            expires_at: spec.ttl_s.map(|ttl| spec.created_at.plus_seconds(ttl)),
+            limits: spec.limits,
+            network: spec.network,
+            isolation,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The port to the places where cells live.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::{CellId, CellSpec, Isolation, Result};
+
+/// What the machine behind a driver has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Memory in MiB.
+    pub memory_mb: u64,
+    /// CPUs.
+    pub cpus: u32,
+    /// The most processes that can exist.
+    pub pids: u32,
+    /// The size of the file system that cells write to, in MiB.
+    pub disk_mb: u64,
+}
+
+/// What a driver can do here; contract tests branch on these and on nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverCapabilities {
+    /// What there is to share out.
+    pub machine: Machine,
+    /// Whether execs may run as uid 0 of the cell.
+    pub as_root: bool,
+    /// Whether a memory limit is enforced.
+    pub memory_limit: bool,
+    /// Whether a CPU limit is enforced.
+    pub cpu_limit: bool,
+    /// Whether a limit on processes is enforced.
+    pub pids_limit: bool,
+}
+
+/// A cell whose supervisor was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// What separates it from the host.
+    pub isolation: Isolation,
+}
+
+/// A cell that a driver knows of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlacedCell {
+    /// As it was spawned.
+    pub spec: CellSpec,
+    /// What separates it from the host, when it was ever started.
+    pub isolation: Option<Isolation>,
+}
+
+/// How a check of the machine came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckStatus {
+    /// It is there and works.
+    Ok,
+    /// It is missing, and cells do without it.
+    Missing,
+    /// It is missing, and no cell can be made.
+    Fatal,
+    /// It is a fact without a verdict.
+    Info,
+}
+
+/// One thing that was looked at on the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// How it came out.
+    pub status: CheckStatus,
+    /// What was seen.
+    pub detail: String,
+    /// What to do where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// What a driver found out about its machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnosis {
+    /// The driver that looked.
+    pub driver: String,
+    /// Each thing it looked at.
+    pub checks: Vec<Check>,
+    /// The isolation that a new cell would have; none when no cell can be made.
+    pub isolation: Option<Isolation>,
+}
+
+/// A kind of place for cells. It places a supervisor and opens streams to it, and nothing more.
+///
+/// Calls that change a cell are made under the cell's lock, so that a driver sees one at a time.
+#[async_trait]
+pub trait Driver: Send + Sync + std::fmt::Debug {
+    /// The driver's name, as it stands in a cell's record.
+    fn name(&self) -> &'static str;
+
+    /// What can be enforced here. Cheap after the first call.
+    async fn capabilities(&self) -> Result<DriverCapabilities>;
+
+    /// Looks at everything that cells need. Slow and thorough; for people.
+    async fn diagnose(&self) -> Diagnosis;
+
+    /// Starts the cell's supervisor: makes the cell if it is new, wakes it otherwise. The
+    /// supervisor writes its journal and logs into `records`. Idempotent: a cell that runs is left
+    /// as it is. If it fails or is cancelled, a later call goes on from whatever was done.
+    async fn start(&self, spec: &CellSpec, records: &Path) -> Result<Placement>;
+
+    /// Opens a stream to the cell's supervisor; `None` when there is none.
+    async fn connect(&self, cell: &CellId) -> Result<Option<UnixStream>>;
+
+    /// Ends the supervisor and with it every process of the cell, at once; files stay.
+    async fn stop(&self, cell: &CellId) -> Result<()>;
+
+    /// Removes everything the driver keeps of a cell that has no supervisor. Idempotent.
+    async fn remove(&self, cell: &CellId) -> Result<()>;
+
+    /// Every cell this driver keeps something of.
+    async fn list(&self) -> Result<Vec<PlacedCell>>;
+}

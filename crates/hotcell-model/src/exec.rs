@@ -1,0 +1,322 @@
+//! An exec: what was asked for, where it stands, how it ended.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{CellId, Error, ExecId, Timestamp};
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Text for the cell's shell: bash where there is one, else sh; never a login shell.
+    Shell(String),
+    /// A program and its arguments.
+    Argv(Vec<String>),
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shell(text) => f.write_str(text),
+            Self::Argv(words) => {
+                for (place, word) in words.iter().enumerate() {
+                    let space = if place == 0 { "" } else { " " };
+                    let plain = !word.is_empty()
+                        && word
+                            .bytes()
+                            .all(|b| b.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&b));
+                    if plain {
+                        write!(f, "{space}{word}")?;
+                    } else {
+                        write!(f, "{space}'{}'", word.replace('\'', r"'\''"))?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What the exec reads as its standard input.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stdin {
+    /// Nothing: end of file at once.
+    #[default]
+    Empty,
+    /// This text, then end of file.
+    Text(String),
+    /// What `exec_input` sends, until it sends end of file.
+    Open,
+}
+
+/// The size of a terminal in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Lines.
+    pub rows: u16,
+    /// Columns.
+    pub cols: u16,
+}
+
+impl Default for TerminalSize {
+    fn default() -> Self {
+        Self { rows: 24, cols: 80 }
+    }
+}
+
+/// Where an exec stands in a cell's queue: higher first, then in order of arrival.
+pub type Priority = i32;
+
+/// All that is decided when an exec is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecSpec {
+    /// Its name for ever; a second start with the same id is the same exec.
+    pub id: ExecId,
+    /// What to run.
+    pub command: Command,
+    /// The directory it starts in; relative to `/workspace`.
+    pub cwd: String,
+    /// Variables on top of the cell's.
+    pub env: BTreeMap<String, String>,
+    /// Its standard input.
+    pub stdin: Stdin,
+    /// A terminal of this size instead of pipes.
+    pub pty: Option<TerminalSize>,
+    /// Milliseconds after its start at which it is ended; none when left out.
+    pub timeout_ms: Option<u64>,
+    /// Its place in the queue.
+    pub priority: Priority,
+    /// Whether it runs as uid 0 of the cell.
+    pub as_root: bool,
+}
+
+/// Where an exec is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecState {
+    /// Waiting for a place among those that run.
+    Queued,
+    /// Its process runs.
+    Running,
+    /// It and all its descendants are gone and its output is complete.
+    Ended,
+}
+
+impl ExecState {
+    /// The state as it stands on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// Why an exec ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndCause {
+    /// It exited by itself; there is an exit code.
+    Exited,
+    /// A signal that Hotcell did not send ended it.
+    Signaled,
+    /// Its timeout was over.
+    TimedOut,
+    /// A caller cancelled it, or its cell was ended.
+    Cancelled,
+    /// The kernel ended it because the cell was out of memory.
+    OomKilled,
+    /// Its supervisor died: how it would have ended is not known.
+    Lost,
+}
+
+impl EndCause {
+    /// The cause as it stands on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exited => "exited",
+            Self::Signaled => "signaled",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::OomKilled => "oom_killed",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// A limit of the cell because of which Hotcell ended an exec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitHit {
+    /// The cell had written more than its disk limit.
+    Disk,
+}
+
+/// What an exec used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// From start to end.
+    pub wall_ms: u64,
+    /// CPU time of it and its descendants.
+    pub cpu_ms: u64,
+    /// The largest resident size of one of its processes.
+    pub max_rss_kb: u64,
+    /// Bytes it wrote to stdout or its terminal.
+    pub stdout_bytes: u64,
+    /// Bytes it wrote to stderr.
+    pub stderr_bytes: u64,
+}
+
+/// How an exec ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecEnd {
+    /// Why.
+    pub cause: EndCause,
+    /// Its exit code, when there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended its main process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<Signal>,
+    /// The limit because of which Hotcell ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitHit>,
+    /// Descendants that were still there when the main process had ended, and were killed.
+    #[serde(default)]
+    pub killed_descendants: u32,
+    /// When.
+    pub ended_at: Timestamp,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// An exec as callers see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exec {
+    /// Its id.
+    pub id: ExecId,
+    /// The cell it runs in.
+    pub cell: CellId,
+    /// Where it is in its life.
+    pub state: ExecState,
+    /// What was run.
+    pub command: Command,
+    /// Whether it has a terminal.
+    pub pty: bool,
+    /// Whether it runs as uid 0 of the cell.
+    pub as_root: bool,
+    /// When it was asked for.
+    pub queued_at: Timestamp,
+    /// When its process was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<ExecEnd>,
+}
+
+/// A signal by number; written and read by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Signal(i32);
+
+/// The signals of Linux that have one number on every architecture Hotcell runs on.
+const SIGNALS: &[(&str, i32)] = &[
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("ILL", 4),
+    ("TRAP", 5),
+    ("ABRT", 6),
+    ("BUS", 7),
+    ("FPE", 8),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("SEGV", 11),
+    ("USR2", 12),
+    ("PIPE", 13),
+    ("ALRM", 14),
+    ("TERM", 15),
+    ("STKFLT", 16),
+    ("CHLD", 17),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("TSTP", 20),
+    ("TTIN", 21),
+    ("TTOU", 22),
+    ("URG", 23),
+    ("XCPU", 24),
+    ("XFSZ", 25),
+    ("VTALRM", 26),
+    ("PROF", 27),
+    ("WINCH", 28),
+    ("IO", 29),
+    ("PWR", 30),
+    ("SYS", 31),
+];
+
+impl Signal {
+    /// Hang-up.
+    pub const HUP: Self = Self(1);
+    /// Interrupt, as Ctrl-C sends it.
+    pub const INT: Self = Self(2);
+    /// The one that cannot be caught.
+    pub const KILL: Self = Self(9);
+    /// The polite request to end.
+    pub const TERM: Self = Self(15);
+
+    /// The signal with this number, if there is one; real-time signals included.
+    #[must_use]
+    pub fn from_number(number: i32) -> Option<Self> {
+        (1..=64).contains(&number).then_some(Self(number))
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match SIGNALS.iter().find(|(_, number)| *number == self.0) {
+            Some((name, _)) => f.write_str(name),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl FromStr for Signal {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let upper = text.to_ascii_uppercase();
+        let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+        let by_name = SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
+        by_name.or_else(|| name.parse().ok()).and_then(Self::from_number).ok_or_else(|| {
+            Error::invalid(format!("there is no signal {text:?}"))
+                .hint("use a name such as TERM, INT, HUP, KILL, USR1, or a number from 1 to 64")
+        })
+    }
+}
+
+impl Serialize for Signal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Signal {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,42 @@
+//! The words of Hotcell: ids, requests, replies, errors, limits and the ports to drivers and stores.
+//!
+//! Nothing here does IO or knows an async runtime; every other crate speaks in these types.
+
+mod caller;
+mod cell;
+mod driver;
+mod error;
+mod exec;
+mod id;
+mod isolation;
+mod limits;
+mod output;
+mod reply;
+mod request;
+mod store;
+mod time;
+
+pub use caller::Caller;
+pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep, Network};
+pub use driver::{
+    Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,
+};
+pub use error::{Error, ErrorCode, Result};
+pub use exec::{
+    Command, EndCause, Exec, ExecEnd, ExecSpec, ExecState, LimitHit, Priority, Signal, Stdin,
+    TerminalSize, Usage,
+};
+pub use id::{Alias, CellId, CellRef, ExecId};
+pub use isolation::{Isolation, IsolationLevel, Layer, MissingLayer};
+pub use limits::{LIMITS, Limits, RequestedLimits};
+pub use output::{Dropped, Message, Record, Stream};
+pub use reply::{
+    CancelStatus, CellDetails, CellKilled, CellStats, Cells, Diagnoses, ExecCancelled, ExecPage,
+    ExecResult, Execs, InputAccepted, KillStatus, Reply,
+};
+pub use request::{
+    CellInfo, CellKill, CellList, CellSpawn, Diagnose, ExecCancel, ExecFollow, ExecGet, ExecInput,
+    ExecList, ExecPoll, ExecRun, ExecStatusFilter, OutputFilter, Query, Request,
+};
+pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
+pub use time::Timestamp;

@@ -1,0 +1,119 @@
+//! What a cell may use, and the bounds within which a caller may choose.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Machine, Result};
+
+/// The bounds and defaults of everything a caller can choose.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Memory of a cell unless given: this at most, and at most half of the machine's.
+    pub default_memory_mb: u64,
+    /// The least memory in which a supervisor and a shell can live.
+    pub min_memory_mb: u64,
+    /// Processes and threads of a cell unless given.
+    pub default_pids: u32,
+    /// The fewest processes with which a shell pipeline can run.
+    pub min_pids: u32,
+    /// What a cell may write unless given.
+    pub default_disk_mb: u64,
+    /// Execs that run at once in a cell; the rest queue.
+    pub max_running: u32,
+    /// Bytes of output kept per exec.
+    pub output_bytes: u64,
+    /// The longest timeout, TTL or wait that can be asked for: 365 days.
+    pub max_seconds: u64,
+    /// The longest single argument or variable that the kernel passes on.
+    pub max_argument_bytes: usize,
+}
+
+/// The bounds in force.
+pub const LIMITS: Bounds = Bounds {
+    default_memory_mb: 4096,
+    min_memory_mb: 8,
+    default_pids: 1024,
+    min_pids: 8,
+    default_disk_mb: 10 * 1024,
+    max_running: 128,
+    output_bytes: 64 << 20,
+    max_seconds: 365 * 24 * 3600,
+    max_argument_bytes: 131_071,
+};
+
+/// The limits a caller asked for; what is left out takes its default.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RequestedLimits {
+    /// Memory in MiB.
+    pub memory_mb: Option<u64>,
+    /// CPUs, in fractions too.
+    pub cpus: Option<f64>,
+    /// Processes and threads.
+    pub pids: Option<u32>,
+    /// What the cell may write, in MiB.
+    pub disk_mb: Option<u64>,
+}
+
+/// The limits of one cell.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Memory in MiB.
+    pub memory_mb: u64,
+    /// CPUs; all of the machine's when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// Processes and threads.
+    pub pids: u32,
+    /// What the cell may write, in MiB.
+    pub disk_mb: u64,
+}
+
+impl RequestedLimits {
+    /// Checks the request against the machine and fills in the defaults.
+    ///
+    /// # Errors
+    /// `invalid` for zero or a value beyond the machine, with the bound in the hint.
+    pub fn resolve(self, machine: &Machine) -> Result<Limits> {
+        let memory_mb = match self.memory_mb {
+            None => LIMITS.default_memory_mb.min(machine.memory_mb / 2).max(LIMITS.min_memory_mb),
+            Some(mb) => within("memory", mb, LIMITS.min_memory_mb, machine.memory_mb, "MiB")?,
+        };
+        let cpus = match self.cpus {
+            None => None,
+            Some(cpus) if cpus.is_finite() && cpus >= 0.01 && cpus <= f64::from(machine.cpus) => {
+                Some(cpus)
+            }
+            Some(cpus) => {
+                return Err(Error::invalid(format!("a limit of {cpus} cpus cannot be set"))
+                    .hint(format!("choose between 0.01 and {}", machine.cpus)));
+            }
+        };
+        let pids = match self.pids {
+            None => LIMITS.default_pids.min(machine.pids),
+            Some(pids) => {
+                let bounded = within(
+                    "pids",
+                    u64::from(pids),
+                    u64::from(LIMITS.min_pids),
+                    u64::from(machine.pids),
+                    "processes",
+                )?;
+                u32::try_from(bounded).unwrap_or(u32::MAX)
+            }
+        };
+        let disk_mb = match self.disk_mb {
+            None => LIMITS.default_disk_mb.min(machine.disk_mb.max(1)),
+            Some(mb) => within("disk", mb, 1, machine.disk_mb, "MiB")?,
+        };
+        Ok(Limits { memory_mb, cpus, pids, disk_mb })
+    }
+}
+
+fn within(what: &str, value: u64, least: u64, most: u64, unit: &str) -> Result<u64> {
+    if value >= least && value <= most {
+        Ok(value)
+    } else {
+        Err(Error::invalid(format!("a {what} limit of {value} {unit} cannot be set"))
+            .hint(format!("choose between {least} and {most} on this machine")))
+    }
+}

@@ -1,0 +1,160 @@
+//! Everything the engine can answer, in one enum.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Cell, CellId, Diagnosis, Dropped, Exec, ExecId, Record};
+
+/// Every answer of the product.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// A cell.
+    Cell(Cell),
+    /// Several cells.
+    Cells(Cells),
+    /// A cell with its use of resources.
+    CellDetails(CellDetails),
+    /// What became of a cell that was to end.
+    CellKilled(CellKilled),
+    /// An exec with its first output.
+    ExecResult(ExecResult),
+    /// An exec.
+    Exec(Exec),
+    /// Part of an exec's output.
+    ExecPage(ExecPage),
+    /// Input was taken.
+    InputAccepted(InputAccepted),
+    /// What became of an exec that was to end.
+    ExecCancelled(ExecCancelled),
+    /// Several execs.
+    Execs(Execs),
+    /// What the machine can enforce.
+    Diagnoses(Diagnoses),
+}
+
+/// Several cells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cells {
+    /// Newest first.
+    pub cells: Vec<Cell>,
+}
+
+/// What a cell uses at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CellStats {
+    /// Execs that run.
+    pub running: u32,
+    /// Execs that wait.
+    pub queued: u32,
+    /// CPU time used since the supervisor started; where the kernel counts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<u64>,
+    /// Memory in use; where the kernel counts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<u64>,
+    /// What the cell has written, as last measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<u64>,
+}
+
+/// A cell with its use of resources.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellDetails {
+    /// The cell.
+    pub cell: Cell,
+    /// What it uses; none while it has no processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stats: Option<CellStats>,
+    /// Its execs that have not ended.
+    pub execs: Vec<Exec>,
+}
+
+/// Whether a cell was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KillStatus {
+    /// It and its files are gone.
+    Killed,
+}
+
+/// What became of a cell that was to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellKilled {
+    /// Which.
+    pub cell: CellId,
+    /// What became of it.
+    pub status: KillStatus,
+}
+
+/// An exec with its first output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecResult {
+    /// The exec.
+    pub exec: Exec,
+    /// What it has printed so far, within the bound of a result.
+    pub records: Vec<Record>,
+    /// Output that is not among `records` because the bound was reached.
+    pub truncated: bool,
+    /// What to poll after.
+    pub next_seq: u64,
+}
+
+/// Part of an exec's output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecPage {
+    /// The exec.
+    pub exec: Exec,
+    /// The output, in order.
+    pub records: Vec<Record>,
+    /// What to poll after to go on: the last seq that was looked at.
+    pub next_seq: u64,
+    /// Whether the exec has ended and there is nothing after `next_seq`.
+    pub complete: bool,
+    /// What is missing within this page because it was not kept.
+    pub dropped: Option<Dropped>,
+}
+
+/// Input was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputAccepted {
+    /// By which exec.
+    pub exec: ExecId,
+}
+
+/// Whether an exec was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelStatus {
+    /// It was running or queued, and is being ended.
+    Cancelled,
+    /// It had ended before.
+    AlreadyEnded,
+}
+
+/// What became of an exec that was to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecCancelled {
+    /// Which.
+    pub exec: ExecId,
+    /// What became of it.
+    pub status: CancelStatus,
+}
+
+/// Several execs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execs {
+    /// Newest first.
+    pub execs: Vec<Exec>,
+    /// What to pass to see the next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// What the machine can enforce.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnoses {
+    /// One for each driver.
+    pub drivers: Vec<Diagnosis>,
+}

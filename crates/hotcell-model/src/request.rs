@@ -1,0 +1,300 @@
+//! Everything a caller can ask of the engine, in one enum.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Alias, CellDetails, CellKilled, CellRef, Cells, Command, Diagnoses, Exec, ExecCancelled,
+    ExecId, ExecPage, ExecResult, Execs, InputAccepted, Keep, Network, Priority, Reply,
+    RequestedLimits, Signal, Stdin, Stream, TerminalSize,
+};
+
+/// A request type and the reply that answers it.
+pub trait Query: Into<Request> {
+    /// What answers it.
+    type Answer;
+
+    /// Takes the answer out of a reply; `None` when the reply answers another request.
+    fn answer(reply: Reply) -> Option<Self::Answer>;
+}
+
+macro_rules! requests {
+    ($($(#[doc = $doc:literal])* $name:ident => $answer:ident($reply:ty)),* $(,)?) => {
+        /// Every action of the product.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Request {
+            $($(#[doc = $doc])* $name($name),)*
+            /// Follows an exec's output as it comes; the one request answered by a stream.
+            ExecFollow(ExecFollow),
+        }
+
+        impl From<ExecFollow> for Request {
+            fn from(request: ExecFollow) -> Self {
+                Self::ExecFollow(request)
+            }
+        }
+
+        $(
+            impl From<$name> for Request {
+                fn from(request: $name) -> Self {
+                    Self::$name(request)
+                }
+            }
+
+            impl Query for $name {
+                type Answer = $reply;
+
+                fn answer(reply: Reply) -> Option<$reply> {
+                    match reply {
+                        Reply::$answer(answer) => Some(answer),
+                        _ => None,
+                    }
+                }
+            }
+        )*
+    };
+}
+
+requests! {
+    /// Makes a cell. Legal at any time; the alias must be free unless `reuse_alias`.
+    CellSpawn => Cell(crate::Cell),
+    /// Lists cells. Legal at any time.
+    CellList => Cells(Cells),
+    /// Shows one cell with its use of resources. Legal for any cell that exists.
+    CellInfo => CellDetails(CellDetails),
+    /// Ends a cell and removes its files. Legal for any cell; with running execs only by force.
+    CellKill => CellKilled(CellKilled),
+    /// Starts an exec and waits a while for its end. Wakes a sleeping cell.
+    ExecRun => ExecResult(ExecResult),
+    /// Shows one exec. Legal until 24 h after its cell is gone.
+    ExecGet => Exec(Exec),
+    /// Reads output after a point, waiting for some if asked. Legal as long as `ExecGet` is.
+    ExecPoll => ExecPage(ExecPage),
+    /// Sends input, end of file, a signal or a new size. Legal while the exec runs.
+    ExecInput => InputAccepted(InputAccepted),
+    /// Ends an exec and all its descendants. Legal at any time; what has ended stays as it is.
+    ExecCancel => ExecCancelled(ExecCancelled),
+    /// Lists execs, newest first.
+    ExecList => Execs(Execs),
+    /// Looks at everything that cells need on this machine. Slow; for people.
+    Diagnose => Diagnoses(Diagnoses),
+}
+
+/// Makes a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellSpawn {
+    /// The root file system: `host`, or an image by name.
+    pub image: String,
+    /// A name for the cell.
+    pub alias: Option<Alias>,
+    /// Whether an existing cell of that alias is the answer instead of a conflict.
+    pub reuse_alias: bool,
+    /// What keeps the cell in being.
+    pub keep: Keep,
+    /// Seconds after which the cell ends.
+    pub ttl_s: Option<u64>,
+    /// Seconds without a running exec after which the cell ends.
+    pub idle_ttl_s: Option<u64>,
+    /// What it may use.
+    pub limits: RequestedLimits,
+    /// What it can reach.
+    pub network: Network,
+    /// Variables that every exec in it gets.
+    pub env: BTreeMap<String, String>,
+    /// The driver that places it; the engine's default when left out.
+    pub driver: Option<String>,
+    /// A second spawn with the same key within 24 h answers with the first one's cell.
+    pub idempotency_key: Option<String>,
+}
+
+impl Default for CellSpawn {
+    fn default() -> Self {
+        Self {
+            image: "host".to_owned(),
+            alias: None,
+            reuse_alias: false,
+            keep: Keep::Ttl,
+            ttl_s: None,
+            idle_ttl_s: None,
+            limits: RequestedLimits::default(),
+            network: Network::None,
+            env: BTreeMap::new(),
+            driver: None,
+            idempotency_key: None,
+        }
+    }
+}
+
+/// Lists cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CellList {
+    /// Whether cells that have no processes at present are listed too.
+    pub include_stopped: bool,
+}
+
+/// Shows one cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellInfo {
+    /// Which.
+    pub cell: CellRef,
+}
+
+/// Ends a cell and removes its files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellKill {
+    /// Which.
+    pub cell: CellRef,
+    /// Whether running execs are ended too; otherwise they make it a conflict.
+    pub force: bool,
+}
+
+/// Starts an exec.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecRun {
+    /// The cell to run in.
+    pub cell: CellRef,
+    /// What to run.
+    pub command: Command,
+    /// The directory to start in; relative to `/workspace`.
+    pub cwd: String,
+    /// Variables on top of the cell's.
+    pub env: BTreeMap<String, String>,
+    /// Its standard input.
+    pub stdin: Stdin,
+    /// A terminal of this size instead of pipes.
+    pub pty: Option<TerminalSize>,
+    /// Seconds after which it is ended; never when left out.
+    pub timeout_s: Option<f64>,
+    /// Seconds to wait for its end before the exec is handed back to poll.
+    pub wait_s: f64,
+    /// Its place in the queue.
+    pub priority: Priority,
+    /// Whether it runs as uid 0 of the cell.
+    pub as_root: bool,
+    /// A second run with the same key in the same cell within 24 h is the same exec.
+    pub idempotency_key: Option<String>,
+}
+
+impl ExecRun {
+    /// A run of `command` in `cell` with every other choice at its default and no wait.
+    #[must_use]
+    pub fn new(cell: impl Into<CellRef>, command: Command) -> Self {
+        Self {
+            cell: cell.into(),
+            command,
+            cwd: "/workspace".to_owned(),
+            env: BTreeMap::new(),
+            stdin: Stdin::Empty,
+            pty: None,
+            timeout_s: None,
+            wait_s: 0.0,
+            priority: 0,
+            as_root: false,
+            idempotency_key: None,
+        }
+    }
+}
+
+/// Shows one exec.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecGet {
+    /// Which.
+    pub exec: ExecId,
+}
+
+/// Which part of the output is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OutputFilter {
+    /// Only the last lines, this many.
+    pub tail_lines: Option<u64>,
+    /// Only lines that this regular expression matches.
+    pub grep: Option<String>,
+    /// Only this stream.
+    pub stream: Option<Stream>,
+}
+
+/// Reads output after a point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecPoll {
+    /// Of which exec.
+    pub exec: ExecId,
+    /// The last seq already seen; 0 for none.
+    pub after_seq: u64,
+    /// Seconds to wait for output or the end when there is none yet.
+    pub wait_s: f64,
+    /// Which part is wanted.
+    pub filter: OutputFilter,
+    /// How much at most; raised to one record.
+    pub max_bytes: u64,
+}
+
+/// Follows output as it comes; answered by a stream, not by a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecFollow {
+    /// Of which exec.
+    pub exec: ExecId,
+    /// The last seq already seen; 0 for none.
+    pub after_seq: u64,
+}
+
+/// Sends something to a running exec.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecInput {
+    /// To which exec.
+    pub exec: ExecId,
+    /// Bytes for its standard input or terminal.
+    pub data: Vec<u8>,
+    /// Whether its standard input ends after them.
+    pub eof: bool,
+    /// A signal for its process group.
+    pub signal: Option<Signal>,
+    /// A new size for its terminal.
+    pub size: Option<TerminalSize>,
+}
+
+impl ExecInput {
+    /// Nothing yet for `exec`; set what is to be sent.
+    #[must_use]
+    pub fn to(exec: ExecId) -> Self {
+        Self { exec, data: Vec::new(), eof: false, signal: None, size: None }
+    }
+}
+
+/// Ends an exec.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecCancel {
+    /// Which.
+    pub exec: ExecId,
+    /// The signal that asks it to end.
+    pub signal: Signal,
+    /// Seconds until it and all its descendants are killed.
+    pub grace_s: f64,
+}
+
+/// Which execs to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecStatusFilter {
+    /// Those that have not ended.
+    Live,
+    /// Those that have.
+    Ended,
+}
+
+/// Lists execs, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecList {
+    /// Only those of this cell.
+    pub cell: Option<CellRef>,
+    /// Only those in this status.
+    pub status: Option<ExecStatusFilter>,
+    /// How many at most.
+    pub limit: u32,
+    /// Where the page before this one ended.
+    pub cursor: Option<String>,
+}
+
+/// Looks at the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnose;

@@ -1,0 +1,115 @@
+//! The port to the index of cells, keys and execs.
+
+use async_trait::async_trait;
+
+use crate::{
+    Alias, CellId, CellSpec, Exec, ExecId, ExecStatusFilter, Isolation, Result, Timestamp,
+};
+
+/// What an idempotency key was given for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyScope {
+    /// Spawning a cell.
+    Spawn,
+    /// Running an exec in this cell.
+    Run(CellId),
+}
+
+/// How claiming an idempotency key came out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// The key was free and now stands for the offered value.
+    New,
+    /// The key stands for this value, from a request with this fingerprint.
+    Taken {
+        /// The id it stands for.
+        value: String,
+        /// What was asked for when it was claimed.
+        fingerprint: u64,
+    },
+}
+
+/// A cell as the index knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredCell {
+    /// As it was spawned.
+    pub spec: CellSpec,
+    /// What separates it from the host, once it was started.
+    pub isolation: Option<Isolation>,
+    /// When the cell ended; its logs are kept for a while after.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// Which execs to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecFilter {
+    /// Only those of this cell.
+    pub cell: Option<CellId>,
+    /// Only those in this status.
+    pub status: Option<ExecStatusFilter>,
+    /// How many at most.
+    pub limit: u32,
+    /// Only those older than this one.
+    pub before: Option<(Timestamp, ExecId)>,
+}
+
+/// Excludes every other process from changing a cell; dropped, it is free. A process that dies
+/// drops it.
+pub trait CellLock: Send + Sync + std::fmt::Debug {}
+
+/// The index. Everything in it but the keys can be rebuilt from the drivers and the journals.
+#[async_trait]
+pub trait Store: Send + Sync + std::fmt::Debug {
+    /// Waits for the lock on a cell. Cancelling the wait leaves nothing behind.
+    async fn lock_cell(&self, cell: &CellId) -> Result<Box<dyn CellLock>>;
+
+    /// Takes the lock on a cell if nobody has it.
+    async fn try_lock_cell(&self, cell: &CellId) -> Result<Option<Box<dyn CellLock>>>;
+
+    /// Adds a cell. `conflict` when a cell that has not ended has its alias or its id exists.
+    async fn insert_cell(&self, cell: &StoredCell) -> Result<()>;
+
+    /// Records the isolation a cell was started with.
+    async fn set_isolation(&self, cell: &CellId, isolation: &Isolation) -> Result<()>;
+
+    /// Marks a cell as ended and frees its alias. Idempotent.
+    async fn end_cell(&self, cell: &CellId, at: Timestamp) -> Result<()>;
+
+    /// Forgets a cell and its execs. Idempotent.
+    async fn delete_cell(&self, cell: &CellId) -> Result<()>;
+
+    /// The cell with this id, ended or not.
+    async fn find_cell(&self, cell: &CellId) -> Result<Option<StoredCell>>;
+
+    /// The cell that has this alias and has not ended.
+    async fn find_alias(&self, alias: &Alias) -> Result<Option<StoredCell>>;
+
+    /// Every cell, newest first, those that have ended included.
+    async fn list_cells(&self) -> Result<Vec<StoredCell>>;
+
+    /// Claims a key for `value` until `expires`, or tells what it stands for. Atomic among all
+    /// processes. Keys past their time are free.
+    async fn claim_key(
+        &self,
+        scope: &KeyScope,
+        key: &str,
+        value: &str,
+        fingerprint: u64,
+        expires: Timestamp,
+    ) -> Result<Claim>;
+
+    /// Frees a key that stands for `value`, after what it was claimed for could not be done.
+    async fn release_key(&self, scope: &KeyScope, key: &str, value: &str) -> Result<()>;
+
+    /// How much of a cell's journal is in the index, in bytes.
+    async fn indexed_bytes(&self, cell: &CellId) -> Result<u64>;
+
+    /// Adds or replaces execs of a cell that were read from its journal up to `indexed_bytes`.
+    async fn put_execs(&self, cell: &CellId, execs: &[Exec], indexed_bytes: u64) -> Result<()>;
+
+    /// The exec with this id.
+    async fn find_exec(&self, exec: &ExecId) -> Result<Option<Exec>>;
+
+    /// Execs, newest first.
+    async fn list_execs(&self, filter: &ExecFilter) -> Result<Vec<Exec>>;
+}
