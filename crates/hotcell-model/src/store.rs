@@ -60,6 +60,17 @@ pub trait CellLock: Send + Sync + std::fmt::Debug {}
 /// The index. Everything in it but the keys can be rebuilt from the drivers and the journals.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug {
+    /// Whether the index may lack what drivers and journals know: it is new, or its predecessor
+    /// was lost. Stays so, for every process, until [`Store::mark_rebuilt`].
+    async fn needs_rebuild(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Records that the index was rebuilt. Idempotent.
+    async fn mark_rebuilt(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Waits for the lock on a cell. Cancelling the wait leaves nothing behind.
     async fn lock_cell(&self, cell: &CellId) -> Result<Box<dyn CellLock>>;
 
@@ -69,7 +80,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Adds a cell. `conflict` when a cell that has not ended has its alias or its id exists.
     async fn insert_cell(&self, cell: &StoredCell) -> Result<()>;
 
-    /// Records the isolation a cell was started with.
+    /// Records the isolation a cell was started with. `not_found` when there is no such cell.
     async fn set_isolation(&self, cell: &CellId, isolation: &Isolation) -> Result<()>;
 
     /// Marks a cell as ended and frees its alias. Idempotent.
@@ -105,6 +116,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn indexed_bytes(&self, cell: &CellId) -> Result<u64>;
 
     /// Adds or replaces execs of a cell that were read from its journal up to `indexed_bytes`.
+    /// What was read from less of it than is indexed changes nothing, and an exec that has ended
+    /// stays so: of several readers the one that is late does no harm. Zero sets the position
+    /// back, for a journal that was begun anew. `not_found` when there is no such cell.
     async fn put_execs(&self, cell: &CellId, execs: &[Exec], indexed_bytes: u64) -> Result<()>;
 
     /// The exec with this id.

@@ -1,1 +1,21 @@
-//! Placeholder.
+//! The index of cells, keys and execs in SQLite, and the locks on cells, shared by any number of
+//! processes.
+//!
+//! Everything here but the keys can be rebuilt: from the drivers, which keep what each cell was
+//! spawned with, and from the journals of the supervisors. So a database that is damaged is moved
+//! aside, never repaired, and commits wait for no disk (`synchronous = NORMAL`).
+
+mod cell_lock;
+mod cells;
+mod database;
+mod error;
+mod execs;
+mod keys;
+mod schema;
+mod sqlite;
+
+#[cfg(test)]
+mod schema_tests;
+
+pub use error::StoreError;
+pub use sqlite::SqliteStore;

@@ -1,1 +1,5 @@
-//! Placeholder.
+//! Contract suites that every driver and every store is run through unchanged, and the sample
+//! data they use.
+
+pub mod sample;
+pub mod store_contract;

@@ -1,0 +1,164 @@
+//! Cells in the database.
+
+use hotcell_model::{Alias, CellId, Isolation, StoredCell, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::StoreError;
+
+const READ: &str = "read a cell";
+const COLUMNS: &str = "id, spec, isolation, ended_at";
+
+pub(crate) fn insert(connection: &Connection, cell: &StoredCell) -> Result<(), StoreError> {
+    let spec = &cell.spec;
+    let inserted = connection
+        .prepare_cached(
+            "INSERT INTO cell (id, alias, created_at, ended_at, spec, isolation)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )
+        .and_then(|mut statement| {
+            statement.execute(params![
+                spec.id.as_str(),
+                spec.alias.as_ref().map(Alias::as_str),
+                millis(spec.created_at),
+                cell.ended_at.map(millis),
+                to_json(spec),
+                cell.isolation.as_ref().map(to_json),
+            ])
+        });
+    match inserted {
+        Ok(_) => Ok(()),
+        Err(error)
+            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) =>
+        {
+            Err(conflict(connection, cell)?)
+        }
+        Err(source) => Err(StoreError::Query { what: "add a cell", source }),
+    }
+}
+
+/// Which of the two things that must be unique was not.
+fn conflict(connection: &Connection, cell: &StoredCell) -> Result<StoreError, StoreError> {
+    if let Some(alias) = &cell.spec.alias
+        && find(connection, &cell.spec.id)?.is_none()
+    {
+        // The owner may have ended meanwhile; the conflict was real all the same.
+        let owner = find_alias(connection, alias)?;
+        let owner =
+            owner.map_or_else(|| "that has just ended".to_owned(), |o| o.spec.id.to_string());
+        return Ok(StoreError::AliasTaken { alias: alias.clone(), owner });
+    }
+    Ok(StoreError::CellExists(cell.spec.id.clone()))
+}
+
+pub(crate) fn set_isolation(
+    connection: &Connection,
+    cell: &CellId,
+    isolation: &Isolation,
+) -> Result<(), StoreError> {
+    let changed = connection
+        .prepare_cached("UPDATE cell SET isolation = ?2 WHERE id = ?1")
+        .and_then(|mut statement| statement.execute(params![cell.as_str(), to_json(isolation)]))
+        .map_err(StoreError::query("record a cell's isolation"))?;
+    if changed == 0 { Err(StoreError::NoCell(cell.clone())) } else { Ok(()) }
+}
+
+pub(crate) fn end(connection: &Connection, cell: &CellId, at: Timestamp) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("UPDATE cell SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL")
+        .and_then(|mut statement| statement.execute(params![cell.as_str(), millis(at)]))
+        .map_err(StoreError::query("mark a cell as ended"))?;
+    Ok(())
+}
+
+/// Its execs go with it, by their foreign key; its keys here.
+pub(crate) fn delete(connection: &mut Connection, cell: &CellId) -> Result<(), StoreError> {
+    let mut forget = || {
+        let transaction = crate::sqlite::begin(connection)?;
+        transaction.execute("DELETE FROM claimed_key WHERE cell = ?1", [cell.as_str()])?;
+        transaction.execute("DELETE FROM cell WHERE id = ?1", [cell.as_str()])?;
+        transaction.commit()
+    };
+    forget().map_err(StoreError::query("forget a cell"))
+}
+
+pub(crate) fn find(
+    connection: &Connection,
+    cell: &CellId,
+) -> Result<Option<StoredCell>, StoreError> {
+    find_where(connection, "id = ?1", cell.as_str())
+}
+
+pub(crate) fn find_alias(
+    connection: &Connection,
+    alias: &Alias,
+) -> Result<Option<StoredCell>, StoreError> {
+    find_where(connection, "alias = ?1 AND ended_at IS NULL", alias.as_str())
+}
+
+fn find_where(
+    connection: &Connection,
+    condition: &str,
+    value: &str,
+) -> Result<Option<StoredCell>, StoreError> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM cell WHERE {condition}"))
+        .and_then(|mut statement| statement.query_row([value], CellRow::read).optional())
+        .map_err(StoreError::query(READ))?
+        .map(CellRow::parse)
+        .transpose()
+}
+
+pub(crate) fn list(connection: &Connection) -> Result<Vec<StoredCell>, StoreError> {
+    let read = || {
+        connection
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM cell ORDER BY created_at DESC, rowid DESC"
+            ))?
+            .query_map([], CellRow::read)?
+            .collect::<rusqlite::Result<Vec<_>>>()
+    };
+    read().map_err(StoreError::query(READ))?.into_iter().map(CellRow::parse).collect()
+}
+
+struct CellRow {
+    id: String,
+    spec: String,
+    isolation: Option<String>,
+    ended_at: Option<i64>,
+}
+
+impl CellRow {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            spec: row.get(1)?,
+            isolation: row.get(2)?,
+            ended_at: row.get(3)?,
+        })
+    }
+
+    fn parse(self) -> Result<StoredCell, StoreError> {
+        let Self { id, spec, isolation, ended_at } = self;
+        let parsed = || {
+            Ok(StoredCell {
+                spec: serde_json::from_str(&spec)?,
+                isolation: isolation.as_deref().map(serde_json::from_str).transpose()?,
+                ended_at: ended_at.map(timestamp),
+            })
+        };
+        parsed().map_err(|source| StoreError::Record { id, source })
+    }
+}
+
+pub(crate) fn millis(at: Timestamp) -> i64 {
+    i64::try_from(at.0).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn timestamp(millis: i64) -> Timestamp {
+    Timestamp(u64::try_from(millis).unwrap_or(0))
+}
+
+pub(crate) fn to_json<T: serde::Serialize>(value: &T) -> String {
+    // Our own types, whose keys are strings: serialising cannot fail.
+    serde_json::to_string(value).unwrap_or_default()
+}
