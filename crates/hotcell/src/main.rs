@@ -1,1 +1,110 @@
-fn main() {}
+//! The `hotcell` program: finds out what it is started as, and hands over.
+
+mod args;
+mod commands;
+mod config;
+mod conversation;
+mod environment;
+mod errors;
+mod printer;
+mod records;
+mod session;
+mod show;
+mod signals;
+mod state;
+mod stdin;
+mod terminal;
+mod values;
+
+#[cfg(test)]
+mod args_tests;
+#[cfg(test)]
+mod config_tests;
+#[cfg(test)]
+mod docs_tests;
+#[cfg(test)]
+mod errors_tests;
+#[cfg(test)]
+mod printer_tests;
+#[cfg(test)]
+mod records_tests;
+#[cfg(test)]
+mod show_tests;
+#[cfg(test)]
+mod signals_tests;
+#[cfg(test)]
+mod state_tests;
+#[cfg(test)]
+mod stdin_tests;
+#[cfg(test)]
+mod values_tests;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+
+use crate::args::CommandLine;
+use crate::config::{Config, Overrides};
+use crate::environment::Environment;
+use crate::errors::{Codes, Failure};
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    // Pid 1 of a cell and its keeper stay small and have one thread: they branch off before
+    // anything else is set up. They are started by Hotcell itself, never by a person.
+    match args.get(1).and_then(|name| name.to_str()) {
+        Some("supervise") => hotcell_supervisor::supervise(&args[2..]),
+        Some("keep") => hotcell_native::keep(&args[2..]),
+        Some(_) | None => client(args),
+    }
+}
+
+/// The command of a person or a script.
+fn client(args: Vec<OsString>) -> ExitCode {
+    let parsed = args::command_line()
+        .try_get_matches_from(&args)
+        .and_then(|matches| CommandLine::from_arg_matches(&matches));
+    let line = match parsed {
+        Ok(line) => line,
+        Err(error) => return usage(&error, &args),
+    };
+    let codes = commands::codes(&line.command);
+    match perform(line) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.tell(&mut io::stderr());
+            ExitCode::from(failure.exit_code(codes))
+        }
+    }
+}
+
+fn perform(line: CommandLine) -> Result<u8, Failure> {
+    let environment = Environment::read()?;
+    let overrides = Overrides::from(line.global);
+    let config = || Config::load(&environment, &overrides);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::Terminal)?;
+    let code = runtime.block_on(Box::pin(commands::perform(line.command, config, &environment)));
+    // A thread that still reads our input would keep the process alive otherwise.
+    runtime.shutdown_background();
+    code
+}
+
+/// Shows help, or what is wrong with the command line.
+fn usage(error: &clap::Error, args: &[OsString]) -> ExitCode {
+    if let Err(failed) = error.print() {
+        return ExitCode::from(Failure::Output(failed).exit_code(Codes::Own));
+    }
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    let command = args::command_line().ignore_errors(true).try_get_matches_from(args).ok();
+    match command.as_ref().and_then(|matches| matches.subcommand_name()) {
+        Some(name) => ExitCode::from(commands::usage_code(name)),
+        None => ExitCode::from(2),
+    }
+}

@@ -1,0 +1,450 @@
+//! The command line: every command and flag with its help.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use hotcell_model::{Alias, CellRef, ExecId, Network, RequestedLimits, Signal, Stream};
+
+use crate::config::{KEYS, Key, Overrides};
+use crate::values;
+
+/// Safe computers for AI agents: cells, and commands that run in them.
+///
+/// A cell is a sandbox with its own file system, limits and network. An exec is one command run in
+/// a cell, with all its descendants. No server is needed: every `hotcell` works on the same state
+/// directory.
+#[derive(Debug, Parser)]
+#[command(
+    name = "hotcell",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_long_help = EXIT_CODES
+)]
+pub(crate) struct CommandLine {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What the exit codes mean, as the help and the reference page say it.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    it was done
+  1    output could not be written; of `doctor`: no cell can be made here
+  2    the request is wrong: a flag, an argument, a value
+  3    there is no such cell or exec
+  4    it contradicts the present state, such as a name that is taken
+  5    it is not allowed
+  6    a limit is used up
+  7    it took longer than allowed
+  8    it was cancelled
+  9    this machine cannot do it
+  10   it cannot be done now; later it may
+  70   a fault of hotcell
+  141  whoever read our output went away
+
+Of `run`, `attach` and `wait`, which report how a command ended:
+  N    the command exited with N; 126 is a command that cannot be executed, 127 one not found
+  124  its timeout was over
+  125  hotcell itself failed, or lost the command; stderr says why
+  130  it was cancelled
+  137  it was killed because its cell was out of memory
+  128+N  signal N ended it";
+
+/// Flags of every command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// Read this configuration file instead of the usual one.
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    config: Option<PathBuf>,
+    /// Keep cells, logs and the index in this directory.
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    state_dir: Option<PathBuf>,
+    /// Log to stderr what this filter lets through: off, error, warn, info, debug, trace.
+    #[arg(long, global = true, value_name = "FILTER", help_heading = "Global options")]
+    log: Option<String>,
+}
+
+impl From<Global> for Overrides {
+    fn from(global: Global) -> Self {
+        Self { file: global.config, state_dir: global.state_dir, log: global.log }
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Box<Run>),
+    Spawn(Box<Spawn>),
+    Cells(Cells),
+    Info(Info),
+    Kill(Kill),
+    Ps(Ps),
+    Logs(Logs),
+    Input(Input),
+    Cancel(Cancel),
+    Attach(Attach),
+    Wait(Wait),
+    Doctor(Doctor),
+    Config(ShowConfig),
+    Completions(Completions),
+}
+
+/// Run a command in a cell and show its output as it comes.
+///
+/// Without --cell the command gets a new cell, which is removed when it ends. With --cell NAME it
+/// runs in the cell of that name, which is made if there is none and stays with its files.
+///
+/// One word is text for the cell's shell; several words are a program and its arguments.
+///
+/// Input is passed on only with -i or -t, also when it comes from a pipe. Ctrl-C interrupts the
+/// command; the second Ctrl-C kills it. SIGTERM is passed on. When the terminal hangs up, the
+/// command ends with its cell, or runs on in a cell that has a name.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hotcell run 'uname -a; id; ls /workspace'
+  hotcell run --cell work -- make -j4
+  hotcell run -t bash
+  tar c . | hotcell run --cell work -i 'tar x'
+  hotcell run -d --cell work 'python3 -m http.server'")]
+pub(crate) struct Run {
+    /// Run in the cell of this name or id; a name that does not exist yet gets a new cell.
+    #[arg(long, value_name = "NAME", value_parser = values::word::<CellRef>)]
+    pub(crate) cell: Option<CellRef>,
+    /// Set a variable for the command. May be given several times.
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = values::variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Start in this directory of the cell; relative to /workspace.
+    #[arg(long, value_name = "DIR", default_value = "/workspace")]
+    pub(crate) cwd: String,
+    /// End the command after this time (30s, 5m, 2h); never unless given.
+    #[arg(long, value_name = "TIME", value_parser = values::timeout)]
+    pub(crate) timeout: Option<Duration>,
+    /// Pass our standard input to the command, and its end.
+    #[arg(long, short)]
+    pub(crate) interactive: bool,
+    /// Give the command a terminal, and our terminal to it.
+    #[arg(long, short)]
+    pub(crate) tty: bool,
+    /// Print the exec id and return at once; the command goes on without us.
+    #[arg(long, short)]
+    pub(crate) detach: bool,
+    /// Run as uid 0 of the cell, where the machine allows it.
+    #[arg(long)]
+    pub(crate) as_root: bool,
+    /// Within 24 hours a second run with this key is the first one.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Print one JSON object a line: messages, then the exec.
+    #[arg(long, conflicts_with = "tty")]
+    pub(crate) json: bool,
+    /// What to run: one word of shell text, or a program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+    #[command(flatten)]
+    pub(crate) shape: Shape,
+}
+
+/// What a new cell is made of. An existing cell keeps what it was made with.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "The new cell")]
+pub(crate) struct Shape {
+    /// The root file system it starts from; unless given `host`, the programs of this machine.
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
+    /// What it can reach over the network; unless given none.
+    #[arg(long, value_name = "RULE")]
+    pub(crate) net: Option<Net>,
+    /// The most memory it may use, such as 512M.
+    #[arg(long, value_name = "SIZE", value_parser = values::mebibytes)]
+    pub(crate) memory: Option<u64>,
+    /// The most CPUs it may use, such as 1.5.
+    #[arg(long, value_name = "N", value_parser = values::cpus)]
+    pub(crate) cpus: Option<f64>,
+    /// The most processes and threads it may have.
+    #[arg(long, value_name = "N")]
+    pub(crate) pids: Option<u32>,
+    /// The most it may write, such as 1G.
+    #[arg(long, value_name = "SIZE", value_parser = values::mebibytes)]
+    pub(crate) disk: Option<u64>,
+}
+
+impl Shape {
+    /// The limits that were asked for.
+    pub(crate) fn limits(&self) -> RequestedLimits {
+        RequestedLimits {
+            memory_mb: self.memory,
+            cpus: self.cpus,
+            pids: self.pids,
+            disk_mb: self.disk,
+        }
+    }
+
+    /// The image that was asked for, or the usual one.
+    pub(crate) fn image(&self) -> String {
+        self.image.clone().unwrap_or_else(|| "host".to_owned())
+    }
+
+    /// The network that was asked for, or the usual one.
+    pub(crate) fn network(&self) -> Network {
+        match self.net {
+            Some(Net::None) | None => Network::None,
+        }
+    }
+}
+
+/// What a cell can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Net {
+    /// Its own loopback and nothing else.
+    None,
+}
+
+/// Make a cell and print its id.
+///
+/// It lasts for its TTL (7 days unless given), or with --persistent until it is killed. While
+/// nothing runs in a persistent cell it sleeps, and wakes with its files at the next use.
+#[derive(Debug, Args)]
+pub(crate) struct Spawn {
+    /// A name for the cell.
+    #[arg(value_parser = values::word::<Alias>)]
+    pub(crate) name: Option<Alias>,
+    /// Keep it until it is killed.
+    #[arg(long)]
+    pub(crate) persistent: bool,
+    /// End it after this time (30m, 2h, 3d).
+    #[arg(long, value_name = "TIME", value_parser = values::whole_seconds)]
+    pub(crate) ttl: Option<u64>,
+    /// End it when nothing has run in it for this time.
+    #[arg(long, value_name = "TIME", value_parser = values::whole_seconds)]
+    pub(crate) idle_ttl: Option<u64>,
+    /// Set a variable for every command in it. May be given several times.
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = values::variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Within 24 hours a second spawn with this key answers with the first one's cell.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Print the cell as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) shape: Shape,
+}
+
+/// List cells.
+#[derive(Debug, Args)]
+pub(crate) struct Cells {
+    /// Show those too that have no processes at present: asleep or stopped.
+    #[arg(long, short)]
+    pub(crate) all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show a cell: its limits, what it uses, its isolation, what runs in it.
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    /// Its name or id.
+    #[arg(value_parser = values::word::<CellRef>)]
+    pub(crate) cell: CellRef,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// End cells and remove their files.
+#[derive(Debug, Args)]
+pub(crate) struct Kill {
+    /// Their names or ids.
+    #[arg(required = true, value_name = "CELL", value_parser = values::word::<CellRef>)]
+    pub(crate) cells: Vec<CellRef>,
+    /// End what runs in them, too.
+    #[arg(long, short)]
+    pub(crate) force: bool,
+    /// Print one JSON object for each cell.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List execs, the newest first.
+#[derive(Debug, Args)]
+pub(crate) struct Ps {
+    /// Only those of this cell.
+    #[arg(long, value_name = "CELL", value_parser = values::word::<CellRef>)]
+    pub(crate) cell: Option<CellRef>,
+    /// Show those too that have ended.
+    #[arg(long, short)]
+    pub(crate) all: bool,
+    /// How many at most.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// Go on where a page ended: the `next_cursor` of its JSON.
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which stream of output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StreamName {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// The terminal.
+    Pty,
+}
+
+impl From<StreamName> for Stream {
+    fn from(name: StreamName) -> Self {
+        match name {
+            StreamName::Stdout => Self::Stdout,
+            StreamName::Stderr => Self::Stderr,
+            StreamName::Pty => Self::Pty,
+        }
+    }
+}
+
+/// Print the output of an exec, while it runs and after.
+///
+/// Its standard output goes to ours and its standard error to ours. The output of an exec is kept
+/// for 24 hours after its cell is gone.
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// Its id.
+    #[arg(value_parser = values::word::<ExecId>)]
+    pub(crate) exec: ExecId,
+    /// Go on printing until the exec ends.
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Only what came after this seq.
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub(crate) after: u64,
+    /// Only the last lines, this many.
+    #[arg(long, short = 'n', value_name = "N")]
+    pub(crate) tail: Option<u64>,
+    /// Only lines that this regular expression matches.
+    #[arg(long, value_name = "RE")]
+    pub(crate) grep: Option<String>,
+    /// Only this stream.
+    #[arg(long, value_name = "STREAM")]
+    pub(crate) stream: Option<StreamName>,
+    /// Print one JSON object a line: seq, stream, data, ts.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Send input or a signal to an exec that was started with -i or -t.
+#[derive(Debug, Args)]
+pub(crate) struct Input {
+    /// Its id.
+    #[arg(value_parser = values::word::<ExecId>)]
+    pub(crate) exec: ExecId,
+    /// What to send, followed by a newline; `-` sends our standard input as it is.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) text: Option<String>,
+    /// Send TEXT without a newline.
+    #[arg(long, short = 'n')]
+    pub(crate) no_newline: bool,
+    /// Close its standard input after that.
+    #[arg(long)]
+    pub(crate) eof: bool,
+    /// Send this signal to its process group.
+    #[arg(long, short, value_name = "SIGNAL", value_parser = values::word::<Signal>)]
+    pub(crate) signal: Option<Signal>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// End an exec and everything it started.
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    /// Its id.
+    #[arg(value_parser = values::word::<ExecId>)]
+    pub(crate) exec: ExecId,
+    /// The signal that asks it to end.
+    #[arg(long, short, value_name = "SIGNAL", default_value = "TERM", value_parser = values::word::<Signal>)]
+    pub(crate) signal: Signal,
+    /// How long it may take until it is killed.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration)]
+    pub(crate) grace: Duration,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Join a running exec: see its output from now on and type into it.
+///
+/// With a terminal the last screenful is shown first; leave with ctrl-p ctrl-q. Without one, leave
+/// with Ctrl-C. The exec runs on either way. When the exec ends, the exit code is its own.
+#[derive(Debug, Args)]
+pub(crate) struct Attach {
+    /// Its id.
+    #[arg(value_parser = values::word::<ExecId>)]
+    pub(crate) exec: ExecId,
+}
+
+/// Wait until an exec has ended, and exit as it did.
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// Its id.
+    #[arg(value_parser = values::word::<ExecId>)]
+    pub(crate) exec: ExecId,
+    /// Print the exec as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show what this machine can enforce, and what to do about what is missing.
+///
+/// The exit code is 0 when cells can be made here and 1 when not.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show the effective configuration, and where each value came from.
+#[derive(Debug, Args)]
+pub(crate) struct ShowConfig {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print shell completions, to be sourced.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// For which shell.
+    pub(crate) shell: Shell,
+}
+
+/// The command line with the parts of its help that are made from tables.
+pub(crate) fn command_line() -> clap::Command {
+    CommandLine::command().mut_subcommand("config", |config| config.after_long_help(keys_help()))
+}
+
+fn keys_help() -> String {
+    let mut help = String::from(
+        "Later ones win: defaults, then the first of --config FILE, \
+         $XDG_CONFIG_HOME/hotcell/hotcell.toml (~/.config without it) and \
+         /etc/hotcell/hotcell.toml that there is, then variables, then flags.\n\nKeys:\n",
+    );
+    for key in &KEYS {
+        let Key { name, variable, default, about, .. } = key;
+        help.push_str(&format!("  {name} (default {default}, variable {variable})\n"));
+        help.push_str(&format!("          {about}\n"));
+    }
+    help
+}

@@ -1,0 +1,46 @@
+//! `hotcell cells`: which cells there are.
+
+use hotcell_model::{Cell, CellList, IsolationLevel, Timestamp};
+
+use crate::args::Cells;
+use crate::errors::Failure;
+use crate::session::Session;
+use crate::show::{Table, or_dash, print, print_json};
+use crate::values::short;
+
+/// Lists cells.
+pub(super) async fn cells(session: &Session, args: Cells) -> Result<u8, Failure> {
+    let found = session.ask(CellList { include_stopped: args.all }).await?;
+    match args.json {
+        true => print_json(&found)?,
+        false => print(table(&found.cells, Timestamp::now()).to_string())?,
+    }
+    Ok(0)
+}
+
+fn table(cells: &[Cell], now: Timestamp) -> Table {
+    let mut table =
+        Table::new(["CELL", "NAME", "STATE", "AGE", "ENDS IN", "IMAGE", "DRIVER", "ISOLATION"]);
+    for cell in cells {
+        let level = cell.isolation.as_ref().map(|isolation| level(isolation.level));
+        table.row([
+            cell.id.to_string(),
+            or_dash(cell.alias.as_ref()),
+            cell.state.as_str().to_owned(),
+            short(cell.created_at.until(now)),
+            or_dash(cell.expires_at.map(|at| short(now.until(at)))),
+            cell.image.clone(),
+            cell.driver.clone(),
+            or_dash(level),
+        ]);
+    }
+    table
+}
+
+/// An isolation level in its word.
+pub(super) fn level(level: IsolationLevel) -> &'static str {
+    match level {
+        IsolationLevel::Full => "full",
+        IsolationLevel::Limited => "limited",
+    }
+}

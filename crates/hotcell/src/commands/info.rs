@@ -1,0 +1,99 @@
+//! `hotcell info`: all that is known of a cell.
+
+use std::fmt::Write;
+
+use hotcell_model::{Cell, CellDetails, CellInfo, CellStats, Isolation, Layer, Network, Timestamp};
+
+use super::cells::level;
+use crate::args::Info;
+use crate::errors::Failure;
+use crate::session::Session;
+use crate::show::{exec_table, or_dash, print, print_json};
+use crate::values::{bytes, short};
+
+/// Shows a cell.
+pub(super) async fn info(session: &Session, args: Info) -> Result<u8, Failure> {
+    let details = session.ask(CellInfo { cell: args.cell }).await?;
+    match args.json {
+        true => print_json(&details)?,
+        false => print(text(&details, Timestamp::now()))?,
+    }
+    Ok(0)
+}
+
+fn text(details: &CellDetails, now: Timestamp) -> String {
+    let cell = &details.cell;
+    let mut text = String::new();
+    for (name, value) in facts(cell, details.stats.as_ref()) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{name:<10} {value}");
+    }
+    if let Some(isolation) = &cell.isolation {
+        text += &isolation_text(isolation);
+    }
+    if !details.execs.is_empty() {
+        let _ = write!(text, "\n{}", exec_table(&details.execs, now));
+    }
+    text
+}
+
+fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> {
+    let limits = &cell.limits;
+    let lasts = match (cell.persistent, cell.expires_at) {
+        (_, Some(at)) => format!("until {at}"),
+        (true, None) => "until it is killed".to_owned(),
+        (false, None) => "as long as it is used".to_owned(),
+    };
+    let network = match cell.network {
+        Network::None => "none",
+    };
+    let used = |amount: Option<String>, limit: String| match amount {
+        Some(amount) => format!("{amount} of {limit}"),
+        None => format!("at most {limit}"),
+    };
+    let memory = stats.and_then(|stats| stats.memory_bytes).map(bytes);
+    let disk = stats.and_then(|stats| stats.disk_bytes).map(bytes);
+    let pids = stats.and_then(|stats| stats.pids).map(|pids| pids.to_string());
+    let mut facts = vec![
+        ("cell", cell.id.to_string()),
+        ("name", or_dash(cell.alias.as_ref())),
+        ("state", cell.state.as_str().to_owned()),
+        ("image", cell.image.clone()),
+        ("driver", cell.driver.clone()),
+        ("created", cell.created_at.to_string()),
+        ("lasts", lasts),
+        ("network", network.to_owned()),
+        ("memory", used(memory, bytes(limits.memory_mb << 20))),
+        ("disk", used(disk, bytes(limits.disk_mb << 20))),
+        ("processes", used(pids, limits.pids.to_string())),
+        ("cpus", limits.cpus.map_or("no limit".to_owned(), |cpus| format!("at most {cpus}"))),
+    ];
+    if let Some(stats) = stats {
+        let cpu = stats.cpu_ms.map(|ms| short(std::time::Duration::from_millis(ms)));
+        facts.push(("cpu time", or_dash(cpu)));
+        facts.push(("execs", format!("{} running, {} queued", stats.running, stats.queued)));
+    }
+    facts
+}
+
+/// The isolation of a cell, layer by layer.
+pub(super) fn isolation_text(isolation: &Isolation) -> String {
+    let shown = |layer: &Layer| match &layer.means {
+        Some(means) => format!("{} ({means})", layer.name),
+        None => layer.name.clone(),
+    };
+    let layers: Vec<String> = isolation.layers.iter().map(shown).collect();
+    let mut text = format!(
+        "{:<10} {}\n{:<10} {}\n",
+        "isolation",
+        level(isolation.level),
+        "layers",
+        layers.join(", ")
+    );
+    for missing in &isolation.missing {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:<10} {}: {}", "missing", missing.name, missing.reason);
+        let _ = writeln!(text, "{:<10} hint: {}", "", missing.remedy);
+    }
+    text
+}

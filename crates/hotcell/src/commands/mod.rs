@@ -1,0 +1,127 @@
+//! The commands, one file for each verb.
+
+mod attach;
+mod cancel;
+mod cells;
+mod completions;
+mod config;
+mod doctor;
+mod info;
+mod input;
+mod kill;
+mod logs;
+mod place;
+mod ps;
+mod run;
+mod spawn;
+mod wait;
+
+#[cfg(test)]
+mod place_tests;
+
+use hotcell_model::{EndCause, Exec, LimitHit, Result};
+
+use crate::args::Command;
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::errors::{Codes, Failure, OWN_FAILURE, exec_code};
+use crate::session::Session;
+use crate::show::note;
+
+/// What the exit code of a command tells.
+pub(crate) fn codes(command: &Command) -> Codes {
+    match command {
+        Command::Run(_) | Command::Attach(_) | Command::Wait(_) => Codes::OfTheExec,
+        Command::Spawn(_)
+        | Command::Cells(_)
+        | Command::Info(_)
+        | Command::Kill(_)
+        | Command::Ps(_)
+        | Command::Logs(_)
+        | Command::Input(_)
+        | Command::Cancel(_)
+        | Command::Doctor(_)
+        | Command::Config(_)
+        | Command::Completions(_) => Codes::Own,
+    }
+}
+
+/// The exit code for a command line that is wrong, by the name of its command.
+pub(crate) fn usage_code(command: &str) -> u8 {
+    match command {
+        "run" | "attach" | "wait" => OWN_FAILURE,
+        _ => 2,
+    }
+}
+
+/// Does what the command line asks for; the exit code when it was done.
+///
+/// # Errors
+/// Whatever kept the command from being done.
+pub(crate) async fn perform(
+    command: Command,
+    config: impl Fn() -> Result<Config>,
+    environment: &Environment,
+) -> Result<u8, Failure> {
+    if let Command::Completions(args) = &command {
+        return completions::completions(args);
+    }
+    let config = config()?;
+    start_log(&config);
+    let session = || Session::open(&config);
+    match command {
+        Command::Run(args) => run::run(&session()?, *args, environment).await,
+        Command::Spawn(args) => spawn::spawn(&session()?, *args).await,
+        Command::Cells(args) => cells::cells(&session()?, args).await,
+        Command::Info(args) => info::info(&session()?, args).await,
+        Command::Kill(args) => kill::kill(&session()?, args).await,
+        Command::Ps(args) => ps::ps(&session()?, args).await,
+        Command::Logs(args) => logs::logs(&session()?, args).await,
+        Command::Input(args) => input::input(&session()?, args).await,
+        Command::Cancel(args) => cancel::cancel(&session()?, args).await,
+        Command::Attach(args) => attach::attach(&session()?, args).await,
+        Command::Wait(args) => wait::wait(&session()?, args).await,
+        Command::Doctor(args) => doctor::doctor(&config, session(), args).await,
+        Command::Config(args) => config::config(&config, args),
+        Command::Completions(args) => completions::completions(&args),
+    }
+}
+
+fn start_log(config: &Config) {
+    let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(&config.log);
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+}
+
+/// Says what a person should know about the end of an exec, and gives the exit code that shows it.
+fn tell_end(exec: &Exec) -> u8 {
+    let Some(end) = &exec.end else { return OWN_FAILURE };
+    match end.cause {
+        EndCause::Exited | EndCause::Signaled => {}
+        EndCause::TimedOut => note("the command was ended: its timeout was over"),
+        EndCause::Cancelled if end.limit.is_none() => note("the command was cancelled"),
+        EndCause::Cancelled => {}
+        EndCause::OomKilled => note("the command was killed: its cell was out of memory"),
+        EndCause::Lost => note(&format!(
+            "the command was lost: the supervisor of {} died, so how it ended is not known",
+            exec.cell
+        )),
+    }
+    match end.limit {
+        Some(LimitHit::Disk) => note("the command was ended: its cell was over its disk limit"),
+        None => {}
+    }
+    if end.killed_descendants > 0 {
+        let (processes, were) = match end.killed_descendants {
+            1 => ("1 process".to_owned(), "was"),
+            many => (format!("{many} processes"), "were"),
+        };
+        note(&format!(
+            "{processes} that the command left behind {were} ended; start servers with `hotcell run -d`"
+        ));
+    }
+    exec_code(end)
+}

@@ -1,0 +1,121 @@
+//! The cell that a `hotcell run` runs in: a new one, or one that is there.
+
+use hotcell_model::{Cell, CellInfo, CellKill, CellRef, CellSpawn, Error, ErrorCode, Keep, Result};
+
+use crate::args::{Run, Shape};
+use crate::session::Session;
+use crate::show::note;
+
+/// Whether the cell goes when the command has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stay {
+    /// It was made for this command alone.
+    Goes,
+    /// It stays, or goes by itself.
+    Stays,
+}
+
+/// A cell to run in.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) cell: Cell,
+    pub(super) stay: Stay,
+}
+
+impl Place {
+    /// Finds or makes the cell that the command line asks for.
+    ///
+    /// # Errors
+    /// What the engine says; `conflict` when the cell exists and is not as asked for.
+    pub(super) async fn find(session: &Session, args: &Run) -> Result<Self> {
+        let shape = &args.shape;
+        let place = match &args.cell {
+            Some(CellRef::Id(id)) => {
+                let cell = session.ask(CellInfo { cell: id.clone().into() }).await?.cell;
+                Self { cell, stay: Stay::Stays }
+            }
+            Some(CellRef::Alias(alias)) => {
+                let spawn = CellSpawn {
+                    alias: Some(alias.clone()),
+                    reuse_alias: true,
+                    keep: Keep::Always,
+                    ..asked_for(shape)
+                };
+                Self { cell: session.ask(spawn).await?, stay: Stay::Stays }
+            }
+            None => {
+                let (keep, stay) = match args.detach {
+                    true => (Keep::Exec, Stay::Stays),
+                    false => (Keep::Holder, Stay::Goes),
+                };
+                let idempotency_key = args.idempotency_key.clone();
+                let spawn = CellSpawn { keep, idempotency_key, ..asked_for(shape) };
+                Self { cell: session.ask(spawn).await?, stay }
+            }
+        };
+        check_as_asked(&place.cell, shape)?;
+        Ok(place)
+    }
+
+    /// Removes a cell that was made for one command alone.
+    pub(super) async fn leave(self, session: &Session) {
+        match self.stay {
+            Stay::Stays => {}
+            Stay::Goes => {
+                let kill = CellKill { cell: self.cell.id.clone().into(), force: true };
+                match session.ask(kill).await {
+                    Ok(_) => {}
+                    Err(error) if error.code == ErrorCode::NotFound => {}
+                    Err(error) => note(&format!(
+                        "the cell {} could not be removed: {}",
+                        self.cell.id, error.message
+                    )),
+                }
+            }
+        }
+    }
+}
+
+/// A new cell of this shape.
+pub(super) fn asked_for(shape: &Shape) -> CellSpawn {
+    CellSpawn {
+        image: shape.image(),
+        limits: shape.limits(),
+        network: shape.network(),
+        ..CellSpawn::default()
+    }
+}
+
+/// Refuses a cell that exists and is not as asked for.
+pub(super) fn check_as_asked(cell: &Cell, shape: &Shape) -> Result<()> {
+    let limits = &cell.limits;
+    let mebibytes = |mb: u64| format!("{mb} MiB");
+    let cpus = |cpus: Option<f64>| cpus.map_or("no limit".to_owned(), |cpus| cpus.to_string());
+    let differences = [
+        differing("--image", shape.image.as_ref(), &cell.image, String::clone),
+        differing("--memory", shape.memory.as_ref(), &limits.memory_mb, |mb| mebibytes(*mb)),
+        differing("--disk", shape.disk.as_ref(), &limits.disk_mb, |mb| mebibytes(*mb)),
+        differing("--pids", shape.pids.as_ref(), &limits.pids, u32::to_string),
+        differing("--cpus", shape.cpus.map(Some).as_ref(), &limits.cpus, |n| cpus(*n)),
+    ];
+    match differences.into_iter().flatten().next() {
+        None => Ok(()),
+        Some(difference) => {
+            let name = cell.alias.as_ref().map_or(cell.id.as_str(), |alias| alias.as_str());
+            Err(Error::conflict(format!("the cell {name} exists and {difference}")).hint(
+                "image and limits are fixed when a cell is made: leave the flag out, or use \
+                 another name",
+            ))
+        }
+    }
+}
+
+fn differing<T: PartialEq>(
+    flag: &str,
+    asked: Option<&T>,
+    has: &T,
+    show: impl Fn(&T) -> String,
+) -> Option<String> {
+    let asked = asked.filter(|asked| *asked != has)?;
+    Some(format!("was made with {flag} {}, not {}", show(has), show(asked)))
+}

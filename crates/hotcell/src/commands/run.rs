@@ -1,0 +1,127 @@
+//! `hotcell run`: a command in a cell, seen to its end.
+
+use hotcell_model::{Cell, Command, Exec, ExecCancel, ExecId, ExecRun, Signal, Stdin};
+use serde::Serialize;
+
+use super::place::{Place, Stay};
+use super::tell_end;
+use crate::args::Run;
+use crate::conversation::{Conversation, Input, Leaving, Outcome, Role};
+use crate::environment::Environment;
+use crate::errors::Failure;
+use crate::records::Format;
+use crate::session::Session;
+use crate::show::{note, print, print_json};
+use crate::terminal::{self, RawTerminal};
+
+/// What `run -d --json` prints.
+#[derive(Debug, Serialize)]
+struct Started<'a> {
+    exec: &'a Exec,
+    cell: &'a Cell,
+}
+
+/// Runs a command.
+pub(super) async fn run(
+    session: &Session,
+    args: Run,
+    environment: &Environment,
+) -> Result<u8, Failure> {
+    let place = Place::find(session, &args).await?;
+    let code = run_in(session, &args, environment, &place).await;
+    place.leave(session).await;
+    code
+}
+
+async fn run_in(
+    session: &Session,
+    args: &Run,
+    environment: &Environment,
+    place: &Place,
+) -> Result<u8, Failure> {
+    let exec = session.ask(request(args, environment, &place.cell)).await?.exec;
+    if args.detach {
+        match args.json {
+            true => print_json(&Started { exec: &exec, cell: &place.cell })?,
+            false => print(format!("{}\n", exec.id))?,
+        }
+        return Ok(0);
+    }
+    let conversation = conversation(session, args, exec.id.clone(), place.stay)?;
+    match conversation.hold().await {
+        Ok(Outcome::Ended(exec)) => Ok(tell_end(&exec)),
+        Ok(Outcome::Left(Leaving::Keys)) => Ok(0),
+        Ok(Outcome::Left(Leaving::Signal(signal))) => {
+            if place.stay == Stay::Stays {
+                note(&format!("{0} runs on; join it with `hotcell attach {0}`", exec.id));
+            }
+            Ok(signal.exit_code())
+        }
+        Err(Failure::Output(error)) => {
+            end_unheard(session, &exec.id).await;
+            Err(Failure::Output(error))
+        }
+        Err(failure @ (Failure::Refused(_) | Failure::Terminal(_))) => Err(failure),
+    }
+}
+
+/// Ends an exec whose reader went away, as a pipe would.
+async fn end_unheard(session: &Session, exec: &ExecId) {
+    let signal = Signal::from_number(13).unwrap_or(Signal::TERM);
+    let cancel = ExecCancel { exec: exec.clone(), signal, grace_s: 5.0 };
+    if let Err(error) = session.ask(cancel).await {
+        tracing::warn!(%exec, %error, "an exec whose output nobody reads could not be ended");
+    }
+}
+
+fn request(args: &Run, environment: &Environment, cell: &Cell) -> ExecRun {
+    let command = match args.command.as_slice() {
+        [text] => Command::Shell(text.clone()),
+        words => Command::Argv(words.to_vec()),
+    };
+    let mut run = ExecRun::new(cell.id.clone(), command);
+    run.cwd.clone_from(&args.cwd);
+    run.env = args.env.iter().cloned().collect();
+    run.timeout_s = args.timeout.map(|timeout| timeout.as_secs_f64());
+    run.as_root = args.as_root;
+    run.idempotency_key.clone_from(&args.idempotency_key);
+    if args.interactive || args.tty {
+        run.stdin = Stdin::Open;
+    }
+    if args.tty {
+        run.pty = Some(terminal::size().unwrap_or_default());
+        if let Some(term) = environment.term.as_ref().filter(|_| terminal::is_ours()) {
+            run.env.entry("TERM".to_owned()).or_insert_with(|| term.clone());
+        }
+    }
+    run
+}
+
+fn conversation<'a>(
+    session: &'a Session,
+    args: &Run,
+    exec: ExecId,
+    stay: Stay,
+) -> Result<Conversation<'a>, Failure> {
+    let typed = args.tty && terminal::is_ours();
+    let terminal = typed.then(RawTerminal::enter).transpose().map_err(Failure::Terminal)?;
+    Ok(Conversation {
+        session,
+        exec,
+        after_seq: 0,
+        input: match args.interactive || typed {
+            true => Input::Passed,
+            false => Input::Unread,
+        },
+        role: match stay {
+            Stay::Goes => Role::Owner,
+            Stay::Stays => Role::Tenant,
+        },
+        format: match (args.json, typed) {
+            (true, _) => Format::Json,
+            (false, true) => Format::RawTerminal,
+            (false, false) => Format::Raw,
+        },
+        terminal,
+    })
+}

@@ -1,0 +1,400 @@
+//! The configuration: one table of keys, one typed struct, and where each value came from.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hotcell_model::{Error, Result};
+use serde_json::Value;
+
+use crate::environment::Environment;
+use crate::values;
+
+/// Whether cells are put into cgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cgroups {
+    /// Wherever the machine lets us.
+    Auto,
+    /// Never.
+    Off,
+}
+
+/// The effective configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Config {
+    /// Where cells, logs and the index are kept.
+    pub(crate) state_dir: PathBuf,
+    /// What is logged to stderr.
+    pub(crate) log: String,
+    /// The driver of new cells.
+    pub(crate) driver: String,
+    /// Seconds without an exec after which a persistent cell falls asleep.
+    pub(crate) sleep_after_s: u64,
+    /// Seconds that a held cell waits for another holder.
+    pub(crate) orphan_grace_s: u64,
+    /// Seconds that a spawned cell lasts unless told.
+    pub(crate) default_ttl_s: u64,
+    /// Seconds that logs outlive their cell.
+    pub(crate) log_keep_s: u64,
+    /// Execs that run at once in a cell.
+    pub(crate) max_running: u32,
+    /// Output kept per exec, in MiB.
+    pub(crate) output_mb: u64,
+    /// Whether native cells are put into cgroups.
+    pub(crate) cgroups: Cgroups,
+    origins: Vec<Origin>,
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// A configuration file.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(&'static str),
+    /// A flag on the command line.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// What the command line says about the configuration.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Overrides {
+    /// `--config`.
+    pub(crate) file: Option<PathBuf>,
+    /// `--state-dir`.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// `--log`.
+    pub(crate) log: Option<String>,
+}
+
+/// One key: its names, its default, what it means, how it is read and shown.
+pub(crate) struct Key {
+    /// Its name in a file; a dot stands for a table.
+    pub(crate) name: &'static str,
+    /// Its environment variable.
+    pub(crate) variable: &'static str,
+    /// What it is when nobody says anything.
+    pub(crate) default: &'static str,
+    /// What it means.
+    pub(crate) about: &'static str,
+    set: fn(&mut Config, &str) -> Result<(), String>,
+    get: fn(&Config) -> Value,
+}
+
+/// Every key there is; the help and the reference page are made from this table.
+pub(crate) const KEYS: [Key; 10] = [
+    Key {
+        name: "state_dir",
+        variable: "HOTCELL_STATE_DIR",
+        default: "$XDG_STATE_HOME/hotcell",
+        about: "where cells, logs and the index are kept; without XDG_STATE_HOME \
+                ~/.local/state/hotcell, for root without HOME /var/lib/hotcell",
+        set: |config, text| {
+            config.state_dir = PathBuf::from(text);
+            Ok(())
+        },
+        get: |config| config.state_dir.display().to_string().into(),
+    },
+    Key {
+        name: "log",
+        variable: "HOTCELL_LOG",
+        default: "warn",
+        about: "what is logged to stderr: off, error, warn, info, debug, trace, or target=level,…",
+        set: |config, text| {
+            tracing_subscriber::EnvFilter::builder()
+                .parse(text)
+                .map_err(|error| format!("it is not a log filter: {error}"))?;
+            config.log = text.to_owned();
+            Ok(())
+        },
+        get: |config| config.log.clone().into(),
+    },
+    Key {
+        name: "driver",
+        variable: "HOTCELL_DRIVER",
+        default: "native",
+        about: "the driver of new cells: native",
+        set: |config, text| {
+            config.driver = choice(text, &[("native", "native".to_owned())])?;
+            Ok(())
+        },
+        get: |config| config.driver.clone().into(),
+    },
+    Key {
+        name: "sleep_after_s",
+        variable: "HOTCELL_SLEEP_AFTER_S",
+        default: "600",
+        about: "seconds without a running exec after which a persistent cell falls asleep",
+        set: |config, text| {
+            config.sleep_after_s = values::whole_seconds(text)?;
+            Ok(())
+        },
+        get: |config| config.sleep_after_s.into(),
+    },
+    Key {
+        name: "orphan_grace_s",
+        variable: "HOTCELL_ORPHAN_GRACE_S",
+        default: "60",
+        about: "seconds that an unnamed cell outlives the `hotcell run` that made it, if that is killed",
+        set: |config, text| {
+            config.orphan_grace_s = values::duration(text)?.as_secs();
+            Ok(())
+        },
+        get: |config| config.orphan_grace_s.into(),
+    },
+    Key {
+        name: "default_ttl_s",
+        variable: "HOTCELL_DEFAULT_TTL_S",
+        default: "604800",
+        about: "seconds that a cell of `hotcell spawn` lasts unless told",
+        set: |config, text| {
+            config.default_ttl_s = values::whole_seconds(text)?;
+            Ok(())
+        },
+        get: |config| config.default_ttl_s.into(),
+    },
+    Key {
+        name: "log_keep_s",
+        variable: "HOTCELL_LOG_KEEP_S",
+        default: "86400",
+        about: "seconds that the output of execs outlives their cell",
+        set: |config, text| {
+            config.log_keep_s = values::duration(text)?.as_secs();
+            Ok(())
+        },
+        get: |config| config.log_keep_s.into(),
+    },
+    Key {
+        name: "max_running",
+        variable: "HOTCELL_MAX_RUNNING",
+        default: "128",
+        about: "execs that run at once in a cell; the rest queue",
+        set: |config, text| {
+            config.max_running = count(text, 4096)?;
+            Ok(())
+        },
+        get: |config| config.max_running.into(),
+    },
+    Key {
+        name: "output_mb",
+        variable: "HOTCELL_OUTPUT_MB",
+        default: "64",
+        about: "MiB of output kept per exec: past it head and tail are kept, the middle is dropped",
+        set: |config, text| {
+            config.output_mb = count(text, 1 << 20)?.into();
+            Ok(())
+        },
+        get: |config| config.output_mb.into(),
+    },
+    Key {
+        name: "native.cgroups",
+        variable: "HOTCELL_NATIVE_CGROUPS",
+        default: "auto",
+        about: "whether native cells are put into cgroups: auto, off",
+        set: |config, text| {
+            config.cgroups = choice(text, &[("auto", Cgroups::Auto), ("off", Cgroups::Off)])?;
+            Ok(())
+        },
+        get: |config| match config.cgroups {
+            Cgroups::Auto => "auto".into(),
+            Cgroups::Off => "off".into(),
+        },
+    },
+];
+
+/// Where the keys that have flags stand in the table.
+const STATE_DIR: usize = 0;
+const LOG: usize = 1;
+
+impl Config {
+    /// The configuration that follows from defaults, file, environment and flags, in this order.
+    ///
+    /// # Errors
+    /// `invalid` for an unknown key or a bad value, with its name and place.
+    pub(crate) fn load(environment: &Environment, overrides: &Overrides) -> Result<Self> {
+        let mut config = Self {
+            state_dir: PathBuf::new(),
+            log: String::new(),
+            driver: String::new(),
+            sleep_after_s: 0,
+            orphan_grace_s: 0,
+            default_ttl_s: 0,
+            log_keep_s: 0,
+            max_running: 0,
+            output_mb: 0,
+            cgroups: Cgroups::Auto,
+            origins: vec![Origin::Default; KEYS.len()],
+        };
+        for key in &KEYS {
+            (key.set)(&mut config, key.default).map_err(|problem| {
+                Error::internal(format!("the default of {} is wrong: {problem}", key.name))
+            })?;
+        }
+        if let Some((path, text)) = find_file(environment, overrides)? {
+            for (name, value) in read_file(&path, &text)? {
+                let at = KEYS.iter().position(|key| key.name == name).ok_or_else(|| {
+                    unknown(&format!("the key {name:?} in {}", path.display()), |key| key.name)
+                })?;
+                config.apply(at, &value, Origin::File(path.clone()))?;
+            }
+        }
+        for (name, value) in &environment.settings {
+            let at = KEYS
+                .iter()
+                .position(|key| key.variable == name)
+                .ok_or_else(|| unknown(&format!("the variable {name}"), |key| key.variable))?;
+            config.apply(at, value, Origin::Variable(KEYS[at].variable))?;
+        }
+        if let Some(log) = &overrides.log {
+            config.apply(LOG, log, Origin::Flag("--log"))?;
+        }
+        config.settle_state_dir(environment, overrides)?;
+        Ok(config)
+    }
+
+    /// Every key with its value and where that came from.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'static str, Value, &Origin)> {
+        KEYS.iter().zip(&self.origins).map(|(key, origin)| (key.name, (key.get)(self), origin))
+    }
+
+    fn apply(&mut self, at: usize, value: &str, origin: Origin) -> Result<()> {
+        let key = &KEYS[at];
+        (key.set)(self, value).map_err(|problem| {
+            let place = match &origin {
+                Origin::Default => format!("the default of {}", key.name),
+                Origin::File(path) => format!("{} in {}", key.name, path.display()),
+                Origin::Variable(name) | Origin::Flag(name) => (*name).to_owned(),
+            };
+            Error::invalid(format!("{place} cannot be {value:?}: {problem}"))
+                .hint(format!("{} is {}", key.name, key.about))
+        })?;
+        self.origins[at] = origin;
+        Ok(())
+    }
+
+    /// Fills in the directory nobody named, and makes it absolute: keepers outlive our working
+    /// directory.
+    fn settle_state_dir(&mut self, environment: &Environment, overrides: &Overrides) -> Result<()> {
+        if let Some(path) = &overrides.state_dir {
+            self.state_dir.clone_from(path);
+            self.origins[STATE_DIR] = Origin::Flag("--state-dir");
+        }
+        if self.origins[STATE_DIR] == Origin::Default {
+            self.state_dir = default_state_dir(environment)?;
+        }
+        self.state_dir = std::path::absolute(&self.state_dir).map_err(|error| {
+            let shown = self.state_dir.display();
+            Error::invalid(format!("the state directory cannot be {shown:?}: {error}"))
+                .hint("name a directory with HOTCELL_STATE_DIR or --state-dir")
+        })?;
+        Ok(())
+    }
+}
+
+fn default_state_dir(environment: &Environment) -> Result<PathBuf> {
+    match (&environment.state_home, &environment.home) {
+        (Some(state_home), _) => Ok(state_home.join("hotcell")),
+        (None, Some(home)) => Ok(home.join(".local/state/hotcell")),
+        (None, None) if environment.uid == 0 => Ok(PathBuf::from("/var/lib/hotcell")),
+        (None, None) => {
+            Err(Error::invalid("there is no place for the state directory: HOME is not set")
+                .hint("name a directory with HOTCELL_STATE_DIR or --state-dir"))
+        }
+    }
+}
+
+/// The file to read: the one that was named, or the first that exists.
+fn find_file(
+    environment: &Environment,
+    overrides: &Overrides,
+) -> Result<Option<(PathBuf, String)>> {
+    if let Some(path) = &overrides.file {
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+        return Ok(Some((path.clone(), text)));
+    }
+    let own = environment
+        .config_home
+        .clone()
+        .or_else(|| environment.home.as_ref().map(|home| home.join(".config")))
+        .map(|config| config.join("hotcell/hotcell.toml"));
+    for path in own.into_iter().chain([environment.machine_config.clone()]) {
+        match std::fs::read_to_string(&path) {
+            Ok(text) => return Ok(Some((path, text))),
+            Err(error) if is_absent(&error) => {}
+            Err(error) => return Err(unreadable(&path, &error)),
+        }
+    }
+    Ok(None)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Error {
+    Error::invalid(format!("cannot read the configuration file {}: {error}", path.display()))
+        .hint("name another file with --config")
+}
+
+/// Every key of a file with its value as text.
+fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>> {
+    let table: toml::Table = toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let problem = error.message().trim_end_matches('.').replace('\n', "; ");
+        Error::invalid(format!("{} is not TOML at line {line}: {problem}", path.display()))
+    })?;
+    let mut entries = Vec::new();
+    flatten("", &table, &mut entries);
+    Ok(entries)
+}
+
+fn flatten(prefix: &str, table: &toml::Table, entries: &mut Vec<(String, String)>) {
+    for (name, value) in table {
+        let name = format!("{prefix}{name}");
+        match value {
+            toml::Value::Table(inner) => flatten(&format!("{name}."), inner, entries),
+            toml::Value::String(text) => entries.push((name, text.clone())),
+            toml::Value::Integer(_)
+            | toml::Value::Float(_)
+            | toml::Value::Boolean(_)
+            | toml::Value::Datetime(_)
+            | toml::Value::Array(_) => entries.push((name, value.to_string())),
+        }
+    }
+}
+
+fn unknown(what: &str, names: fn(&Key) -> &'static str) -> Error {
+    let known: Vec<&str> = KEYS.iter().map(names).collect();
+    Error::invalid(format!("{what} means nothing to hotcell"))
+        .hint(format!("there are {}", known.join(", ")))
+}
+
+fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    choices.iter().find(|(name, _)| *name == text).map(|(_, value)| value.clone()).ok_or_else(
+        || {
+            let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+            format!("it is none of: {}", names.join(", "))
+        },
+    )
+}
+
+fn count(text: &str, most: u32) -> Result<u32, String> {
+    match text.trim().parse::<u32>() {
+        Ok(number) if (1..=most).contains(&number) => Ok(number),
+        Ok(_) | Err(_) => Err(format!("it is not a whole number from 1 to {most}")),
+    }
+}

@@ -1,0 +1,81 @@
+//! The one reader of the process environment.
+#![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use hotcell_model::{Error, Result};
+
+/// What Hotcell takes from its environment; nothing else reads it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment {
+    /// Variables whose name begins with `HOTCELL_`, by name; empty ones are left out.
+    pub(crate) settings: Vec<(String, String)>,
+    /// `HOME`.
+    pub(crate) home: Option<PathBuf>,
+    /// `XDG_STATE_HOME`.
+    pub(crate) state_home: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`.
+    pub(crate) config_home: Option<PathBuf>,
+    /// Where the machine's own configuration lies.
+    pub(crate) machine_config: PathBuf,
+    /// `TERM`: what the terminal understands.
+    pub(crate) term: Option<String>,
+    /// The user that runs this process.
+    pub(crate) uid: u32,
+}
+
+impl Environment {
+    /// Reads the environment of this process.
+    ///
+    /// # Errors
+    /// `invalid` when a variable of Hotcell is not text.
+    pub(crate) fn read() -> Result<Self> {
+        let uid = rustix::process::getuid().as_raw();
+        Self::from_variables(std::env::vars_os(), uid)
+    }
+
+    /// The environment made of these variables.
+    ///
+    /// # Errors
+    /// `invalid` when a variable of Hotcell is not text.
+    pub(crate) fn from_variables(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        uid: u32,
+    ) -> Result<Self> {
+        let machine_config = PathBuf::from("/etc/hotcell/hotcell.toml");
+        let mut environment = Self { machine_config, uid, ..Self::default() };
+        for (name, value) in variables {
+            let Some(name) = name.to_str().filter(|_| !value.is_empty()) else { continue };
+            match name {
+                "HOME" => environment.home = absolute(&value),
+                "XDG_STATE_HOME" => environment.state_home = absolute(&value),
+                "XDG_CONFIG_HOME" => environment.config_home = absolute(&value),
+                "TERM" => environment.term = value.into_string().ok(),
+                _ if name.starts_with("HOTCELL_") && !is_foreign(name) => {
+                    let value = value.into_string().map_err(|value| {
+                        Error::invalid(format!("{name} is {value:?}, which is not UTF-8"))
+                    })?;
+                    environment.settings.push((name.to_owned(), value));
+                }
+                _ => {}
+            }
+        }
+        environment.settings.sort();
+        Ok(environment)
+    }
+}
+
+/// The base directory specification wants relative paths ignored.
+fn absolute(value: &OsStr) -> Option<PathBuf> {
+    Some(PathBuf::from(value)).filter(|path| path.is_absolute())
+}
+
+/// Variables that others set under our prefix: the tests' own, and those that Kubernetes gives to
+/// every container beside a service named `hotcell`.
+fn is_foreign(name: &str) -> bool {
+    name == "HOTCELL_REQUIRE"
+        || name == "HOTCELL_PORT"
+        || name.starts_with("HOTCELL_PORT_")
+        || name.starts_with("HOTCELL_SERVICE_")
+}

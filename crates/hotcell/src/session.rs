@@ -1,0 +1,80 @@
+//! Puts the engine together from a driver and a store, as the configuration says.
+
+use std::sync::Arc;
+
+use hotcell_engine::{Engine, ExecStream, Settings};
+use hotcell_model::{Caller, Error, ExecFollow, Query, Result};
+use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
+use hotcell_store::SqliteStore;
+
+use crate::config::{Cgroups, Config};
+use crate::state;
+
+/// The engine and the one on whose behalf it is asked.
+#[derive(Debug)]
+pub(crate) struct Session {
+    engine: Engine,
+    caller: Caller,
+}
+
+impl Session {
+    /// Opens the state directory and everything on it.
+    ///
+    /// # Errors
+    /// Whatever makes the state directory or the index unusable, with what to do about it.
+    pub(crate) fn open(config: &Config) -> Result<Self> {
+        let uid = rustix::process::getuid().as_raw();
+        state::prepare(&config.state_dir, uid)?;
+        let program = std::env::current_exe().map_err(|error| {
+            Error::internal(format!("cannot find the program file of hotcell: {error}"))
+        })?;
+        let store = SqliteStore::open(&config.state_dir)?;
+        if let Some(aside) = store.recovered() {
+            tracing::warn!(aside = %aside.display(), "the index was damaged; it is being rebuilt");
+        }
+        let driver = NativeDriver::new(NativeSettings {
+            state_dir: config.state_dir.clone(),
+            program,
+            cgroups: match config.cgroups {
+                Cgroups::Auto => CgroupUse::Auto,
+                Cgroups::Off => CgroupUse::Off,
+            },
+        });
+        let engine = Engine::new(
+            config.state_dir.clone(),
+            Arc::new(store),
+            vec![Arc::new(driver)],
+            settings(config),
+        );
+        Ok(Self { engine, caller: Caller::local(uid) })
+    }
+
+    /// Asks the engine.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) async fn ask<Q: Query>(&self, request: Q) -> Result<Q::Answer> {
+        self.engine.ask(&self.caller, request).await
+    }
+
+    /// Follows the output of an exec.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) async fn follow(&self, request: ExecFollow) -> Result<ExecStream> {
+        self.engine.follow(&self.caller, request).await
+    }
+}
+
+/// What the engine takes from the configuration.
+pub(crate) fn settings(config: &Config) -> Settings {
+    Settings {
+        default_driver: config.driver.clone(),
+        sleep_after_s: config.sleep_after_s,
+        orphan_grace_s: config.orphan_grace_s,
+        default_ttl_s: config.default_ttl_s,
+        log_keep_s: config.log_keep_s,
+        max_running: config.max_running,
+        output_bytes: config.output_mb << 20,
+    }
+}
