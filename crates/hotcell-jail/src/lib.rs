@@ -1,1 +1,28 @@
-//! Placeholder.
+//! The kernel's side of a cell: namespaces, ids, mounts, cgroups and processes.
+//!
+//! The only crate with `unsafe` code. Everything in it is synchronous, and each step that fails
+//! names itself. What is policy (which ids, which limits, which layers) is decided elsewhere.
+#![expect(unsafe_code, reason = "the kernel's interfaces that no safe crate covers")]
+
+pub mod cgroup;
+mod clone;
+pub mod enter;
+mod fdpass;
+pub mod helper;
+pub mod host;
+pub mod ids;
+mod lists;
+mod loopback;
+pub mod mounts;
+mod overlay;
+pub mod probe;
+pub mod process;
+pub mod proctree;
+pub mod pty;
+pub mod signals;
+mod step;
+pub mod workdir;
+
+pub use clone::{Forked, Namespaces, fork, fork_into_namespaces};
+pub use fdpass::{receive_fds, send_fds};
+pub use step::{Step, StepError};

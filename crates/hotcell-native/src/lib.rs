@@ -1,1 +1,19 @@
-//! Placeholder.
+//! Cells on bare Linux, without a daemon: the driver, and the keeper of each cell.
+
+mod base;
+mod diagnose;
+mod disk;
+mod driver;
+mod id_range;
+mod isolation;
+mod keeper;
+mod machine;
+mod order;
+mod paths;
+mod program;
+mod removal;
+mod start;
+mod watch;
+
+pub use driver::{CgroupUse, NativeDriver, NativeSettings};
+pub use keeper::keep;

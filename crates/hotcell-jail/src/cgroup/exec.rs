@@ -1,0 +1,162 @@
+//! One group per exec, made from inside the cell, so that all its processes can be found and killed.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::process::Pid;
+
+use super::{Meter, read_at, write_at};
+use crate::signals;
+
+/// How processes of a group are killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// v2: `cgroup.kill`, or freeze and kill each on kernels before 5.14.
+    Unified,
+    /// v1: freeze, kill each, thaw.
+    Freezer,
+}
+
+/// Groups kept ready for the next exec; making and removing one costs more than a pipe.
+const MOST_SPARE: usize = 64;
+
+/// The directory in which execs have their groups.
+#[derive(Debug)]
+pub struct ExecCgroups {
+    directory: OwnedFd,
+    kind: Kind,
+    spare: Vec<ExecCgroup>,
+    made: u64,
+}
+
+/// The group of one exec.
+#[derive(Debug)]
+pub struct ExecCgroup {
+    name: String,
+    directory: OwnedFd,
+    kind: Kind,
+    cpu_us_before: u64,
+    procs: Option<OwnedFd>,
+}
+
+impl ExecCgroups {
+    /// Groups below an open directory of this kind.
+    #[must_use]
+    pub fn new(directory: OwnedFd, kind: Kind) -> Self {
+        Self { directory, kind, spare: Vec::new(), made: 0 }
+    }
+
+    /// A group without processes.
+    ///
+    /// # Errors
+    /// None could be made.
+    pub fn take(&mut self) -> io::Result<ExecCgroup> {
+        if let Some(mut spare) = self.spare.pop() {
+            spare.cpu_us_before = spare.total_cpu_us();
+            return Ok(spare);
+        }
+        let name = format!("exec{}", self.made);
+        match mkdirat(&self.directory, &name, Mode::from_raw_mode(0o755)) {
+            // Left behind by an earlier supervisor of this cell; it has no processes any more.
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        self.made += 1;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(&self.directory, &name, flags, Mode::empty())?;
+        let procs = match self.kind {
+            Kind::Unified => None,
+            Kind::Freezer => {
+                let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+                Some(openat(&directory, "cgroup.procs", flags, Mode::empty())?)
+            }
+        };
+        Ok(ExecCgroup { name, directory, kind: self.kind, cpu_us_before: 0, procs })
+    }
+
+    /// Gives a group back. One that still has processes is removed once they are gone.
+    pub fn give_back(&mut self, group: ExecCgroup) {
+        if self.spare.len() < MOST_SPARE && group.is_empty() {
+            self.spare.push(group);
+        } else {
+            // Not empty yet: the supervisor's end or the keeper removes it.
+            let _ = unlinkat(&self.directory, &group.name, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+impl ExecCgroup {
+    /// How a new process gets into this group.
+    #[must_use]
+    pub fn entry(&self) -> crate::process::Cgroup<'_> {
+        match &self.procs {
+            None => crate::process::Cgroup::Born(self.directory.as_fd()),
+            Some(procs) => crate::process::Cgroup::Joins(procs.as_fd()),
+        }
+    }
+
+    /// How many processes are in it.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.pids().len()
+    }
+
+    /// Whether no live process is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        match self.kind {
+            Kind::Unified => read_at(&self.directory, "cgroup.events")
+                .is_ok_and(|events| events.lines().any(|line| line == "populated 0")),
+            Kind::Freezer => self.pids().is_empty(),
+        }
+    }
+
+    /// Kills every process in it; they are gone when [`ExecCgroup::is_empty`] says so.
+    pub fn kill(&self) {
+        match self.kind {
+            Kind::Unified => {
+                if write_at(&self.directory, "cgroup.kill", "1").is_err() {
+                    self.kill_frozen("cgroup.freeze", "1", "0");
+                }
+            }
+            Kind::Freezer => self.kill_frozen("freezer.state", "FROZEN", "THAWED"),
+        }
+    }
+
+    /// Sends a signal to every process in it.
+    pub fn signal(&self, number: i32) {
+        for pid in self.pids() {
+            // One that is gone needs no signal.
+            let _ = signals::send(pid, number);
+        }
+    }
+
+    /// CPU time of all that ran in it for this exec, where the kernel counts it.
+    #[must_use]
+    pub fn cpu_us(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Unified => Some(self.total_cpu_us().saturating_sub(self.cpu_us_before)),
+            Kind::Freezer => None,
+        }
+    }
+
+    fn total_cpu_us(&self) -> u64 {
+        let directory = self.directory.as_fd().try_clone_to_owned();
+        directory.ok().and_then(|directory| Meter::new(directory).cpu_us()).unwrap_or(0)
+    }
+
+    fn kill_frozen(&self, file: &str, freeze: &str, thaw: &str) {
+        // Frozen, none can fork away between being listed and being killed.
+        let _ = write_at(&self.directory, file, freeze);
+        for pid in self.pids() {
+            let _ = signals::send(pid, libc::SIGKILL);
+        }
+        let _ = write_at(&self.directory, file, thaw);
+    }
+
+    fn pids(&self) -> Vec<Pid> {
+        let listed = read_at(&self.directory, "cgroup.procs").unwrap_or_default();
+        listed.lines().filter_map(|line| line.parse().ok().and_then(Pid::from_raw)).collect()
+    }
+}

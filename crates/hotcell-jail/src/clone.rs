@@ -1,0 +1,198 @@
+//! New processes straight from `clone3`.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::process::Pid;
+
+/// Which namespaces a process gets of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Namespaces(u64);
+
+impl Namespaces {
+    /// Only the user namespace.
+    pub const USER: Self = Self(libc::CLONE_NEWUSER as u64);
+    /// The mount namespace.
+    pub const MOUNT: Self = Self(libc::CLONE_NEWNS as u64);
+    /// The pid namespace.
+    pub const PID: Self = Self(libc::CLONE_NEWPID as u64);
+    /// The network namespace.
+    pub const NETWORK: Self = Self(libc::CLONE_NEWNET as u64);
+    /// System V and POSIX message queues.
+    pub const IPC: Self = Self(libc::CLONE_NEWIPC as u64);
+    /// The host name.
+    pub const UTS: Self = Self(libc::CLONE_NEWUTS as u64);
+    /// The view of the cgroup tree.
+    pub const CGROUP: Self = Self(libc::CLONE_NEWCGROUP as u64);
+
+    /// Every namespace of a cell.
+    pub const ALL: Self = Self(
+        Self::USER.0
+            | Self::MOUNT.0
+            | Self::PID.0
+            | Self::NETWORK.0
+            | Self::IPC.0
+            | Self::UTS.0
+            | Self::CGROUP.0,
+    );
+
+    /// These and those.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The two sides of a fork.
+#[derive(Debug)]
+pub enum Forked {
+    /// The new process.
+    Child,
+    /// The old one, with a handle on the new one.
+    Parent {
+        /// The new process.
+        pid: Pid,
+        /// A descriptor that stays bound to it.
+        pidfd: OwnedFd,
+    },
+}
+
+/// The argument of `clone3`, as far as it is used here (`struct clone_args` of the kernel).
+#[repr(C, align(8))]
+#[derive(Debug, Default)]
+pub(crate) struct CloneArgs {
+    pub(crate) flags: u64,
+    pub(crate) pidfd: u64,
+    pub(crate) child_tid: u64,
+    pub(crate) parent_tid: u64,
+    pub(crate) exit_signal: u64,
+    pub(crate) stack: u64,
+    pub(crate) stack_size: u64,
+    pub(crate) tls: u64,
+    pub(crate) set_tid: u64,
+    pub(crate) set_tid_size: u64,
+    pub(crate) cgroup: u64,
+}
+
+pub(crate) const CLONE_PIDFD: u64 = libc::CLONE_PIDFD as u64;
+pub(crate) const CLONE_VM: u64 = libc::CLONE_VM as u64;
+pub(crate) const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
+pub(crate) const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+pub(crate) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Forks this process into new namespaces, and into a cgroup v2 directory where one is given.
+///
+/// # Errors
+/// The kernel refused, or this process has several threads: a fork of such a process may only run
+/// code that is safe in a signal handler, and what runs in a new cell is more than that.
+pub fn fork_into_namespaces(
+    namespaces: Namespaces,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> io::Result<Forked> {
+    let threads = std::fs::read_dir("/proc/self/task")?.count();
+    if threads != 1 {
+        return Err(io::Error::other(format!("cannot fork a process of {threads} threads")));
+    }
+    let mut pidfd: i32 = -1;
+    let mut args = CloneArgs {
+        flags: namespaces.0 | CLONE_PIDFD,
+        pidfd: std::ptr::from_mut(&mut pidfd) as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        ..CloneArgs::default()
+    };
+    if let Some(cgroup) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = cgroup.as_raw_fd() as u64;
+    }
+    // SAFETY: `args` is a valid clone_args of the size given; without CLONE_VM and a stack this is
+    // a fork; the process has one thread, checked above, so the child may go on running Rust code.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_clone3,
+            std::ptr::from_mut(&mut args),
+            std::mem::size_of::<CloneArgs>(),
+        )
+    };
+    match result {
+        0 => Ok(Forked::Child),
+        -1 => Err(io::Error::last_os_error()),
+        pid => {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            let pid = pid.ok_or_else(|| io::Error::other("clone3 returned no pid"))?;
+            // SAFETY: CLONE_PIDFD stored a new descriptor there, which nobody else owns.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Forked::Parent { pid, pidfd })
+        }
+    }
+}
+
+/// Forks this process without new namespaces.
+///
+/// # Errors
+/// As [`fork_into_namespaces`].
+pub fn fork() -> io::Result<Forked> {
+    fork_into_namespaces(Namespaces(0), None)
+}
+
+/// Calls `clone3` so that the child runs `entry(argument)` on its own stack and never returns.
+///
+/// # Safety
+/// `args` must describe a stack that stays valid as long as the child runs on it, and `entry` must
+/// never return. With CLONE_VM, `entry` shares all memory with the caller.
+pub(crate) unsafe fn clone3_call(
+    args: &mut CloneArgs,
+    entry: extern "C" fn(*mut libc::c_void) -> !,
+    argument: *mut libc::c_void,
+) -> io::Result<i32> {
+    let args: *mut CloneArgs = args;
+    let size = std::mem::size_of::<CloneArgs>();
+    let result: i64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the parent comes back with the syscall's result in rax and everything else as it
+    // was; the child has the new stack in rsp and never leaves the asm block.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, {argument}",
+            "and rsp, -16",
+            "call {entry}",
+            "ud2",
+            "2:",
+            entry = in(reg) entry,
+            argument = in(reg) argument,
+            inlateout("rax") libc::SYS_clone3 => result,
+            in("rdi") args,
+            in("rsi") size,
+            // Not late: the inputs above must not share what the syscall overwrites.
+            out("rcx") _,
+            out("r11") _,
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above, with the result in x0 and the new stack in sp.
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, {argument}",
+            "blr {entry}",
+            "brk 1",
+            "2:",
+            entry = in(reg) entry,
+            argument = in(reg) argument,
+            in("x8") libc::SYS_clone3,
+            inlateout("x0") args => result,
+            in("x1") size,
+            out("x30") _,
+        );
+    }
+    if result < 0 {
+        Err(io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EINVAL)))
+    } else {
+        i32::try_from(result).map_err(|_| io::Error::other("clone3 returned no pid"))
+    }
+}

@@ -1,0 +1,311 @@
+//! The way into a cell: what a process does that is to become pid 1.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_change, unmount};
+use rustix::process::{Gid, Uid, chdir, pivot_root};
+
+use crate::lists::{
+    DEVICE_LINKS, DEVICES, PROC_HIDDEN_DIRECTORIES, PROC_HIDDEN_FILES, PROC_READ_ONLY, SYS_VISIBLE,
+};
+use crate::mounts::{
+    Depth, Layer, attach, copy_tree, fresh, make_read_only, make_read_only_devices,
+};
+use crate::overlay::layers_from_inside;
+use crate::process::Groups;
+use crate::{Step, StepError, loopback};
+
+/// Where a cell's layers come from.
+#[derive(Debug)]
+pub enum Layers {
+    /// Made from the host's side.
+    Made(Vec<OwnedFd>),
+    /// To be made from inside.
+    ToMake,
+}
+
+/// What the inside of a cell is to be.
+#[derive(Debug, Clone)]
+pub struct Inside<'a> {
+    /// Its parts, `/` first.
+    pub layers: &'a [Layer],
+    /// The ids of the supervisor, as the cell sees them.
+    pub id: u32,
+    /// Whether inherited groups can be dropped.
+    pub groups: Groups,
+    /// The ids of ordinary execs, as the cell sees them.
+    pub exec_id: u32,
+    /// Directories that belong to ordinary execs.
+    pub exec_directories: &'a [&'a str],
+    /// The size of `/tmp`.
+    pub tmp_bytes: u64,
+    /// The size of `/dev/shm`.
+    pub shm_bytes: u64,
+}
+
+/// Where the new root is put together, on any machine one of these.
+const STAGES: [&str; 4] = ["/tmp", "/run", "/mnt", "/home"];
+
+/// Makes the inside of a cell and moves this process into it. This process was forked into new
+/// namespaces and its id maps are written.
+///
+/// # Errors
+/// The step that failed.
+pub fn enter(inside: &Inside<'_>, layers: Layers) -> Result<(), StepError> {
+    become_supervisor(inside)?;
+    rustix::system::sethostname(b"cell").step(|| "set the host name".to_owned())?;
+    loopback::bring_up().step(|| "bring up lo".to_owned())?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .step(|| "make mounts private".to_owned())?;
+
+    let mounts = match layers {
+        Layers::Made(mounts) => mounts,
+        Layers::ToMake => layers_from_inside(inside.layers)?,
+    };
+    // Everything of the host that goes in is taken before the new root covers a part of the old.
+    let devices = DEVICES
+        .iter()
+        .map(|name| copy_tree(&Path::new("/dev").join(name)))
+        .collect::<Result<Vec<_>, _>>()?;
+    let cpus = copy_tree(&Path::new("/sys").join(SYS_VISIBLE)).ok();
+
+    let stage = STAGES.into_iter().find(|stage| Path::new(stage).is_dir());
+    let stage = stage.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
+    let stage = stage.step(|| format!("find one of {STAGES:?}"))?;
+    for (layer, mount) in inside.layers.iter().zip(&mounts) {
+        let relative = layer.target.strip_prefix("/").unwrap_or(&layer.target);
+        if relative.as_os_str().is_empty() {
+            attach(mount.as_fd(), Path::new(stage))?;
+            chdir(stage).step(|| format!("enter {stage}"))?;
+        } else {
+            attach(mount.as_fd(), relative)?;
+        }
+    }
+    give_directories(inside)?;
+    mount_dev(&devices, inside.shm_bytes)?;
+    mount_sys(cpus)?;
+    let tmp = [("size", inside.tmp_bytes.to_string()), ("mode", "1777".to_owned())];
+    mount_tmpfs("tmp", &tmp, no_programs_gain())?;
+    mount_proc(&devices)?;
+
+    pivot_root(".", ".").step(|| "pivot_root".to_owned())?;
+    unmount(".", UnmountFlags::DETACH).step(|| "detach the old root".to_owned())?;
+    chdir("/").step(|| "enter the new root".to_owned())
+}
+
+fn become_supervisor(inside: &Inside<'_>) -> Result<(), StepError> {
+    if inside.groups == Groups::Cleared {
+        rustix::thread::set_thread_groups(&[]).step(|| "setgroups".to_owned())?;
+    }
+    let (uid, gid) = (Uid::from_raw(inside.id), Gid::from_raw(inside.id));
+    rustix::thread::set_thread_res_gid(gid, gid, gid).step(|| "setresgid".to_owned())?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).step(|| "setresuid".to_owned())
+}
+
+/// Hands directories of the new root over to ordinary execs, where they are not theirs yet.
+fn give_directories(inside: &Inside<'_>) -> Result<(), StepError> {
+    for directory in inside.exec_directories {
+        let relative = directory.trim_start_matches('/');
+        let name = || format!("give {directory} to the exec's user");
+        match rustix::fs::mkdir(relative, Mode::from_raw_mode(0o755)) {
+            // Root of the cell may have removed it.
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(errno).step(name),
+        }
+        let found = rustix::fs::statat(CWD, relative, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        if found.step(name)?.st_uid != inside.exec_id {
+            let (uid, gid) = (Uid::from_raw(inside.exec_id), Gid::from_raw(inside.exec_id));
+            let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+            rustix::fs::chownat(CWD, relative, Some(uid), Some(gid), flags).step(name)?;
+        }
+    }
+    Ok(())
+}
+
+fn no_programs_gain() -> MountAttrFlags {
+    MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV
+}
+
+fn mount_tmpfs(
+    target: &str,
+    options: &[(&str, String)],
+    attributes: MountAttrFlags,
+) -> Result<OwnedFd, StepError> {
+    let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (*k, v.as_str())).collect();
+    let mount = fresh("tmpfs", &options, attributes)?;
+    attach(mount.as_fd(), Path::new(target))?;
+    Ok(mount)
+}
+
+fn mount_dev(devices: &[OwnedFd], shm_bytes: u64) -> Result<(), StepError> {
+    let options =
+        [("size", "65536".to_owned()), ("nr_inodes", "64".to_owned()), ("mode", "755".to_owned())];
+    let dev = mount_tmpfs("dev", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
+    for (name, device) in DEVICES.iter().zip(devices) {
+        let target = Path::new("dev").join(name);
+        touch(&target)?;
+        let copy = copy_of(device.as_fd())?;
+        attach(copy.as_fd(), &target)?;
+    }
+    for (name, target) in DEVICE_LINKS {
+        let path = Path::new("dev").join(name);
+        rustix::fs::symlink(target, &path).step(|| format!("link {}", path.display()))?;
+    }
+    for directory in ["dev/pts", "dev/shm"] {
+        make_directory(directory)?;
+    }
+    let pts = fresh(
+        "devpts",
+        &[("ptmxmode", "0666"), ("mode", "620"), ("newinstance", "")],
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC,
+    )?;
+    attach(pts.as_fd(), Path::new("dev/pts"))?;
+    let shm = [("size", shm_bytes.to_string()), ("mode", "1777".to_owned())];
+    mount_tmpfs("dev/shm", &shm, no_programs_gain())?;
+    make_read_only_devices(dev.as_fd()).step(|| "make /dev read-only".to_owned())
+}
+
+fn mount_sys(cpus: Option<OwnedFd>) -> Result<(), StepError> {
+    let options =
+        [("size", "65536".to_owned()), ("nr_inodes", "16".to_owned()), ("mode", "755".to_owned())];
+    let sys = mount_tmpfs("sys", &options, no_programs_gain())?;
+    if let Some(cpus) = cpus {
+        let target = Path::new("sys").join(SYS_VISIBLE);
+        std::fs::create_dir_all(&target).step(|| format!("make {}", target.display()))?;
+        make_read_only(cpus.as_fd(), Depth::Tree).step(|| "make /sys read-only".to_owned())?;
+        attach(cpus.as_fd(), &target)?;
+    }
+    make_read_only(sys.as_fd(), Depth::This).step(|| "make /sys read-only".to_owned())
+}
+
+fn mount_proc(devices: &[OwnedFd]) -> Result<(), StepError> {
+    let attributes = no_programs_gain() | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let proc = fresh("proc", &[], attributes)?;
+    attach(proc.as_fd(), Path::new("proc"))?;
+    for name in PROC_READ_ONLY {
+        let path = Path::new("proc").join(name);
+        if path.exists() {
+            let copy = copy_tree(&path)?;
+            make_read_only(copy.as_fd(), Depth::Tree)
+                .step(|| format!("make {} read-only", path.display()))?;
+            attach(copy.as_fd(), &path)?;
+        }
+    }
+    for name in PROC_HIDDEN_FILES {
+        let path = Path::new("proc").join(name);
+        if path.exists() {
+            // The first device is /dev/null.
+            let null = copy_of(devices[0].as_fd())?;
+            attach(null.as_fd(), &path)?;
+        }
+    }
+    for name in PROC_HIDDEN_DIRECTORIES {
+        let path = Path::new("proc").join(name);
+        if path.exists() {
+            let empty = fresh("tmpfs", &[("size", "4096"), ("mode", "755")], attributes)?;
+            make_read_only(empty.as_fd(), Depth::This)
+                .step(|| format!("hide {}", path.display()))?;
+            attach(empty.as_fd(), &path)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_of(mount: BorrowedFd<'_>) -> Result<OwnedFd, StepError> {
+    use rustix::mount::{OpenTreeFlags, open_tree};
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(mount, "", flags).step(|| "copy a mount".to_owned())
+}
+
+fn touch(path: &Path) -> Result<(), StepError> {
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o666))
+        .map(drop)
+        .step(|| format!("make {}", path.display()))
+}
+
+fn make_directory(path: &str) -> Result<(), StepError> {
+    rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)).step(|| format!("make {path}"))
+}
+
+/// Becomes another program, which finds `fds` open as 3, 4, 5, …, and nothing else but the
+/// standard streams. It keeps this process's capabilities in its namespace.
+///
+/// # Errors
+/// The program could not be run; this process goes on.
+pub fn become_program(
+    program: &OwnedFd,
+    argv: &[CString],
+    fds: &[BorrowedFd<'_>],
+) -> Result<std::convert::Infallible, StepError> {
+    raise_ambient()?;
+    place_fds(program, fds)?;
+    let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    let environment = [std::ptr::null::<libc::c_char>()];
+    // SAFETY: all strings and arrays outlive the call and end with a null pointer.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program.as_raw_fd(),
+            c"".as_ptr(),
+            pointers.as_ptr(),
+            environment.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    Err(io::Error::last_os_error()).step(|| "become the supervisor".to_owned())
+}
+
+/// Capabilities survive the execve of a process that is not uid 0 only if they are ambient.
+fn raise_ambient() -> Result<(), StepError> {
+    let held = rustix::thread::capabilities(None).step(|| "read capabilities".to_owned())?;
+    let all = rustix::thread::CapabilitySets { inheritable: held.permitted, ..held };
+    rustix::thread::set_capabilities(None, all).step(|| "keep capabilities".to_owned())?;
+    for capability in 0..64_u64 {
+        if held.permitted.bits() & (1 << capability) == 0 {
+            continue;
+        }
+        // SAFETY: prctl with plain numbers.
+        let result = unsafe {
+            libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, capability, 0, 0)
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error())
+                .step(|| format!("keep capability {capability}"));
+        }
+    }
+    Ok(())
+}
+
+fn place_fds(program: &OwnedFd, fds: &[BorrowedFd<'_>]) -> Result<(), StepError> {
+    let name = || "hand descriptors to the supervisor".to_owned();
+    // First out of the way of the places they go to, then into them.
+    let above = 3 + i32::try_from(fds.len()).unwrap_or(i32::MAX - 3);
+    let mut moved = Vec::with_capacity(fds.len());
+    for fd in fds {
+        // SAFETY: duplicates a descriptor that is open to a number that is free.
+        let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, above) };
+        if copy < 0 {
+            return Err(io::Error::last_os_error()).step(name);
+        }
+        moved.push(copy);
+    }
+    if program.as_raw_fd() < above {
+        return Err(io::Error::other("the program's descriptor is in the way")).step(name);
+    }
+    for (place, copy) in (3..).zip(moved) {
+        // SAFETY: `place` is below every descriptor still needed, as arranged above; dup2 leaves
+        // the new descriptor open across execve.
+        if unsafe { libc::dup2(copy, place) } < 0 {
+            return Err(io::Error::last_os_error()).step(name);
+        }
+    }
+    Ok(())
+}

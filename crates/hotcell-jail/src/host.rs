@@ -1,0 +1,57 @@
+//! The host's side of starting a cell.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::process::Pid;
+
+use crate::mounts::Layer;
+use crate::overlay::layers_from_host;
+use crate::{Step, StepError};
+
+/// Makes a cell's layers as root of the host, for the cell whose first process is `cell`.
+///
+/// # Errors
+/// The step that failed.
+pub fn make_layers(layers: &[Layer], cell: Pid, scratch: &Path) -> Result<Vec<OwnedFd>, StepError> {
+    layers_from_host(layers, cell, scratch)
+}
+
+/// The same descriptor under a number of at least `least`, so that lower numbers are free.
+///
+/// # Errors
+/// There are too many open descriptors.
+pub fn move_up(fd: &OwnedFd, least: i32) -> Result<OwnedFd, StepError> {
+    // SAFETY: duplicates a descriptor that is open to a number that is free.
+    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error()).step(|| "duplicate a descriptor".to_owned());
+    }
+    // SAFETY: fcntl returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Takes over descriptors that the program which started this one left open for it.
+///
+/// # Errors
+/// One of them is not open, or is named twice.
+pub fn inherited_fds(numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
+    for (place, number) in numbers.iter().enumerate() {
+        // SAFETY: F_GETFD only looks whether a descriptor is open.
+        let open = *number > 2 && unsafe { libc::fcntl(*number, libc::F_GETFD) } >= 0;
+        if !open || numbers[..place].contains(number) {
+            return Err(io::Error::other(format!("descriptor {number} was not handed over")));
+        }
+    }
+    let owned = numbers.iter().map(|number| {
+        // SAFETY: the descriptor is open, named once, and was left for this process alone, which
+        // calls this before it opens anything of its own.
+        let fd = unsafe { OwnedFd::from_raw_fd(*number) };
+        // Nothing that an exec starts may inherit it.
+        // SAFETY: sets a flag on an open descriptor.
+        unsafe { libc::fcntl(*number, libc::F_SETFD, libc::FD_CLOEXEC) };
+        fd
+    });
+    Ok(owned.collect())
+}

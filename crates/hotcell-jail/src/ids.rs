@@ -1,0 +1,200 @@
+//! Which ids of the host stand behind the ids of a cell.
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, getegid, geteuid};
+use serde::{Deserialize, Serialize};
+
+use crate::{Step, StepError};
+
+/// The user and group of an ordinary exec, as the cell sees them.
+pub const EXEC_ID: u32 = 1000;
+/// How many ids a cell has.
+pub const RANGE: u32 = 65_536;
+
+/// How ids are laid out. What lies on disk depends on it, so it is kept with the cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdLayout {
+    /// Started by root: a range of host ids that is the cell's alone.
+    Private {
+        /// The host id behind id 0.
+        base: u32,
+    },
+    /// Started by a user with subordinate ids: id 0 is the user, the others are subordinate.
+    Subordinate {
+        /// The user.
+        uid: u32,
+        /// The user's group.
+        gid: u32,
+        /// The first subordinate user id.
+        uid_start: u32,
+        /// The first subordinate group id.
+        gid_start: u32,
+        /// How many there are of each.
+        count: u32,
+    },
+    /// Started by a user without: one id, which is [`EXEC_ID`] inside.
+    Single {
+        /// The user.
+        uid: u32,
+        /// The user's group.
+        gid: u32,
+    },
+}
+
+/// Who starts a cell, which decides what layouts are possible.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Starter {
+    /// Root of the whole machine: every cell can have a range of its own.
+    Root,
+    /// Anybody else: this layout.
+    User {
+        /// The layout.
+        layout: IdLayout,
+        /// Why it is not a better one.
+        without_subordinates: Option<String>,
+    },
+}
+
+impl IdLayout {
+    /// Whether there is an id 0 in the cell.
+    #[must_use]
+    pub fn has_root(&self) -> bool {
+        !matches!(self, Self::Single { .. })
+    }
+
+    /// The host ids under which the supervisor runs.
+    #[must_use]
+    pub fn supervisor(&self) -> (u32, u32) {
+        match *self {
+            Self::Private { base } => (base, base),
+            Self::Subordinate { uid, gid, .. } | Self::Single { uid, gid } => (uid, gid),
+        }
+    }
+
+    /// The ids that the supervisor has inside.
+    #[must_use]
+    pub fn supervisor_inside(&self) -> u32 {
+        match self {
+            Self::Private { .. } | Self::Subordinate { .. } => 0,
+            Self::Single { .. } => EXEC_ID,
+        }
+    }
+
+    /// Writes the maps of a process that was just born into a user namespace.
+    ///
+    /// # Errors
+    /// The kernel or the helper program refused.
+    pub fn write_maps(&self, pid: Pid) -> Result<(), StepError> {
+        let process = format!("/proc/{}", pid.as_raw_nonzero());
+        let write = |file: &str, text: String| {
+            std::fs::write(format!("{process}/{file}"), &text)
+                .step(|| format!("write {:?} to {file} of the cell", text.trim_end()))
+        };
+        match *self {
+            Self::Private { base } => {
+                write("uid_map", format!("0 {base} {RANGE}\n"))?;
+                write("gid_map", format!("0 {base} {RANGE}\n"))
+            }
+            Self::Single { uid, gid } => {
+                write("setgroups", "deny".to_owned())?;
+                write("uid_map", format!("{EXEC_ID} {uid} 1\n"))?;
+                write("gid_map", format!("{EXEC_ID} {gid} 1\n"))
+            }
+            Self::Subordinate { uid, gid, uid_start, gid_start, count } => {
+                run_helper("newuidmap", pid, uid, uid_start, count)?;
+                run_helper("newgidmap", pid, gid, gid_start, count)
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the jail starts the id-mapping programs")]
+fn run_helper(program: &str, pid: Pid, own: u32, start: u32, count: u32) -> Result<(), StepError> {
+    let pid = pid.as_raw_nonzero().to_string();
+    let numbers = ["0", &own.to_string(), "1", "1", &start.to_string(), &count.to_string()]
+        .map(str::to_owned);
+    let path = find_helper(program).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
+    let output = path.and_then(|path| {
+        Command::new(path).arg(pid).args(&numbers).stdin(Stdio::null()).env_clear().output()
+    });
+    let name = || format!("{program} {}", numbers.join(" "));
+    let output = output.step(name)?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())).step(name)
+    }
+}
+
+fn find_helper(program: &str) -> Option<std::path::PathBuf> {
+    ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"]
+        .iter()
+        .map(|directory| Path::new(directory).join(program))
+        .find(|path| path.exists())
+}
+
+/// Looks at who this process is.
+#[must_use]
+pub fn starter() -> Starter {
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    if uid == 0 && maps_everything("/proc/self/uid_map") && maps_everything("/proc/self/gid_map") {
+        return Starter::Root;
+    }
+    match subordinate(uid, gid) {
+        Ok(layout) => Starter::User { layout, without_subordinates: None },
+        Err(reason) => Starter::User {
+            layout: IdLayout::Single { uid, gid },
+            without_subordinates: Some(reason),
+        },
+    }
+}
+
+/// Whether an id map is that of the machine itself and not of some container.
+fn maps_everything(map: &str) -> bool {
+    std::fs::read_to_string(map)
+        .is_ok_and(|text| text.split_ascii_whitespace().eq(["0", "0", "4294967295"]))
+}
+
+fn subordinate(uid: u32, gid: u32) -> Result<IdLayout, String> {
+    for helper in ["newuidmap", "newgidmap"] {
+        if find_helper(helper).is_none() {
+            return Err(format!("the program {helper} is not installed"));
+        }
+    }
+    let name = user_name(uid);
+    let (uid_start, uids) = range("/etc/subuid", uid, name.as_deref())?;
+    let (gid_start, gids) = range("/etc/subgid", uid, name.as_deref())?;
+    let count = uids.min(gids).min(RANGE - 1);
+    if count <= EXEC_ID {
+        return Err(format!("only {count} subordinate ids are given to user {uid}"));
+    }
+    Ok(IdLayout::Subordinate { uid, gid, uid_start, gid_start, count })
+}
+
+fn user_name(uid: u32) -> Option<String> {
+    // A static binary has no name service: the file is all there is.
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+fn range(file: &str, uid: u32, name: Option<&str>) -> Result<(u32, u32), String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    text.lines()
+        .filter_map(|line| {
+            let mut fields = line.trim().split(':');
+            let owner = fields.next()?;
+            let start = fields.next()?.parse().ok()?;
+            let count = fields.next()?.parse().ok()?;
+            (Some(owner) == name || owner.parse() == Ok(uid)).then_some((start, count))
+        })
+        .max_by_key(|(_, count)| *count)
+        .ok_or_else(|| format!("{file} has no line for user {uid}"))
+}

@@ -1,0 +1,197 @@
+//! Mounts as descriptors: made in one place, attached in another.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{Step, StepError};
+
+/// One part of a cell's root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layer {
+    /// Where it appears in the cell, `/` first.
+    pub target: PathBuf,
+    /// What is below; never written to.
+    pub lower: PathBuf,
+    /// Where writes go; none for a part that nobody in the cell can write to anyway.
+    pub upper: Option<Upper>,
+}
+
+/// Where the writes to a layer go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upper {
+    /// What was written.
+    pub data: PathBuf,
+    /// A directory for the kernel's own use on the same file system.
+    pub work: PathBuf,
+}
+
+/// Who makes an overlay, which decides what it can do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OverlayMaker {
+    /// Root of the host: directories of the layer below can be renamed.
+    Host,
+    /// Root of a user namespace.
+    Inside,
+}
+
+const SAFE: MountAttrFlags =
+    MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
+
+/// Makes an overlay of `lower` and the upper, without attaching it anywhere.
+pub(crate) fn overlay(
+    lower: &Path,
+    upper: &Upper,
+    maker: OverlayMaker,
+) -> Result<OwnedFd, StepError> {
+    let name = || format!("overlay of {} and {}", lower.display(), upper.data.display());
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).step(name)?;
+    let make = || -> rustix::io::Result<OwnedFd> {
+        // By descriptor: the paths that are given here can be read in the cell's /proc/mounts.
+        for (key, path) in
+            [("lowerdir", lower), ("upperdir", &upper.data), ("workdir", &upper.work)]
+        {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let directory = rustix::fs::open(path, flags, Mode::empty())?;
+            let by_number = format!("/proc/self/fd/{}", directory.as_raw_fd());
+            fsconfig_set_string(&context, key, by_number.as_str())?;
+        }
+        match maker {
+            OverlayMaker::Host => fsconfig_set_string(&context, "redirect_dir", "on")?,
+            OverlayMaker::Inside => fsconfig_set_flag(&context, "userxattr")?,
+        }
+        fsconfig_create(&context)?;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, SAFE)
+    };
+    make()
+        .map_err(|errno| {
+            let said = kernel_message(context.as_fd());
+            let error = io::Error::from(errno);
+            if said.is_empty() {
+                error
+            } else {
+                io::Error::new(error.kind(), format!("{error} ({said})"))
+            }
+        })
+        .step(name)
+}
+
+/// What the kernel had to say about a mount that failed.
+fn kernel_message(context: BorrowedFd<'_>) -> String {
+    let mut said = Vec::new();
+    let mut buffer = [0; 512];
+    while let Ok(length) = rustix::io::read(context, &mut buffer) {
+        if length == 0 || said.len() > 1024 {
+            break;
+        }
+        said.push(String::from_utf8_lossy(&buffer[..length]).trim().to_owned());
+    }
+    said.join("; ")
+}
+
+/// Makes a file system that is new and empty, without attaching it.
+pub(crate) fn fresh(
+    kind: &str,
+    options: &[(&str, &str)],
+    attributes: MountAttrFlags,
+) -> Result<OwnedFd, StepError> {
+    let make = || -> rustix::io::Result<OwnedFd> {
+        let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+        for (key, value) in options {
+            if value.is_empty() {
+                fsconfig_set_flag(&context, *key)?;
+            } else {
+                fsconfig_set_string(&context, *key, *value)?;
+            }
+        }
+        fsconfig_create(&context)?;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    };
+    make().step(|| format!("new {kind}"))
+}
+
+/// A copy of what is mounted at `path` and below, without attaching it.
+pub(crate) fn copy_tree(path: &Path) -> Result<OwnedFd, StepError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(CWD, path, flags).step(|| format!("open_tree {}", path.display()))
+}
+
+/// Attaches a mount to a path of this mount namespace.
+pub(crate) fn attach(mount: BorrowedFd<'_>, target: &Path) -> Result<(), StepError> {
+    move_mount(mount, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .step(|| format!("attach a mount to {}", target.display()))
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct MountAttr {
+    attr_set: u64,
+    attr_clr: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
+
+fn set_attributes(mount: BorrowedFd<'_>, depth: Depth, attributes: &MountAttr) -> io::Result<()> {
+    let flags = match depth {
+        Depth::Tree => libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+        Depth::This => libc::AT_EMPTY_PATH,
+    };
+    // SAFETY: the path is empty and the structure has the size that is given.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            std::ptr::from_ref(attributes),
+            std::mem::size_of::<MountAttr>(),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// How far a change of attributes reaches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Depth {
+    /// This mount alone.
+    This,
+    /// This mount and those below it.
+    Tree,
+}
+
+/// Makes a mount read-only and free of devices and set-user-id programs.
+pub(crate) fn make_read_only(mount: BorrowedFd<'_>, depth: Depth) -> io::Result<()> {
+    let attr_set = MountAttrFlags::MOUNT_ATTR_RDONLY.union(SAFE).bits();
+    set_attributes(mount, depth, &MountAttr { attr_set: attr_set.into(), ..MountAttr::default() })
+}
+
+/// Makes a mount read-only and leaves devices usable.
+pub(crate) fn make_read_only_devices(mount: BorrowedFd<'_>) -> io::Result<()> {
+    let attr_set = MountAttrFlags::MOUNT_ATTR_RDONLY.bits();
+    set_attributes(
+        mount,
+        Depth::This,
+        &MountAttr { attr_set: attr_set.into(), ..MountAttr::default() },
+    )
+}
+
+/// Shows a mount's ids through the map of a user namespace.
+pub(crate) fn map_ids(mount: BorrowedFd<'_>, user_namespace: BorrowedFd<'_>) -> io::Result<()> {
+    let attributes = MountAttr {
+        attr_set: MOUNT_ATTR_IDMAP,
+        userns_fd: user_namespace.as_raw_fd() as u64,
+        ..MountAttr::default()
+    };
+    set_attributes(mount, Depth::This, &attributes)
+}

@@ -1,0 +1,74 @@
+//! A cell's layers as mounts that are not attached yet.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
+use rustix::process::Pid;
+use rustix::thread::UnshareFlags;
+
+use crate::mounts::{
+    Depth, Layer, OverlayMaker, attach, copy_tree, make_read_only, map_ids, overlay,
+};
+use crate::{Step, StepError};
+
+/// Makes the layers of a cell from the host's side, with the ids of the layers below shown through
+/// the cell's map. `scratch` is an empty directory. This process gets a mount namespace of its own
+/// for it, so that nothing of it is seen on the host.
+pub(crate) fn layers_from_host(
+    layers: &[Layer],
+    cell: Pid,
+    scratch: &Path,
+) -> Result<Vec<OwnedFd>, StepError> {
+    let namespace = format!("/proc/{}/ns/user", cell.as_raw_nonzero());
+    let user_namespace = std::fs::File::open(&namespace).step(|| format!("open {namespace}"))?;
+    unshare_mounts()?;
+    let mut mounts = Vec::with_capacity(layers.len());
+    for layer in layers {
+        let lower = copy_tree(&layer.lower)?;
+        map_ids(lower.as_fd(), user_namespace.as_fd())
+            .step(|| format!("idmapped mount of {}", layer.lower.display()))?;
+        match &layer.upper {
+            None => {
+                make_read_only(lower.as_fd(), Depth::Tree)
+                    .step(|| format!("make {} read-only", layer.lower.display()))?;
+                mounts.push(lower);
+            }
+            Some(upper) => {
+                attach(lower.as_fd(), scratch)?;
+                let made = overlay(scratch, upper, OverlayMaker::Host);
+                // The overlay has its own hold on the layer below.
+                unmount(scratch, UnmountFlags::DETACH)
+                    .step(|| format!("detach {}", scratch.display()))?;
+                mounts.push(made?);
+            }
+        }
+    }
+    Ok(mounts)
+}
+
+/// Makes the layers of a cell from inside its user namespace.
+pub(crate) fn layers_from_inside(layers: &[Layer]) -> Result<Vec<OwnedFd>, StepError> {
+    layers
+        .iter()
+        .map(|layer| match &layer.upper {
+            Some(upper) => overlay(&layer.lower, upper, OverlayMaker::Inside),
+            None => {
+                let tree = copy_tree(&layer.lower)?;
+                make_read_only(tree.as_fd(), Depth::Tree)
+                    .step(|| format!("make {} read-only", layer.lower.display()))?;
+                Ok(tree)
+            }
+        })
+        .collect()
+}
+
+fn unshare_mounts() -> Result<(), StepError> {
+    // SAFETY: only the mount namespace is unshared; nothing in this process refers to mounts by
+    // anything but descriptors and paths.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
+        .step(|| "unshare the mount namespace".to_owned())?;
+    // Slave: what is unmounted on the host is unmounted here too and not held busy.
+    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+        .step(|| "make mounts private".to_owned())
+}

@@ -1,0 +1,94 @@
+//! Processes and their parents, read from `/proc`; the way to end a tree where no cgroup helps.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use rustix::process::Pid;
+
+use crate::signals;
+
+/// Passes after which a tree that still grows is given up to the next call.
+const MOST_PASSES: usize = 200;
+
+/// Every process with its parent.
+fn parents() -> io::Result<Vec<(i32, i32)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let entry = entry?;
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        // A process may be gone by now, and then it has no descendants either.
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        // The name in parentheses may hold anything, so fields are counted from its last ')'.
+        let Some((_, after_name)) = stat.rsplit_once(')') else { continue };
+        let mut fields = after_name.split_ascii_whitespace();
+        let state = fields.next();
+        let Some(parent) = fields.next().and_then(|field| field.parse().ok()) else { continue };
+        if state != Some("Z") {
+            found.push((pid, parent));
+        }
+    }
+    Ok(found)
+}
+
+/// All live descendants of a process.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn descendants(root: Pid) -> io::Result<HashSet<i32>> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for (pid, parent) in parents()? {
+        children.entry(parent).or_default().push(pid);
+    }
+    let mut found = HashSet::new();
+    let mut to_visit = vec![root.as_raw_nonzero().get()];
+    while let Some(parent) = to_visit.pop() {
+        for child in children.get(&parent).into_iter().flatten() {
+            if found.insert(*child) {
+                to_visit.push(*child);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The live children of a process.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn children(parent: Pid) -> io::Result<Vec<Pid>> {
+    let parent = parent.as_raw_nonzero().get();
+    let found = parents()?.into_iter().filter(|(_, of)| *of == parent);
+    Ok(found.filter_map(|(pid, _)| Pid::from_raw(pid)).collect())
+}
+
+/// Kills all descendants of a process: stops them first, so that none forks away, until two passes
+/// find no new one. Returns how many there were.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn kill_descendants(root: Pid) -> io::Result<usize> {
+    let mut stopped: HashSet<i32> = HashSet::new();
+    let mut quiet_passes = 0;
+    for _ in 0..MOST_PASSES {
+        let fresh: Vec<i32> = descendants(root)?.difference(&stopped).copied().collect();
+        if fresh.is_empty() {
+            quiet_passes += 1;
+            if quiet_passes == 2 {
+                break;
+            }
+        } else {
+            quiet_passes = 0;
+        }
+        for pid in fresh {
+            // One that is gone already needs no stopping.
+            let _ = Pid::from_raw(pid).map(|pid| signals::send(pid, libc::SIGSTOP));
+            stopped.insert(pid);
+        }
+    }
+    for pid in &stopped {
+        let _ = Pid::from_raw(*pid).map(|pid| signals::send(pid, libc::SIGKILL));
+    }
+    Ok(stopped.len())
+}

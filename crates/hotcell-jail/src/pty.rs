@@ -1,0 +1,43 @@
+//! Terminals for execs.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// A new terminal: the side of the supervisor and the side of the exec.
+#[derive(Debug)]
+pub struct Terminal {
+    /// Read for output, written for input.
+    pub controller: OwnedFd,
+    /// What the exec gets as its standard streams.
+    pub peer: OwnedFd,
+}
+
+/// Opens a terminal in the file system of this process.
+///
+/// # Errors
+/// There is no `/dev/ptmx`, or no terminal is left.
+pub fn open(rows: u16, cols: u16) -> io::Result<Terminal> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let controller = rustix::fs::open("/dev/ptmx", flags, Mode::empty())?;
+    unlockpt(&controller)?;
+    let peer = ioctl_tiocgptpeer(
+        &controller,
+        OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
+    )?;
+    let terminal = Terminal { controller, peer };
+    resize(rustix::fd::AsFd::as_fd(&terminal.controller), rows, cols)?;
+    Ok(terminal)
+}
+
+/// Changes a terminal's size; its foreground processes get SIGWINCH.
+///
+/// # Errors
+/// The descriptor is no terminal.
+pub fn resize(terminal: BorrowedFd<'_>, rows: u16, cols: u16) -> io::Result<()> {
+    let size = Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+    Ok(tcsetwinsize(terminal, size)?)
+}

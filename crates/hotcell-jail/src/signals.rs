@@ -1,0 +1,85 @@
+//! Signals as something to wait for, and signals to others.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::process::Pid;
+
+/// The end of a child, as a descriptor that becomes readable.
+#[derive(Debug)]
+pub struct ChildSignal(OwnedFd);
+
+impl ChildSignal {
+    /// Blocks SIGCHLD in this thread and makes it readable.
+    ///
+    /// # Errors
+    /// The kernel refused the descriptor.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: an all-zero sigset_t may be passed to sigemptyset, which initialises it; the
+        // pointers are valid for the calls.
+        let fd = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGCHLD);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: signalfd returned a new descriptor that nobody else owns.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Takes what is there, so that the descriptor is no longer readable.
+    pub fn clear(&self) {
+        let mut buffer = [0_u8; 1024];
+        while matches!(rustix::io::read(&self.0, &mut buffer), Ok(length) if length > 0) {}
+    }
+}
+
+impl AsFd for ChildSignal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sends a signal by number to one process. `ESRCH` when it is gone.
+///
+/// # Errors
+/// As `kill(2)`.
+pub fn send(pid: Pid, signal: i32) -> io::Result<()> {
+    kill(pid.as_raw_nonzero().get(), signal)
+}
+
+/// Sends a signal by number to a process group.
+///
+/// # Errors
+/// As `kill(2)`.
+pub fn send_to_group(leader: Pid, signal: i32) -> io::Result<()> {
+    kill(-leader.as_raw_nonzero().get(), signal)
+}
+
+/// Sends a signal by number to the process behind a pidfd.
+///
+/// # Errors
+/// As `pidfd_send_signal(2)`.
+pub fn send_by_pidfd(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    // SAFETY: the call takes a descriptor, a number, a null siginfo and no flags.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn kill(target: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: kill takes two numbers.
+    let result = unsafe { libc::kill(target, signal) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,309 @@
+//! The driver `native`.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use hotcell_jail::cgroup::{Controller, Hierarchies};
+use hotcell_jail::ids::{IdLayout, Starter, starter};
+use hotcell_jail::signals::send_by_pidfd;
+use hotcell_model::{
+    CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, PlacedCell, Placement, Result,
+};
+use rustix::process::{PidfdFlags, pidfd_open};
+use serde::{Deserialize, Serialize};
+
+use crate::base::{host_base, layers};
+use crate::isolation::hierarchies;
+use crate::order::{Order, Outcome, PLACED_VERSION, Placed, SupervisorProcess, Task};
+use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
+use crate::{diagnose, id_range, machine, program};
+
+/// Whether control groups are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CgroupUse {
+    /// Where this machine lets us.
+    #[default]
+    Auto,
+    /// Nowhere.
+    Off,
+}
+
+/// What a native driver needs to know.
+#[derive(Debug, Clone)]
+pub struct NativeSettings {
+    /// The state directory.
+    pub state_dir: PathBuf,
+    /// This program.
+    pub program: PathBuf,
+    /// Whether control groups are used.
+    pub cgroups: CgroupUse,
+}
+
+/// Places cells on this machine. Cheap to make; looks at the machine when it first has to.
+#[derive(Debug, Clone)]
+pub struct NativeDriver(Arc<Native>);
+
+#[derive(Debug)]
+pub(crate) struct Native {
+    pub(crate) settings: NativeSettings,
+    pub(crate) paths: NativePaths,
+    hierarchies: OnceLock<Hierarchies>,
+}
+
+impl NativeDriver {
+    /// The name in a cell's record.
+    pub const NAME: &'static str = "native";
+
+    /// A driver on a state directory.
+    #[must_use]
+    pub fn new(settings: NativeSettings) -> Self {
+        let paths = NativePaths::new(&settings.state_dir);
+        Self(Arc::new(Native { settings, paths, hierarchies: OnceLock::new() }))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Native) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let native = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || work(&native))
+            .await
+            .map_err(|error| Error::internal(format!("the native driver failed: {error}")))?
+    }
+}
+
+#[async_trait]
+impl Driver for NativeDriver {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    async fn capabilities(&self) -> Result<DriverCapabilities> {
+        let hierarchies = self.0.hierarchies();
+        let has = |controller| hierarchies.controllers.contains_key(&controller);
+        let as_root = match starter() {
+            Starter::Root => true,
+            Starter::User { layout, .. } => layout.has_root(),
+        };
+        Ok(DriverCapabilities {
+            machine: machine::look(&self.0.settings.state_dir),
+            as_root,
+            memory_limit: has(Controller::Memory),
+            cpu_limit: has(Controller::Cpu),
+            pids_limit: true,
+        })
+    }
+
+    async fn diagnose(&self) -> Diagnosis {
+        let fallback =
+            Diagnosis { driver: Self::NAME.to_owned(), checks: Vec::new(), isolation: None };
+        self.blocking(|native| Ok(diagnose::diagnose(native))).await.unwrap_or(fallback)
+    }
+
+    async fn start(&self, spec: &CellSpec, records: &Path) -> Result<Placement> {
+        let (spec, records) = (spec.clone(), records.to_owned());
+        self.blocking(move |native| native.start(spec, records)).await
+    }
+
+    async fn connect(&self, cell: &CellId) -> Result<Option<UnixStream>> {
+        let paths = self.0.paths.cell(cell);
+        let stream = paths.connect().map_err(|error| {
+            Error::unavailable(format!("cannot connect to the supervisor of {cell}: {error}"))
+        })?;
+        if stream.is_some() {
+            self.0.ensure_keeper(&paths);
+        }
+        Ok(stream)
+    }
+
+    async fn stop(&self, cell: &CellId) -> Result<()> {
+        let cell = cell.clone();
+        self.blocking(move |native| native.stop(&cell)).await
+    }
+
+    async fn remove(&self, cell: &CellId) -> Result<()> {
+        let cell = cell.clone();
+        self.blocking(move |native| native.remove(&cell)).await
+    }
+
+    async fn list(&self) -> Result<Vec<PlacedCell>> {
+        self.blocking(|native| native.list()).await
+    }
+}
+
+impl Native {
+    pub(crate) fn hierarchies(&self) -> &Hierarchies {
+        self.hierarchies.get_or_init(|| hierarchies(self.settings.cgroups))
+    }
+
+    fn start(&self, spec: CellSpec, records: PathBuf) -> Result<Placement> {
+        let paths = self.paths.cell(&spec.id);
+        if paths.connect().map_err(|error| at("connect to", &paths, &error))?.is_some() {
+            let isolation =
+                read_json(&paths.isolation()).map_err(|error| at("read", &paths, &error))?;
+            if let Some(isolation) = isolation {
+                return Ok(Placement { isolation });
+            }
+        }
+        let placed =
+            read_json::<Placed>(&paths.placed()).map_err(|error| at("read", &paths, &error))?;
+        match placed {
+            Some(placed) if placed.version > PLACED_VERSION => {
+                return Err(Error::unavailable(format!(
+                    "cell {} was made by a newer hotcell",
+                    spec.id
+                ))
+                .hint("use that version, or kill the cell"));
+            }
+            Some(_) => {}
+            None => self.place(&paths, spec, records)?,
+        }
+        let program = program::copy_of(&self.settings.program, &self.paths.programs())
+            .map_err(|error| Error::unavailable(format!("cannot copy the program: {error}")))?;
+        match self.order(&paths, Task::Start { program })? {
+            Outcome::Ready(isolation) => Ok(Placement { isolation }),
+            Outcome::Failed(error) => Err(error),
+            Outcome::Done => Err(Error::internal("the keeper started nothing")),
+        }
+    }
+
+    /// Decides what a new cell is on this machine and writes it down.
+    fn place(&self, paths: &CellPaths, spec: CellSpec, records: PathBuf) -> Result<()> {
+        if spec.image != "host" {
+            return Err(Error::unsupported(format!("there is no image {:?}", spec.image))
+                .hint("the native driver has the image `host` so far"));
+        }
+        let made = || -> io::Result<()> {
+            std::fs::create_dir_all(paths.root())?;
+            let ids = match starter() {
+                Starter::Root => id_range::take(&self.paths.id_ranges(), &spec.id)?,
+                Starter::User { layout, .. } => layout,
+            };
+            let base = host_base(&self.paths.bases())?;
+            let layers = layers(&base, &paths.files(), &ids);
+            let placed = Placed { version: PLACED_VERSION, spec, ids, layers, records };
+            write_json(&paths.placed(), &placed)
+        };
+        made().map_err(|error| at("make", paths, &error))
+    }
+
+    fn stop(&self, cell: &CellId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let failed = |error: io::Error| at("stop", &paths, &error);
+        if let Some(pid) = SupervisorProcess::find(&paths).map_err(failed)? {
+            let pidfd =
+                pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
+            // Looked up again: only now the number is bound to the process.
+            if SupervisorProcess::find(&paths).map_err(failed)? == Some(pid) {
+                send_by_pidfd(std::os::fd::AsFd::as_fd(&pidfd), 9).map_err(failed)?;
+                let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+                rustix::event::poll(&mut fds, None).map_err(|errno| failed(errno.into()))?;
+            }
+        }
+        // A keeper that lives tidies up; once it is done its lock is free.
+        paths.lock_keeper(LockWait::Wait).map_err(failed).map(drop)
+    }
+
+    fn remove(&self, cell: &CellId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let failed = |error: io::Error| at("remove", &paths, &error);
+        if !paths.root().exists() {
+            return Ok(());
+        }
+        let placed = read_json::<Placed>(&paths.placed()).map_err(failed)?;
+        // The keeper of an ended supervisor removes the files; this waits for it, and does what it
+        // did not.
+        drop(paths.lock_keeper(LockWait::Wait).map_err(failed)?);
+        if let Some(placed) = &placed {
+            if paths.files().exists() {
+                match self.order(&paths, Task::Remove)? {
+                    Outcome::Done | Outcome::Ready(_) => {}
+                    Outcome::Failed(error) => return Err(error),
+                }
+            }
+            give_back_ids(&self.paths.id_ranges(), &placed.ids).map_err(failed)?;
+        }
+        match std::fs::remove_dir_all(paths.root()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn list(&self) -> Result<Vec<PlacedCell>> {
+        let directory = self.paths.cells();
+        let failed = |error: io::Error| {
+            Error::unavailable(format!("cannot list {}: {error}", directory.display()))
+        };
+        let entries = match std::fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut cells = Vec::new();
+        for entry in entries {
+            let paths = CellPaths::at(entry.map_err(failed)?.path());
+            // A cell whose description cannot be read is not one that can be used.
+            let Ok(Some(placed)) = read_json::<Placed>(&paths.placed()) else { continue };
+            let isolation = read_json(&paths.isolation()).unwrap_or_default();
+            cells.push(PlacedCell { spec: placed.spec, isolation });
+        }
+        Ok(cells)
+    }
+
+    /// Starts a keeper for a live supervisor that has none. Failing that, the next one tries.
+    fn ensure_keeper(&self, paths: &CellPaths) {
+        match paths.lock_keeper(LockWait::Try) {
+            Ok(Some(lock)) => {
+                drop(lock);
+                if let Err(error) = self.order(paths, Task::Watch) {
+                    tracing::warn!(%error, "cannot start a keeper");
+                }
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "cannot look for the keeper"),
+        }
+    }
+
+    /// Starts a keeper and waits for its outcome.
+    #[expect(clippy::disallowed_methods, reason = "keepers are processes of their own")]
+    fn order(&self, paths: &CellPaths, task: Task) -> Result<Outcome> {
+        let order =
+            Order { directory: paths.root().to_owned(), cgroups: self.settings.cgroups, task };
+        let run = || -> io::Result<Outcome> {
+            let mut keeper = Command::new(&self.settings.program)
+                .arg("keep")
+                .env_clear()
+                .current_dir("/")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()?;
+            if let Some(mut stdin) = keeper.stdin.take() {
+                stdin.write_all(&serde_json::to_vec(&order)?)?;
+            }
+            keeper.wait()?;
+            let mut line = String::new();
+            if let Some(stdout) = keeper.stdout.take() {
+                BufReader::new(stdout).read_line(&mut line)?;
+            }
+            if line.is_empty() {
+                return Err(io::Error::other("it ended without a word"));
+            }
+            Ok(serde_json::from_str(&line)?)
+        };
+        run().map_err(|error| Error::unavailable(format!("the keeper of the cell failed: {error}")))
+    }
+}
+
+fn give_back_ids(directory: &Path, ids: &IdLayout) -> io::Result<()> {
+    id_range::give_back(directory, ids)
+}
+
+fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {
+    Error::unavailable(format!("cannot {verb} {}: {error}", paths.root().display()))
+}

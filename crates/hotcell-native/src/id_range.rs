@@ -1,0 +1,42 @@
+//! Ranges of host ids, each given to one cell.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+use hotcell_jail::ids::{IdLayout, RANGE};
+use hotcell_model::CellId;
+
+/// Above what distributions give to users, containers and services.
+const FIRST: u32 = 0x7000_0000;
+const RANGES: u32 = 0x8000;
+const TRIES: u32 = 4096;
+
+/// Takes a range that no other cell of this state directory has, and as a rule none of another.
+pub(crate) fn take(directory: &Path, cell: &CellId) -> io::Result<IdLayout> {
+    std::fs::create_dir_all(directory)?;
+    let mut random = [0; 4];
+    for _ in 0..TRIES {
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let base = FIRST + (u32::from_le_bytes(random) % RANGES) * RANGE;
+        let path = directory.join(base.to_string());
+        match OpenOptions::new().write(true).create_new(true).open(path) {
+            Ok(mut file) => {
+                file.write_all(cell.as_str().as_bytes())?;
+                return Ok(IdLayout::Private { base });
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other(format!("all {RANGES} ranges of ids are taken")))
+}
+
+/// Gives a range back.
+pub(crate) fn give_back(directory: &Path, ids: &IdLayout) -> io::Result<()> {
+    let IdLayout::Private { base } = ids else { return Ok(()) };
+    match std::fs::remove_file(directory.join(base.to_string())) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

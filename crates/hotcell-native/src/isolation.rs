@@ -1,0 +1,134 @@
+//! What a cell on this machine is separated by, and what is missing for more.
+
+use hotcell_jail::cgroup::{Controller, Hierarchies};
+use hotcell_jail::ids::{IdLayout, Starter};
+use hotcell_link::KillMeans;
+use hotcell_model::{Isolation, Layer, MissingLayer};
+
+use crate::driver::CgroupUse;
+
+/// The control groups that may be used.
+pub(crate) fn hierarchies(cgroups: CgroupUse) -> Hierarchies {
+    match cgroups {
+        CgroupUse::Auto => Hierarchies::detect(),
+        CgroupUse::Off => Hierarchies::default(),
+    }
+}
+
+/// How the processes of an exec are found and ended.
+pub(crate) fn kill_means(hierarchies: &Hierarchies) -> KillMeans {
+    if hierarchies.unified.is_some() {
+        KillMeans::CgroupKill
+    } else if hierarchies.controllers.contains_key(&Controller::Freezer) {
+        KillMeans::Freezer
+    } else {
+        KillMeans::Subreaper
+    }
+}
+
+/// The isolation of a cell with these ids and control groups.
+pub(crate) fn describe(
+    ids: &IdLayout,
+    starter: &Starter,
+    hierarchies: &Hierarchies,
+    cgroups: CgroupUse,
+) -> Isolation {
+    let layer = |name: &str, means: Option<&str>| Layer {
+        name: name.to_owned(),
+        means: means.map(str::to_owned),
+    };
+    let mut layers: Vec<Layer> = [
+        "user_namespace",
+        "mount_namespace",
+        "pid_namespace",
+        "network_namespace",
+        "ipc_namespace",
+        "uts_namespace",
+        "cgroup_namespace",
+        "no_capabilities",
+        "no_new_privs",
+        "masked_proc",
+    ]
+    .into_iter()
+    .map(|name| layer(name, None))
+    .collect();
+    let mut missing = Vec::new();
+
+    match ids {
+        IdLayout::Private { .. } => layers.push(layer("private_ids", Some("range per cell"))),
+        IdLayout::Subordinate { .. } => layers.push(layer("private_ids", Some("subordinate ids"))),
+        IdLayout::Single { .. } => missing.push(missing_ids(starter)),
+    }
+    let kill = match kill_means(hierarchies) {
+        KillMeans::CgroupKill => "cgroup v2",
+        KillMeans::Freezer => "cgroup v1 freezer",
+        KillMeans::Subreaper => "subreaper",
+    };
+    layers.push(layer("tree_kill", Some(kill)));
+    let limits = [
+        (Controller::Memory, "memory_limit", None),
+        (Controller::Pids, "pids_limit", Some("rlimit per user of the cell")),
+        (Controller::Cpu, "cpu_limit", None),
+    ];
+    for (controller, name, otherwise) in limits {
+        match hierarchies.controllers.get(&controller) {
+            Some(place) => layers.push(layer(name, Some(place.version.name()))),
+            None => match otherwise {
+                Some(means) => layers.push(layer(name, Some(means))),
+                None => missing.push(missing_limit(name, controller, hierarchies, cgroups)),
+            },
+        }
+    }
+    layers.push(layer("disk_limit", Some("sampled every second while something runs")));
+    for name in ["seccomp_filter", "landlock"] {
+        missing.push(MissingLayer {
+            name: name.to_owned(),
+            reason: "this version of hotcell does not apply it yet".to_owned(),
+            remedy:
+                "run hotcell in a virtual machine of its own for code that may attack the kernel"
+                    .to_owned(),
+        });
+    }
+    Isolation::from_layers(layers, missing)
+}
+
+fn missing_ids(starter: &Starter) -> MissingLayer {
+    let reason = match starter {
+        Starter::User { without_subordinates: Some(reason), .. } => reason.clone(),
+        Starter::User { without_subordinates: None, .. } | Starter::Root => {
+            "the cell was made without ids of its own".to_owned()
+        }
+    };
+    MissingLayer {
+        name: "private_ids".to_owned(),
+        reason,
+        remedy: "install newuidmap (package uidmap) and give the user ids: \
+                 usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"
+            .to_owned(),
+    }
+}
+
+fn missing_limit(
+    name: &str,
+    controller: Controller,
+    hierarchies: &Hierarchies,
+    cgroups: CgroupUse,
+) -> MissingLayer {
+    let (reason, remedy) = match cgroups {
+        CgroupUse::Off => {
+            ("control groups are turned off".to_owned(), "set native.cgroups = \"auto\"".to_owned())
+        }
+        CgroupUse::Auto => {
+            let reason = hierarchies.refused.get(&controller).map_or_else(
+                || format!("the kernel offers no {} controller", controller.name()),
+                |refusal| {
+                    format!("the {} controller is not delegated: {refusal}", controller.name())
+                },
+            );
+            let remedy = "run as root, or in a delegated group: \
+                          systemd-run --user --scope -p Delegate=yes hotcell …";
+            (reason, remedy.to_owned())
+        }
+    };
+    MissingLayer { name: name.to_owned(), reason, remedy }
+}

@@ -1,0 +1,119 @@
+//! `hotcell keep`: the host-side half of a cell, a process of its own that needs no other.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+
+use hotcell_jail::cgroup::CellCgroups;
+use hotcell_jail::ids::starter;
+use hotcell_jail::{Forked, StepError, fork};
+use hotcell_model::Error;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::isolation::{describe, hierarchies};
+use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
+use crate::paths::{CellPaths, LockWait, read_json, write_json};
+use crate::removal::remove_files;
+use crate::start::start;
+use crate::watch::{tidy_up, watch};
+
+/// The whole life of a keeper: its order comes on standard input, its outcome goes to standard
+/// output, and then it belongs to nobody.
+#[must_use]
+pub fn keep(_args: &[OsString]) -> ExitCode {
+    let mut text = String::new();
+    let order =
+        io::stdin().read_to_string(&mut text).and_then(|_| Ok(serde_json::from_str(&text)?));
+    let Ok(order) = order else { return ExitCode::FAILURE };
+    // Whoever ordered it collects the first process at once; the second has no parent that minds.
+    match fork() {
+        Ok(Forked::Child) => {}
+        Ok(Forked::Parent { .. }) => return ExitCode::SUCCESS,
+        Err(_) => return ExitCode::FAILURE,
+    }
+    let _ = rustix::process::setsid();
+    let _ = rustix::process::chdir("/");
+    match carry_out(&order) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn carry_out(order: &Order) -> io::Result<()> {
+    let paths = CellPaths::at(order.directory.clone());
+    let Some(placed) = read_json::<Placed>(&paths.placed())? else {
+        return answer(&Outcome::Done);
+    };
+    let hierarchies = hierarchies(order.cgroups);
+    let cgroups = CellCgroups::of(&hierarchies, placed.spec.id.as_str());
+    match &order.task {
+        Task::Start { program } => {
+            let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
+            let started = match start(&paths, &placed, program, &hierarchies, &cgroups) {
+                Ok(started) => started,
+                Err(error) => {
+                    // Nothing half-made stays behind.
+                    let _ = cgroups.remove();
+                    return answer(&Outcome::Failed(start_error(&error)));
+                }
+            };
+            let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
+            write_json(&paths.isolation(), &isolation)?;
+            answer(&Outcome::Ready(isolation))?;
+            watch(&paths, &placed, &cgroups, started.pid, &started.pidfd)
+        }
+        Task::Watch => {
+            // Another process may have started a keeper meanwhile.
+            let Some(_lock) = paths.lock_keeper(LockWait::Try)? else {
+                return answer(&Outcome::Done);
+            };
+            let found = SupervisorProcess::find(&paths)?.map(|pid| (pid, open_pidfd(pid)));
+            answer(&Outcome::Done)?;
+            match found {
+                Some((pid, Ok(pidfd))) => watch(&paths, &placed, &cgroups, pid, &pidfd),
+                Some((_, Err(_))) | None => tidy_up(&paths, &placed, &cgroups),
+            }
+        }
+        Task::Remove => {
+            let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
+            let removed = cgroups.remove().and_then(|()| remove_files(&paths.files(), &placed.ids));
+            match removed {
+                Ok(()) => answer(&Outcome::Done),
+                Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
+                    "cannot remove the cell's files: {error}"
+                )))),
+            }
+        }
+    }
+}
+
+fn open_pidfd(pid: Pid) -> io::Result<std::os::fd::OwnedFd> {
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// Says how it went, and lets go of whoever ordered it.
+fn answer(outcome: &Outcome) -> io::Result<()> {
+    let mut line = serde_json::to_vec(outcome)?;
+    line.push(b'\n');
+    // A driver that is gone is found out by the next one that connects.
+    let _ = io::stdout().write_all(&line).and_then(|()| io::stdout().flush());
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// Why a cell could not be started, with the remedy where it is known.
+fn start_error(error: &StepError) -> Error {
+    let text = error.to_string();
+    let hint = if text.contains("clone into new namespaces") || text.contains("uid_map") {
+        crate::diagnose::user_namespace_remedy()
+    } else if text.contains("overlay") {
+        "the state directory must be on a file system that overlayfs can write to (ext4, xfs, btrfs, tmpfs; not overlayfs or NFS): set HOTCELL_STATE_DIR".to_owned()
+    } else {
+        "see what this machine lacks with `hotcell doctor`".to_owned()
+    };
+    Error::unavailable(format!("cannot start the cell: {text}")).hint(hint)
+}

@@ -1,0 +1,113 @@
+//! What the driver tells a keeper, and what a cell's directory says of the cell.
+
+use std::io;
+use std::path::PathBuf;
+
+use hotcell_jail::ids::IdLayout;
+use hotcell_jail::mounts::Layer;
+use hotcell_model::{CellSpec, Error, Isolation};
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::driver::CgroupUse;
+use crate::paths::{CellPaths, read_json, write_json};
+
+/// What a cell is on this machine; kept in its directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Placed {
+    /// The format of this file.
+    pub(crate) version: u32,
+    /// As it was spawned.
+    pub(crate) spec: CellSpec,
+    /// Its ids on the host; what lies on disk depends on them.
+    pub(crate) ids: IdLayout,
+    /// Its parts.
+    pub(crate) layers: Vec<Layer>,
+    /// Where its supervisor writes its journal and logs.
+    pub(crate) records: PathBuf,
+}
+
+/// The format that this build writes.
+pub(crate) const PLACED_VERSION: u32 = 1;
+
+/// What a keeper is to do with a cell.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Task {
+    /// Start its supervisor, then watch it.
+    Start {
+        /// The program that becomes the supervisor.
+        program: PathBuf,
+    },
+    /// Watch a supervisor whose keeper is gone.
+    Watch,
+    /// Remove what is left of a cell without supervisor.
+    Remove,
+}
+
+/// A keeper's order.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// The cell's directory.
+    pub(crate) directory: PathBuf,
+    /// Whether control groups are used.
+    pub(crate) cgroups: CgroupUse,
+    /// What to do.
+    pub(crate) task: Task,
+}
+
+/// What a keeper answers: one line on its standard output.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    /// The supervisor is ready.
+    Ready(Isolation),
+    /// It was done.
+    Done,
+    /// It was not.
+    Failed(Error),
+}
+
+/// Which process a supervisor is: the pid alone could be another one's by now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SupervisorProcess {
+    pid: i32,
+    start_time: u64,
+    boot: String,
+}
+
+impl SupervisorProcess {
+    pub(crate) fn of(pid: Pid) -> io::Result<Self> {
+        let pid = pid.as_raw_nonzero().get();
+        Ok(Self { pid, start_time: start_time(pid)?, boot: boot_id()? })
+    }
+
+    pub(crate) fn save(&self, paths: &CellPaths) -> io::Result<()> {
+        write_json(&paths.supervisor(), self)
+    }
+
+    /// The live supervisor of a cell.
+    pub(crate) fn find(paths: &CellPaths) -> io::Result<Option<Pid>> {
+        let saved: Option<Self> = read_json(&paths.supervisor())?;
+        Ok(saved.filter(Self::is_alive).and_then(|saved| Pid::from_raw(saved.pid)))
+    }
+
+    fn is_alive(&self) -> bool {
+        boot_id().is_ok_and(|boot| boot == self.boot)
+            && start_time(self.pid).is_ok_and(|start| start == self.start_time)
+    }
+}
+
+fn boot_id() -> io::Result<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    Ok(text.trim().to_owned())
+}
+
+/// When a process was started, in ticks since boot; with the pid and the boot it names a process
+/// for ever.
+fn start_time(pid: i32) -> io::Result<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
+    let ticks = fields.split_ascii_whitespace().nth(19).and_then(|field| field.parse().ok());
+    ticks.ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat cannot be read")))
+}

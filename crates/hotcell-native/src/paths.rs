@@ -1,0 +1,175 @@
+//! Where a native cell lies in the state directory.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use hotcell_model::CellId;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The driver's part of the state directory.
+#[derive(Debug, Clone)]
+pub(crate) struct NativePaths {
+    root: PathBuf,
+}
+
+impl NativePaths {
+    pub(crate) fn new(state_dir: &Path) -> Self {
+        Self { root: state_dir.join("native") }
+    }
+
+    pub(crate) fn cells(&self) -> PathBuf {
+        self.root.join("cells")
+    }
+
+    pub(crate) fn cell(&self, cell: &CellId) -> CellPaths {
+        CellPaths { root: self.cells().join(cell.as_str()) }
+    }
+
+    /// Root file systems that cells start from.
+    pub(crate) fn bases(&self) -> PathBuf {
+        self.root.join("bases")
+    }
+
+    /// Which cell has which range of ids.
+    pub(crate) fn id_ranges(&self) -> PathBuf {
+        self.root.join("ids")
+    }
+
+    /// Copies of the program, one for each version that a cell may run.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.root.join("programs")
+    }
+}
+
+/// One cell's directory.
+#[derive(Debug, Clone)]
+pub(crate) struct CellPaths {
+    root: PathBuf,
+}
+
+impl CellPaths {
+    pub(crate) fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What the cell is: written before it is first started, never changed.
+    pub(crate) fn placed(&self) -> PathBuf {
+        self.root.join("cell.json")
+    }
+
+    /// The isolation of the last start.
+    pub(crate) fn isolation(&self) -> PathBuf {
+        self.root.join("isolation.json")
+    }
+
+    /// Which process the supervisor is.
+    pub(crate) fn supervisor(&self) -> PathBuf {
+        self.root.join("supervisor.json")
+    }
+
+    /// What the cell wrote, a directory for each layer.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.root.join("files")
+    }
+
+    /// An empty directory for mounts in the making.
+    pub(crate) fn scratch(&self) -> PathBuf {
+        self.root.join("scratch")
+    }
+
+    /// Listens at the link's socket; a socket of a dead supervisor is replaced.
+    pub(crate) fn listen(&self) -> io::Result<UnixListener> {
+        let directory = self.open()?;
+        match std::fs::remove_file(self.root.join(SOCKET)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        UnixListener::bind(short_path(&directory))
+    }
+
+    /// Connects to the link's socket; `None` when nobody listens.
+    pub(crate) fn connect(&self) -> io::Result<Option<UnixStream>> {
+        let directory = match self.open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        match UnixStream::connect(short_path(&directory)) {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the keeper's lock, waiting for it or not; `None` when a keeper has it.
+    pub(crate) fn lock_keeper(&self, wait: LockWait) -> io::Result<Option<KeeperLock>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let file =
+            rustix::fs::open(self.root.join("keeper.lock"), flags, Mode::from_raw_mode(0o600))?;
+        let operation = match wait {
+            LockWait::Wait => FlockOperation::LockExclusive,
+            LockWait::Try => FlockOperation::NonBlockingLockExclusive,
+        };
+        match flock(&file, operation) {
+            Ok(()) => Ok(Some(KeeperLock { _file: File::from(file) })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn open(&self) -> io::Result<File> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::open(&self.root, flags, Mode::empty())?))
+    }
+}
+
+const SOCKET: &str = "link.sock";
+
+/// A socket's path has at most 107 bytes; through a descriptor any directory fits.
+fn short_path(directory: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
+}
+
+/// Whether to wait for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockWait {
+    Wait,
+    Try,
+}
+
+/// Held as long as a keeper lives.
+#[derive(Debug)]
+pub(crate) struct KeeperLock {
+    _file: File,
+}
+
+/// Writes a file whole or not at all.
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let temporary = path.with_extension(format!("new-{}", std::process::id()));
+    std::fs::write(&temporary, serde_json::to_vec(value)?)?;
+    std::fs::rename(&temporary, path)
+}
+
+/// Reads a file; `None` when it is not there.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

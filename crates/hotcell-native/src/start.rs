@@ -1,0 +1,260 @@
+//! The keeper's first task: a supervisor in namespaces of its own.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::chown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies};
+use hotcell_jail::enter::{Inside, Layers, become_program, enter};
+use hotcell_jail::host::{make_layers, move_up};
+use hotcell_jail::ids::{EXEC_ID, IdLayout};
+use hotcell_jail::process::Groups;
+use hotcell_jail::{
+    Forked, Namespaces, Step, StepError, fork_into_namespaces, receive_fds, send_fds,
+};
+use hotcell_link::{ExecIds, Plan, PlanFds};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
+
+use crate::base::{EXEC_DIRECTORIES, make_uppers};
+use crate::isolation::kill_means;
+use crate::order::{Placed, SupervisorProcess};
+use crate::paths::CellPaths;
+
+const TMP_BYTES: u64 = 512 << 20;
+const SHM_BYTES: u64 = 64 << 20;
+/// Descriptors the supervisor gets are numbered from 3 on; this is above all of them.
+const ABOVE_PLAN_FDS: i32 = 32;
+
+/// A supervisor that was started and is ready.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+}
+
+/// What the two sides of the fork share.
+struct Birth<'a> {
+    placed: &'a Placed,
+    listener: UnixListener,
+    records: OwnedFd,
+    program: OwnedFd,
+    ready: OwnedFd,
+    cgroups: &'a CellCgroups,
+    hierarchies: &'a Hierarchies,
+}
+
+/// Starts the supervisor of a cell.
+pub(crate) fn start(
+    paths: &CellPaths,
+    placed: &Placed,
+    program: &Path,
+    hierarchies: &Hierarchies,
+    cgroups: &CellCgroups,
+) -> Result<Started, StepError> {
+    // What an earlier supervisor left behind; its processes are gone.
+    cgroups.remove()?;
+    cgroups.create(&cell_limits(placed), placed.ids.supervisor())?;
+    make_uppers(&placed.layers, &placed.ids).step(|| "make the cell's directories".to_owned())?;
+    std::fs::create_dir_all(paths.scratch()).step(|| "make the cell's directories".to_owned())?;
+    let (uid, gid) = placed.ids.supervisor();
+    give_records(&placed.records, uid, gid)?;
+
+    let (ready_ours, ready) = pipe_with(PipeFlags::CLOEXEC).step(|| "pipe".to_owned())?;
+    let (ours, theirs) = UnixStream::pair().step(|| "socketpair".to_owned())?;
+    let birth = Birth {
+        placed,
+        listener: paths.listen().step(|| "listen at the cell's socket".to_owned())?,
+        records: open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY)?,
+        program: open(program, OFlags::PATH)?,
+        ready,
+        cgroups,
+        hierarchies,
+    };
+    let birthplace = cgroups.birthplace()?;
+    let forked = fork_into_namespaces(Namespaces::ALL, birthplace.as_ref().map(AsFd::as_fd));
+    match forked.step(|| "clone into new namespaces".to_owned())? {
+        Forked::Child => {
+            drop((ours, ready_ours));
+            let error = be_born(&birth, &theirs);
+            // The keeper waits for these words or for the supervisor to be ready.
+            let _ = (&theirs).write_all(error.to_string().as_bytes());
+            std::process::exit(1);
+        }
+        Forked::Parent { pid, pidfd } => {
+            drop((theirs, birth));
+            raise(paths, placed, cgroups, pid, &ours)?;
+            await_ready(ready_ours, ours)?;
+            Ok(Started { pid, pidfd })
+        }
+    }
+}
+
+/// The parent's part: ids, groups and mounts that only the host's side can give.
+fn raise(
+    paths: &CellPaths,
+    placed: &Placed,
+    cgroups: &CellCgroups,
+    pid: Pid,
+    child: &UnixStream,
+) -> Result<(), StepError> {
+    let name = || "write down the supervisor's process".to_owned();
+    SupervisorProcess::of(pid).and_then(|process| process.save(paths)).step(name)?;
+    placed.ids.write_maps(pid)?;
+    let mounts = match placed.ids {
+        IdLayout::Private { .. } => make_layers(&placed.layers, pid, &paths.scratch())?,
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Vec::new(),
+    };
+    let fds: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
+    send_fds(child, b"g", &fds).step(|| "send the cell its mounts".to_owned())?;
+    // While the child makes its inside: the slow part of v1 groups costs nothing this way.
+    cgroups.add(pid)
+}
+
+fn await_ready(ready: OwnedFd, mut child: UnixStream) -> Result<(), StepError> {
+    let mut byte = [0];
+    let name = || "start the supervisor".to_owned();
+    if File::from(ready).read(&mut byte).step(name)? == 1 {
+        return Ok(());
+    }
+    let mut words = String::new();
+    child.read_to_string(&mut words).step(name)?;
+    let words = if words.is_empty() { "it ended before it was ready".to_owned() } else { words };
+    Err(io::Error::other(words)).step(name)
+}
+
+/// The child's part: it becomes the supervisor, or says why not.
+fn be_born(birth: &Birth<'_>, parent: &UnixStream) -> StepError {
+    match try_to_be_born(birth, parent) {
+        Ok(never) => match never {},
+        Err(error) => error,
+    }
+}
+
+fn try_to_be_born(
+    birth: &Birth<'_>,
+    parent: &UnixStream,
+) -> Result<std::convert::Infallible, StepError> {
+    let mut byte = [0];
+    let (length, mounts) =
+        receive_fds(parent, &mut byte).step(|| "wait for the keeper".to_owned())?;
+    if length == 0 {
+        return Err(io::Error::other("the keeper is gone")).step(|| "start".to_owned());
+    }
+    let ids = &birth.placed.ids;
+    let layers = match ids {
+        IdLayout::Private { .. } => Layers::Made(mounts),
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Layers::ToMake,
+    };
+    let groups = if ids.has_root() { Groups::Cleared } else { Groups::Kept };
+    let inside = Inside {
+        layers: &birth.placed.layers,
+        id: ids.supervisor_inside(),
+        groups,
+        exec_id: EXEC_ID,
+        exec_directories: &EXEC_DIRECTORIES,
+        tmp_bytes: TMP_BYTES,
+        shm_bytes: SHM_BYTES,
+    };
+    // Opened while the host's file systems are still in view.
+    let exec_cgroup = birth.cgroups.exec_directory()?;
+    let memory = birth.cgroups.meter(Controller::Memory)?;
+    let pids = birth.cgroups.meter(Controller::Pids)?;
+    enter(&inside, layers)?;
+    let program = move_up(&birth.program, ABOVE_PLAN_FDS)?;
+
+    let mut fds: Vec<BorrowedFd<'_>> =
+        vec![birth.listener.as_fd(), birth.records.as_fd(), birth.ready.as_fd()];
+    // The plan itself comes first, as 3.
+    let mut next = 7;
+    let mut place = |present: bool| {
+        present.then(|| {
+            next += 1;
+            next - 1
+        })
+    };
+    let exec_fd = exec_cgroup.as_ref().map(|(fd, _)| fd.as_fd());
+    let numbers = PlanFds {
+        listener: 4,
+        records: 5,
+        ready: 6,
+        exec_cgroup: place(exec_fd.is_some()),
+        memory: place(memory.is_some()),
+        pids: place(pids.is_some()),
+        cpu: place(exec_fd.is_some()),
+    };
+    // The v2 directory counts CPU time with or without its controller.
+    let optional =
+        [exec_fd, memory.as_ref().map(AsFd::as_fd), pids.as_ref().map(AsFd::as_fd), exec_fd];
+    fds.extend(optional.into_iter().flatten());
+
+    let plan = Plan {
+        spec: birth.placed.spec.clone(),
+        ids: ExecIds {
+            uid: EXEC_ID,
+            gid: EXEC_ID,
+            root: ids.has_root(),
+            setgroups: ids.has_root(),
+        },
+        kill: kill_means(birth.hierarchies),
+        rlimit_pids: match birth.hierarchies.controllers.get(&Controller::Pids) {
+            Some(_) => None,
+            None => Some(birth.placed.spec.limits.pids),
+        },
+        fds: numbers,
+    };
+    let plan = plan_file(&plan)?;
+    fds.insert(0, plan.as_fd());
+    let argv = [c"hotcell", c"supervise", c"3"].map(CString::from);
+    become_program(&program, &argv, &fds)
+}
+
+/// The plan as an open file of no file system.
+fn plan_file(plan: &Plan) -> Result<OwnedFd, StepError> {
+    let name = || "write the plan".to_owned();
+    let fd = memfd_create("plan", MemfdFlags::CLOEXEC).step(name)?;
+    let mut file = File::from(fd);
+    let text = serde_json::to_vec(plan).map_err(io::Error::from).step(name)?;
+    file.write_all(&text).step(name)?;
+    io::Seek::rewind(&mut file).step(name)?;
+    Ok(OwnedFd::from(file))
+}
+
+fn cell_limits(placed: &Placed) -> CellLimits {
+    let limits = &placed.spec.limits;
+    CellLimits {
+        memory_bytes: limits.memory_mb << 20,
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked: 0.01 to the machine's CPUs"
+        )]
+        cpu_millis: limits.cpus.map(|cpus| (cpus * 1000.0).round() as u64),
+        pids: limits.pids,
+    }
+}
+
+/// The supervisor writes its records under its own ids; nobody else of the cell sees them.
+fn give_records(records: &Path, uid: u32, gid: u32) -> Result<(), StepError> {
+    let name = || format!("give {} to the supervisor", records.display());
+    chown(records, Some(uid), Some(gid)).step(name)?;
+    for entry in walk(records).step(name)? {
+        chown(&entry, Some(uid), Some(gid)).step(name)?;
+    }
+    Ok(())
+}
+
+/// What lies in a records directory: the journal and the directory of logs.
+fn walk(records: &Path) -> io::Result<Vec<std::path::PathBuf>> {
+    std::fs::read_dir(records)?.map(|entry| entry.map(|entry| entry.path())).collect()
+}
+
+fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, StepError> {
+    rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
+        .step(|| format!("open {}", path.display()))
+}

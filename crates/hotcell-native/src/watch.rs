@@ -1,0 +1,162 @@
+//! The keeper's long task: to be there when the supervisor ends, and to look after the disk.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use hotcell_jail::cgroup::CellCgroups;
+use hotcell_jail::helper::{Namespace, work_in};
+use hotcell_jail::ids::IdLayout;
+use hotcell_journal::{Entry, read_journal};
+use hotcell_link::{Ask, DiskState, FrameKind, Peer};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use crate::disk::used_bytes;
+use crate::order::Placed;
+use crate::paths::CellPaths;
+use crate::removal::remove_files;
+
+/// Measuring takes at most this part of the keeper's time.
+const MEASURE_SHARE: u32 = 10;
+
+/// Watches a supervisor until it ends, then tidies up.
+pub(crate) fn watch(
+    paths: &CellPaths,
+    placed: &Placed,
+    cgroups: &CellCgroups,
+    supervisor: Pid,
+    pidfd: &OwnedFd,
+) -> io::Result<()> {
+    let mut link = paths.connect()?.map(WatchLink::open).transpose()?;
+    let mut account = DiskAccount::new(placed, supervisor);
+    loop {
+        let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
+        if let Some(link) = &link {
+            fds.push(PollFd::from_borrowed_fd(link.stream.as_fd(), PollFlags::IN));
+        }
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        if !fds[0].revents().is_empty() {
+            break;
+        }
+        let Some(open) = &mut link else { continue };
+        match open.take_activity() {
+            Ok(true) => {
+                if let Some(state) = account.measure(paths) {
+                    // A supervisor that is ending needs to know no more.
+                    let _ = open.tell(state);
+                }
+            }
+            Ok(false) => {}
+            Err(_) => link = None,
+        }
+    }
+    // Its end is collected if it is this process's child, and by init otherwise.
+    let _ = waitpid(Some(supervisor), WaitOptions::empty());
+    tidy_up(paths, placed, cgroups)
+}
+
+/// Removes what a cell without supervisor needs no more: its groups, and its files if it is over.
+pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups) -> io::Result<()> {
+    cgroups.remove().map_err(io::Error::other)?;
+    if is_over(placed) {
+        remove_files(&paths.files(), &placed.ids).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// Whether the supervisor's last word was that the cell is over.
+fn is_over(placed: &Placed) -> bool {
+    let entries = read_journal(&placed.records, 0).map(|tail| tail.entries).unwrap_or_default();
+    match entries.last() {
+        Some(Entry::Closed { reason, .. }) => reason.removes_files(),
+        Some(
+            Entry::Opened { .. }
+            | Entry::Queued { .. }
+            | Entry::Started { .. }
+            | Entry::Ended { .. },
+        )
+        | None => false,
+    }
+}
+
+/// What the cell has written, measured now and then.
+struct DiskAccount {
+    limit_bytes: u64,
+    namespace: Option<Pid>,
+    used_bytes: u64,
+    not_before: Instant,
+}
+
+impl DiskAccount {
+    fn new(placed: &Placed, supervisor: Pid) -> Self {
+        let namespace = match placed.ids {
+            IdLayout::Private { .. } => None,
+            IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Some(supervisor),
+        };
+        let limit_bytes = placed.spec.limits.disk_mb << 20;
+        Self { limit_bytes, namespace, used_bytes: 0, not_before: Instant::now() }
+    }
+
+    /// Measures unless that was done just now. Over the limit, whatever makes it worse must end;
+    /// what tidies up may go on.
+    fn measure(&mut self, paths: &CellPaths) -> Option<DiskState> {
+        let started = Instant::now();
+        if started < self.not_before {
+            return None;
+        }
+        let namespace = self.namespace.map_or(Namespace::Own, Namespace::Of);
+        let files = paths.files();
+        let used = work_in(namespace, || used_bytes(&files)).ok()?;
+        self.not_before =
+            Instant::now() + started.elapsed().min(Duration::from_secs(6)) * MEASURE_SHARE;
+        let grew = used > self.used_bytes;
+        self.used_bytes = used;
+        Some(DiskState { used_bytes: used, end_execs: used > self.limit_bytes && grew })
+    }
+}
+
+/// The keeper's own connection to the supervisor.
+struct WatchLink {
+    stream: UnixStream,
+    peer: Peer,
+}
+
+impl WatchLink {
+    fn open(stream: UnixStream) -> io::Result<Self> {
+        let mut link = Self { stream, peer: Peer::new() };
+        link.peer.send(FrameKind::Ask, 1, &Ask::Watch);
+        link.flush()?;
+        Ok(link)
+    }
+
+    /// Whether something ran, by what has come from the supervisor.
+    fn take_activity(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; 4096];
+        match self.stream.read(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            length => self.peer.receive(&buffer[..length]),
+        }
+        let mut active = false;
+        while let Some(frame) = self.peer.next_frame().map_err(io::Error::other)? {
+            active |= frame.kind == FrameKind::Activity;
+        }
+        Ok(active)
+    }
+
+    fn tell(&mut self, state: DiskState) -> io::Result<()> {
+        self.peer.send(FrameKind::Ask, 2, &Ask::Disk(state));
+        self.flush()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.write_all(self.peer.unsent())?;
+        let sent = self.peer.unsent().len();
+        self.peer.mark_sent(sent);
+        Ok(())
+    }
+}

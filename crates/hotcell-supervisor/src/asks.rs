@@ -1,0 +1,251 @@
+//! What engines and the keeper ask, and what they are told.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use hotcell_jail::pty;
+use hotcell_link::{Ask, Frame, FrameKind, PeerError, Tell};
+use hotcell_model::{CancelStatus, CloseReason, Error, ExecId, Result, TerminalSize};
+
+use crate::cell::{Supervisor, input_closed};
+use crate::clock::Moment;
+use crate::connection::Standing;
+use crate::following::{Follower, Progress};
+use crate::input::Asker;
+
+impl Supervisor {
+    /// Takes what a connection sent.
+    pub(crate) fn read_connection(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let mut standing = connection.read();
+        while standing == Standing::Open {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            match connection.next_frame() {
+                Ok(Some(frame)) => {
+                    if self.take_frame(id, &frame).is_err() {
+                        standing = Standing::Closed;
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    // The greeting tells the other end why.
+                    let _ = connection.write();
+                    standing = Standing::Closed;
+                }
+            }
+        }
+        if standing == Standing::Closed {
+            self.drop_connection(id);
+        }
+    }
+
+    fn take_frame(&mut self, id: u64, frame: &Frame) -> std::result::Result<(), PeerError> {
+        match frame.kind {
+            FrameKind::Ask => {
+                let asker = (id, frame.channel);
+                match frame.head::<Ask>() {
+                    Ok(ask) => self.take_ask(asker, ask, frame.blob.clone()),
+                    Err(error) => {
+                        let error = Error::unsupported(format!(
+                            "the cell's supervisor does not understand: {error}"
+                        ))
+                        .hint("the cell was made by another version of hotcell; spawn a new one");
+                        self.tell(asker, &Tell::Failed(error));
+                    }
+                }
+            }
+            FrameKind::Credit => {
+                let bytes: u32 = frame.head()?;
+                if let Some(connection) = self.connections.get_mut(&id)
+                    && let Some(follower) = connection.followers.get_mut(&frame.channel)
+                {
+                    follower.add_credit(bytes);
+                }
+                self.pump_connection(id);
+            }
+            FrameKind::Forget => {
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.followers.remove(&frame.channel);
+                }
+            }
+            FrameKind::Hello
+            | FrameKind::Tell
+            | FrameKind::Record
+            | FrameKind::Ended
+            | FrameKind::Activity => {}
+        }
+        Ok(())
+    }
+
+    fn take_ask(&mut self, asker: Asker, ask: Ask, blob: Vec<u8>) {
+        let answer = match ask {
+            Ask::Start { spec, window } => {
+                let id = spec.id.clone();
+                let started = self.start(*spec).map(Tell::Started);
+                match (started, window) {
+                    (Ok(tell), Some(window)) => {
+                        self.tell(asker, &tell);
+                        if let Err(error) = self.follow(asker, id, 0, window) {
+                            self.tell(asker, &Tell::Failed(error));
+                        }
+                        return;
+                    }
+                    (other, _) => other,
+                }
+            }
+            Ask::Follow { exec, after_seq, window } => match self.number(&exec) {
+                Ok(_) => {
+                    self.tell(asker, &Tell::Done);
+                    match self.follow(asker, exec, after_seq, window) {
+                        Ok(()) => return,
+                        Err(error) => Err(error),
+                    }
+                }
+                Err(error) => Err(error),
+            },
+            Ask::Input { exec, eof } => match self.push_input(asker, &exec, blob, eof) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            },
+            Ask::Resize { exec, size } => self.resize(&exec, size),
+            Ask::Signal { exec, signal } => self.running_exec(&exec).map(|running| {
+                running.signal(signal);
+                Tell::Done
+            }),
+            Ask::Cancel { exec, signal, grace_ms } => {
+                self.cancel(&exec, signal, Duration::from_millis(grace_ms)).map(|was_live| {
+                    Tell::Cancelled(if was_live {
+                        CancelStatus::Cancelled
+                    } else {
+                        CancelStatus::AlreadyEnded
+                    })
+                })
+            }
+            Ask::Hold => {
+                self.set_holding(asker.0);
+                Ok(Tell::Done)
+            }
+            Ask::Watch => {
+                if let Some(connection) = self.connections.get_mut(&asker.0) {
+                    connection.watches = Some(asker.1);
+                }
+                Ok(Tell::Done)
+            }
+            Ask::Disk(state) => {
+                self.set_disk(state.used_bytes, state.end_execs);
+                Ok(Tell::Done)
+            }
+            Ask::Stats => Ok(Tell::Stats(self.stats())),
+            Ask::Close { reason, force } => match self.ask_to_close(asker, reason, force) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            },
+        };
+        self.tell(asker, &answer.unwrap_or_else(Tell::Failed));
+    }
+
+    fn follow(
+        &mut self,
+        (id, channel): Asker,
+        exec: ExecId,
+        after_seq: u64,
+        window: u32,
+    ) -> Result<()> {
+        let follower = Follower::new(self.records.as_fd(), exec, after_seq, window)
+            .map_err(|error| Error::unavailable(format!("cannot open the output log: {error}")))?;
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.followers.insert(channel, follower);
+        }
+        self.pump_connection(id);
+        Ok(())
+    }
+
+    fn push_input(&mut self, asker: Asker, exec: &ExecId, bytes: Vec<u8>, end: bool) -> Result<()> {
+        let number = self.number(exec)?;
+        let running = self.running_exec(exec)?;
+        let input = running.input.as_mut().ok_or_else(input_closed)?;
+        input.push(bytes, end, Some(asker)).map_err(|_| input_closed())?;
+        self.write_input(number);
+        Ok(())
+    }
+
+    fn resize(&mut self, exec: &ExecId, size: TerminalSize) -> Result<Tell> {
+        let running = self.running_exec(exec)?;
+        let terminal = running.terminal.as_ref().ok_or_else(|| {
+            Error::conflict(format!("exec {exec} has no terminal")).hint("start it with a pty")
+        })?;
+        pty::resize(terminal.as_fd(), size.rows, size.cols)
+            .map_err(|error| Error::internal(format!("cannot resize the terminal: {error}")))?;
+        Ok(Tell::Done)
+    }
+
+    fn running_exec(&mut self, exec: &ExecId) -> Result<&mut crate::exec::Running> {
+        let number = self.number(exec)?;
+        let message = match self.execs.get(&number) {
+            Some(found) if found.end().is_none() => format!("exec {exec} is still queued"),
+            Some(_) | None => format!("exec {exec} has ended"),
+        };
+        self.running_mut(number)
+            .ok_or_else(|| Error::conflict(message).hint("look at it with `hotcell ps --all`"))
+    }
+
+    fn set_holding(&mut self, id: u64) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.holds = true;
+        }
+        self.count_holders();
+    }
+
+    fn count_holders(&mut self) {
+        let holders = self.connections.values().filter(|connection| connection.holds).count();
+        self.lifetime.set_holders(holders, Moment::now());
+    }
+
+    fn ask_to_close(&mut self, asker: Asker, reason: CloseReason, force: bool) -> Result<()> {
+        let live = self.running.len() + self.queue.len();
+        if live > 0 && !force {
+            return Err(Error::conflict(format!("{live} execs have not ended in the cell"))
+                .hint("cancel them, or use force"));
+        }
+        self.close(reason, Some(asker), Duration::ZERO);
+        Ok(())
+    }
+
+    pub(crate) fn drop_connection(&mut self, id: u64) {
+        if let Some(connection) = self.connections.remove(&id) {
+            self.poller.remove(connection.fd());
+        }
+        self.count_holders();
+    }
+
+    /// Sends to followers of execs that have something new.
+    pub(crate) fn pump_fresh(&mut self) {
+        let fresh = std::mem::take(&mut self.fresh_output);
+        if fresh.is_empty() {
+            return;
+        }
+        for id in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.pump_connection(id);
+        }
+    }
+
+    /// Sends to the followers of one connection what there is.
+    pub(crate) fn pump_connection(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let mut finished = Vec::new();
+        for (channel, follower) in &mut connection.followers {
+            let exec = self.numbers.get(&follower.exec).and_then(|number| self.execs.get(number));
+            let Some(exec) = exec else {
+                finished.push(*channel);
+                continue;
+            };
+            let progress = follower.pump(&mut connection.peer, *channel, exec.last_seq, exec.end());
+            if progress == Progress::Finished {
+                finished.push(*channel);
+            }
+        }
+        for channel in finished {
+            connection.followers.remove(&channel);
+        }
+    }
+}

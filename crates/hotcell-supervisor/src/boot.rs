@@ -1,0 +1,82 @@
+//! From an open plan to a supervisor that is ready.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+
+use hotcell_jail::cgroup::{ExecCgroups, Kind, Meter};
+use hotcell_jail::host::inherited_fds;
+use hotcell_jail::process::{hide_self, lock_privileges};
+use hotcell_jail::signals::ChildSignal;
+use hotcell_link::{KillMeans, Plan};
+use rustix::fs::{Mode, OFlags};
+
+/// A supervisor that has all it needs: what it waits for, and what it works with.
+#[derive(Debug)]
+pub(crate) struct Booted {
+    pub(crate) listener: UnixListener,
+    pub(crate) ready: OwnedFd,
+    pub(crate) children: ChildSignal,
+    pub(crate) means: Means,
+}
+
+/// What a supervisor works with.
+#[derive(Debug)]
+pub(crate) struct Means {
+    pub(crate) plan: Plan,
+    pub(crate) records: OwnedFd,
+    pub(crate) exec_cgroups: Option<ExecCgroups>,
+    pub(crate) memory: Option<Meter>,
+    pub(crate) pids: Option<Meter>,
+    pub(crate) cpu: Option<Meter>,
+}
+
+pub(crate) fn boot(args: &[OsString]) -> io::Result<Booted> {
+    let plan_fd = args.first().and_then(|arg| arg.to_str()).and_then(|arg| arg.parse().ok());
+    let plan_fd: i32 =
+        plan_fd.ok_or_else(|| io::Error::other("usage: hotcell supervise PLAN_FD"))?;
+    let mut text = String::new();
+    for fd in inherited_fds(&[plan_fd])? {
+        std::fs::File::from(fd).read_to_string(&mut text)?;
+    }
+    let plan: Plan = serde_json::from_str(&text)?;
+
+    let numbers = plan.fds;
+    let optional = [numbers.exec_cgroup, numbers.memory, numbers.pids, numbers.cpu];
+    let required = [numbers.listener, numbers.records, numbers.ready];
+    let all: Vec<i32> = required.into_iter().chain(optional.into_iter().flatten()).collect();
+    let mut fds = inherited_fds(&all)?.into_iter();
+    let mut next = || fds.next().ok_or_else(|| io::Error::other("a descriptor is missing"));
+    let (listener, records, ready) = (next()?, next()?, next()?);
+    let mut optional_next = |number: Option<i32>| number.map(|_| next()).transpose();
+    let exec_cgroup = optional_next(numbers.exec_cgroup)?;
+    let memory = optional_next(numbers.memory)?.map(Meter::new);
+    let pids = optional_next(numbers.pids)?.map(Meter::new);
+    let cpu = optional_next(numbers.cpu)?.map(Meter::new);
+
+    use_null_streams()?;
+    hide_self().map_err(io::Error::other)?;
+    lock_privileges().map_err(io::Error::other)?;
+    let children = ChildSignal::new()?;
+    let exec_cgroups = match (exec_cgroup, plan.kill) {
+        (Some(directory), KillMeans::CgroupKill) => {
+            Some(ExecCgroups::new(directory, Kind::Unified))
+        }
+        (Some(directory), KillMeans::Freezer) => Some(ExecCgroups::new(directory, Kind::Freezer)),
+        (_, KillMeans::Subreaper) | (None, _) => None,
+    };
+    let listener = UnixListener::from(listener);
+    listener.set_nonblocking(true)?;
+    let means = Means { plan, records, exec_cgroups, memory, pids, cpu };
+    Ok(Booted { listener, ready, children, means })
+}
+
+/// Nothing of whoever started this process stays open, and 0, 1, 2 are never reused.
+fn use_null_streams() -> io::Result<()> {
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}

@@ -1,0 +1,375 @@
+//! The owner of all state of a cell.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use hotcell_jail::cgroup::{ExecCgroups, Meter};
+use hotcell_jail::process::Launcher;
+use hotcell_journal::{Entry, JournalWriter};
+use hotcell_link::{FrameKind, Plan, Started, Tell};
+use hotcell_model::{
+    CellStats, CloseReason, EndCause, Error, ExecEnd, ExecId, ExecSpec, ExecState, LimitHit,
+    Result, Signal, Timestamp, Usage,
+};
+
+use crate::boot::Means;
+use crate::clock::Moment;
+use crate::connection::Connection;
+use crate::event_loop::Poller;
+use crate::exec::{Exec, Intent, State};
+use crate::input::{Asker, Refusal};
+use crate::launch;
+use crate::lifetime::{Activity, Lifetime};
+use crate::output::READ_BYTES;
+use crate::queue::Queue;
+
+/// Between the request to end and the end, for an exec whose time is over.
+pub(crate) const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
+/// Ended execs whose end is still known without reading the journal.
+const MOST_ENDED_KEPT: usize = 1024;
+/// How often the keeper is told that something ran.
+const ACTIVITY_EVERY: Duration = Duration::from_secs(1);
+
+/// A cell on its way out.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    pub(crate) reason: CloseReason,
+    pub(crate) askers: Vec<Asker>,
+}
+
+/// The state of a cell.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    pub(crate) plan: Plan,
+    pub(crate) records: OwnedFd,
+    pub(crate) journal: JournalWriter,
+    pub(crate) launcher: Launcher,
+    pub(crate) exec_cgroups: Option<ExecCgroups>,
+    pub(crate) memory: Option<Meter>,
+    pids: Option<Meter>,
+    cpu: Option<Meter>,
+    pub(crate) poller: Poller,
+    pub(crate) numbers: HashMap<ExecId, u32>,
+    pub(crate) execs: BTreeMap<u32, Exec>,
+    pub(crate) running: BTreeSet<u32>,
+    pub(crate) ended: BTreeSet<u32>,
+    pub(crate) wake_at: BTreeMap<u32, Moment>,
+    pub(crate) queue: Queue,
+    pub(crate) processes: HashMap<i32, u32>,
+    pub(crate) connections: BTreeMap<u64, Connection>,
+    pub(crate) fresh_output: BTreeSet<u32>,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) closing: Option<Closing>,
+    pub(crate) buffer: Vec<u8>,
+    next_number: u32,
+    disk_bytes: Option<u64>,
+    activity_at: Option<Moment>,
+}
+
+impl Supervisor {
+    pub(crate) fn new(means: Means, poller: Poller) -> io::Result<Self> {
+        use std::os::fd::AsFd;
+        let (mut journal, left_over) =
+            JournalWriter::open(means.records.as_fd()).map_err(io::Error::other)?;
+        for exec in left_over {
+            journal.append(&Entry::Ended { exec, end: end_without_process(EndCause::Lost) });
+        }
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        journal.append(&Entry::Opened {
+            at: Timestamp::now(),
+            boot: boot.trim().to_owned(),
+            software: concat!("hotcell ", env!("CARGO_PKG_VERSION")).to_owned(),
+        });
+        let lifetime = Lifetime::new(&means.plan.spec, Moment::now());
+        Ok(Self {
+            plan: means.plan,
+            records: means.records,
+            journal,
+            launcher: Launcher::default(),
+            exec_cgroups: means.exec_cgroups,
+            memory: means.memory,
+            pids: means.pids,
+            cpu: means.cpu,
+            poller,
+            numbers: HashMap::new(),
+            execs: BTreeMap::new(),
+            running: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            wake_at: BTreeMap::new(),
+            queue: Queue::default(),
+            processes: HashMap::new(),
+            connections: BTreeMap::new(),
+            fresh_output: BTreeSet::new(),
+            lifetime,
+            closing: None,
+            buffer: vec![0; READ_BYTES],
+            next_number: 0,
+            disk_bytes: None,
+            activity_at: None,
+        })
+    }
+
+    /// Takes an exec on: starts it, or lets it wait for its turn.
+    pub(crate) fn start(&mut self, spec: ExecSpec) -> Result<Started> {
+        if let Some(number) = self.numbers.get(&spec.id) {
+            return Ok(self.started(*number));
+        }
+        if self.closing.is_some() {
+            return Err(Error::unavailable("the cell is ending").hint("spawn another cell"));
+        }
+        let queued_at = Timestamp::now();
+        let id = spec.id.clone();
+        // What cannot work is found out before anything is written down.
+        let prepared = launch::prepare(&self.plan, &spec)?;
+        let number = self.next_number;
+        self.next_number += 1;
+        self.journal.append(&Entry::Queued {
+            exec: id.clone(),
+            command: spec.command.clone(),
+            pty: spec.pty.is_some(),
+            as_root: spec.as_root,
+            at: queued_at,
+        });
+        let priority = spec.priority;
+        let state = State::Queued(Box::new(spec));
+        let exec = Exec { id: id.clone(), queued_at, started_at: None, last_seq: 0, state };
+        self.numbers.insert(id.clone(), number);
+        self.execs.insert(number, exec);
+        if self.running.len() < self.most_running() && self.queue.len() == 0 {
+            self.launch(number, prepared);
+        } else {
+            self.queue.push(id, priority);
+        }
+        self.note_activity();
+        Ok(self.started(number))
+    }
+
+    fn started(&self, number: u32) -> Started {
+        let exec = self.execs.get(&number);
+        let state = match exec.map(|exec| &exec.state) {
+            Some(State::Queued(_)) => ExecState::Queued,
+            Some(State::Running(_)) => ExecState::Running,
+            Some(State::Ended(_)) | None => ExecState::Ended,
+        };
+        Started {
+            state,
+            queued_at: exec.map_or_else(Timestamp::now, |exec| exec.queued_at),
+            started_at: exec.and_then(|exec| exec.started_at),
+            end: exec.and_then(|exec| exec.end().cloned()),
+        }
+    }
+
+    fn most_running(&self) -> usize {
+        usize::try_from(self.plan.spec.max_running).unwrap_or(usize::MAX)
+    }
+
+    /// Starts those that wait, as long as there is room.
+    pub(crate) fn start_waiting(&mut self) {
+        while self.running.len() < self.most_running() {
+            let Some(id) = self.queue.pop() else { break };
+            let Some(number) = self.numbers.get(&id).copied() else { continue };
+            let spec = match self.execs.get(&number).map(|exec| &exec.state) {
+                Some(State::Queued(spec)) => spec.as_ref().clone(),
+                Some(State::Running(_) | State::Ended(_)) | None => continue,
+            };
+            match launch::prepare(&self.plan, &spec) {
+                Ok(prepared) => self.launch(number, prepared),
+                // It was there when it was asked for; now it is as if the shell did not find it.
+                Err(error) => self.fail_to_start(number, 127, &error.message),
+            }
+        }
+    }
+
+    /// Asks an exec to end.
+    pub(crate) fn cancel(
+        &mut self,
+        exec: &ExecId,
+        signal: Signal,
+        grace: Duration,
+    ) -> Result<bool> {
+        let number = self.number(exec)?;
+        let intent = Intent { cause: EndCause::Cancelled, limit: None };
+        Ok(self.end_exec(number, intent, signal, grace))
+    }
+
+    /// Ends an exec; whether there was anything to end.
+    fn end_exec(&mut self, number: u32, intent: Intent, signal: Signal, grace: Duration) -> bool {
+        let Some(exec) = self.execs.get_mut(&number) else { return false };
+        match &mut exec.state {
+            State::Ended(_) => return false,
+            State::Queued(_) => {
+                let id = exec.id.clone();
+                self.queue.remove(&id);
+                self.record_end(number, end_without_process(intent.cause));
+            }
+            State::Running(running) => {
+                running.terminate(intent, signal, grace);
+                self.step(number);
+            }
+        }
+        true
+    }
+
+    /// Ends every exec that has not ended.
+    pub(crate) fn end_all(&mut self, intent: Intent, signal: Signal, grace: Duration) {
+        let live = self.execs.iter().filter(|(_, exec)| exec.end().is_none());
+        for number in live.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.end_exec(number, intent, signal, grace);
+        }
+    }
+
+    pub(crate) fn set_disk(&mut self, used_bytes: u64, end_execs: bool) {
+        self.disk_bytes = Some(used_bytes);
+        if end_execs {
+            let intent = Intent { cause: EndCause::Signaled, limit: Some(LimitHit::Disk) };
+            for number in self.running.clone() {
+                self.end_exec(number, intent, Signal::KILL, Duration::ZERO);
+            }
+        }
+    }
+
+    pub(crate) fn stats(&self) -> CellStats {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        CellStats {
+            running: count(self.running.len()),
+            queued: count(self.queue.len()),
+            cpu_ms: self.cpu.as_ref().and_then(Meter::cpu_us).map(|us| us / 1000),
+            memory_bytes: self.memory.as_ref().and_then(Meter::memory_bytes),
+            pids: self.pids.as_ref().and_then(Meter::pids),
+            disk_bytes: self.disk_bytes,
+        }
+    }
+
+    /// The number of an exec that this supervisor knows.
+    pub(crate) fn number(&self, exec: &ExecId) -> Result<u32> {
+        self.numbers.get(exec).copied().ok_or_else(|| {
+            Error::not_found(format!("the cell runs no exec {exec}"))
+                .hint("list the cell's execs with `hotcell ps`")
+        })
+    }
+
+    /// Writes down how an exec ended and tells everyone.
+    pub(crate) fn record_end(&mut self, number: u32, end: ExecEnd) {
+        let Some(exec) = self.execs.get_mut(&number) else { return };
+        self.journal.append(&Entry::Ended { exec: exec.id.clone(), end: end.clone() });
+        exec.state = State::Ended(end);
+        self.running.remove(&number);
+        self.wake_at.remove(&number);
+        self.ended.insert(number);
+        self.fresh_output.insert(number);
+        self.forget_oldest();
+        self.note_activity();
+    }
+
+    /// Bounds what is kept of execs that have ended; the journal has them all.
+    fn forget_oldest(&mut self) {
+        let oldest = self.ended.first().copied().filter(|_| self.ended.len() > MOST_ENDED_KEPT);
+        let Some(number) = oldest.filter(|number| !self.is_followed(*number)) else { return };
+        self.ended.remove(&number);
+        if let Some(exec) = self.execs.remove(&number) {
+            self.numbers.remove(&exec.id);
+        }
+    }
+
+    fn is_followed(&self, number: u32) -> bool {
+        let id = self.execs.get(&number).map(|exec| &exec.id);
+        let mut followers = self.connections.values().flat_map(|c| c.followers.values());
+        followers.any(|follower| Some(&follower.exec) == id)
+    }
+
+    /// Keeps the cell's lifetime and the keeper's attention up to date.
+    pub(crate) fn note_activity(&mut self) {
+        let now = Moment::now();
+        let idle = self.running.is_empty() && self.queue.len() == 0;
+        if idle {
+            self.lifetime.set_activity(Activity::Idle, now);
+        } else {
+            self.lifetime.set_activity(Activity::Busy, now);
+            self.activity_at.get_or_insert(now.after(ACTIVITY_EVERY));
+        }
+    }
+
+    /// Tells those that watch, when it is time to.
+    pub(crate) fn tell_watchers(&mut self, now: Moment) {
+        if self.activity_at.is_none_or(|at| at > now) {
+            return;
+        }
+        for connection in self.connections.values_mut() {
+            if let Some(channel) = connection.watches {
+                connection.peer.send(FrameKind::Activity, channel, &());
+            }
+        }
+        let busy = !self.running.is_empty();
+        self.activity_at = busy.then(|| now.after(ACTIVITY_EVERY));
+    }
+
+    /// The next moment at which something has to be done without an event.
+    pub(crate) fn next_moment(&self) -> Option<Moment> {
+        let lifetime = match self.closing {
+            None => self.lifetime.next().map(|(at, _)| at),
+            Some(_) => None,
+        };
+        let execs = self.wake_at.values().min().copied();
+        [lifetime, execs, self.activity_at].into_iter().flatten().min()
+    }
+
+    /// Starts the end of the cell.
+    pub(crate) fn close(&mut self, reason: CloseReason, asker: Option<Asker>, grace: Duration) {
+        let closing = self.closing.get_or_insert(Closing { reason, askers: Vec::new() });
+        closing.askers.extend(asker);
+        let intent = Intent { cause: EndCause::Cancelled, limit: None };
+        let signal = if grace.is_zero() { Signal::KILL } else { Signal::TERM };
+        self.end_all(intent, signal, grace);
+    }
+
+    /// Whether the cell is to end and nothing is left in it; the last entry is then written.
+    pub(crate) fn finish_closing(&mut self) -> bool {
+        let Some(closing) = &mut self.closing else { return false };
+        if !self.running.is_empty() {
+            return false;
+        }
+        self.journal.append(&Entry::Closed { reason: closing.reason, at: Timestamp::now() });
+        for asker in std::mem::take(&mut closing.askers) {
+            self.tell(asker, &Tell::Done);
+        }
+        true
+    }
+
+    /// Answers a question.
+    pub(crate) fn tell(&mut self, (connection, channel): Asker, tell: &Tell) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.peer.send(FrameKind::Tell, channel, tell);
+        }
+    }
+
+    pub(crate) fn answer_input(&mut self, answers: Vec<(Asker, std::result::Result<(), Refusal>)>) {
+        for (asker, taken) in answers {
+            let tell = match taken {
+                Ok(()) => Tell::Done,
+                Err(Refusal::Closed) => Tell::Failed(input_closed()),
+            };
+            self.tell(asker, &tell);
+        }
+    }
+}
+
+/// Why input cannot be taken.
+pub(crate) fn input_closed() -> Error {
+    Error::conflict("the exec's standard input is closed")
+        .hint("start the exec with its input kept open (`hotcell run -i` or `stdin_open`)")
+}
+
+/// The end of an exec that never had a process, or none that is known of.
+pub(crate) fn end_without_process(cause: EndCause) -> ExecEnd {
+    ExecEnd {
+        cause,
+        exit_code: None,
+        signal: None,
+        limit: None,
+        killed_descendants: 0,
+        ended_at: Timestamp::now(),
+        usage: Usage::default(),
+    }
+}

@@ -1,0 +1,132 @@
+//! From what a caller asked for to a program, its arguments and its environment.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use hotcell_jail::process::{Groups, Identity};
+use hotcell_jail::workdir;
+use hotcell_link::Plan;
+use hotcell_model::{Command, Error, ExecSpec, Result};
+use rustix::fs::{Access, access};
+use rustix::process::{Resource, Rlimit};
+
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const OPEN_FILES: u64 = 65_536;
+const OPEN_FILES_SOFT: u64 = 1024;
+
+/// A program that is known to be there, ready to be started.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) program: CString,
+    pub(crate) argv: Vec<CString>,
+    pub(crate) env: Vec<CString>,
+    pub(crate) cwd: OwnedFd,
+    pub(crate) identity: Identity,
+    pub(crate) rlimits: Vec<(Resource, Rlimit)>,
+}
+
+/// Looks everything up in the cell as it is now.
+pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
+    if spec.as_root && !plan.ids.root {
+        return Err(Error::unsupported("as_root needs an id 0, and this cell has a single id")
+            .hint("give the user subordinate ids (`usermod --add-subuids`) and install newuidmap, or run as root"));
+    }
+    let env = environment(plan, spec);
+    let argv = match &spec.command {
+        Command::Shell(text) => vec![shell().to_owned(), "-c".to_owned(), text.clone()],
+        Command::Argv(words) => words.clone(),
+    };
+    let name = argv.first().ok_or_else(|| Error::invalid("the command is empty"))?;
+    let path = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
+    let cwd_path = Path::new("/workspace").join(&spec.cwd);
+    let cwd_text = cwd_path.to_string_lossy();
+    let program = find_program(name, path, &cwd_path)?;
+    let cwd = workdir::open_directory(&cwd_text).map_err(|error| {
+        Error::not_found(format!("cannot start in {cwd_text}: {error}"))
+            .hint("directories are the cell's own; the host's are not visible in it")
+    })?;
+    let (uid, gid) = if spec.as_root { (0, 0) } else { (plan.ids.uid, plan.ids.gid) };
+    let groups = if plan.ids.setgroups { Groups::Cleared } else { Groups::Kept };
+    Ok(Prepared {
+        program: c_string("the program", program)?,
+        argv: c_strings("an argument", argv)?,
+        env: c_strings("a variable", env.into_iter().map(|(k, v)| format!("{k}={v}")))?,
+        cwd,
+        identity: Identity { uid, gid, groups },
+        rlimits: rlimits(plan),
+    })
+}
+
+fn environment(plan: &Plan, spec: &ExecSpec) -> BTreeMap<String, String> {
+    let (user, home) = if spec.as_root { ("root", "/root") } else { ("cell", "/home/cell") };
+    let mut env: BTreeMap<String, String> = [
+        ("PATH", DEFAULT_PATH),
+        ("HOME", home),
+        ("USER", user),
+        ("LOGNAME", user),
+        ("LANG", "C.UTF-8"),
+        ("SHELL", shell()),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .collect();
+    if spec.pty.is_some() {
+        env.insert("TERM".to_owned(), "xterm-256color".to_owned());
+    }
+    env.extend(plan.spec.env.clone());
+    env.extend(spec.env.clone());
+    env
+}
+
+fn shell() -> &'static str {
+    if is_program(Path::new("/bin/bash")) { "/bin/bash" } else { "/bin/sh" }
+}
+
+fn is_program(path: &Path) -> bool {
+    path.is_file() && access(path, Access::EXEC_OK).is_ok()
+}
+
+fn find_program(name: &str, path: &str, cwd: &Path) -> Result<String> {
+    if name.contains('/') {
+        let whole = cwd.join(name);
+        return if whole.exists() {
+            Ok(whole.to_string_lossy().into_owned())
+        } else {
+            Err(Error::not_found(format!("there is no program {name} in the cell"))
+                .hint("paths are the cell's own; the host's files are not visible in it"))
+        };
+    }
+    path.split(':')
+        .map(|directory| cwd.join(directory).join(name))
+        .find(|candidate| is_program(candidate))
+        .map(|found| found.to_string_lossy().into_owned())
+        .ok_or_else(|| {
+            Error::not_found(format!("command not found in the cell: {name}"))
+                .hint(format!("looked in {path}; shell text is given as one word"))
+        })
+}
+
+fn c_string(what: &str, text: String) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::invalid(format!("{what} has a NUL byte in it")))
+}
+
+fn c_strings(what: &str, texts: impl IntoIterator<Item = String>) -> Result<Vec<CString>> {
+    texts.into_iter().map(|text| c_string(what, text)).collect()
+}
+
+fn rlimits(plan: &Plan) -> Vec<(Resource, Rlimit)> {
+    let both = |limit| Rlimit { current: Some(limit), maximum: Some(limit) };
+    let mut limits = vec![(Resource::Core, both(0))];
+    let files = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(OPEN_FILES);
+    let files = files.min(OPEN_FILES);
+    limits.push((
+        Resource::Nofile,
+        Rlimit { current: Some(files.min(OPEN_FILES_SOFT)), maximum: Some(files) },
+    ));
+    if let Some(pids) = plan.rlimit_pids {
+        limits.push((Resource::Nproc, both(u64::from(pids))));
+    }
+    limits
+}

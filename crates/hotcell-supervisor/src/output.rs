@@ -1,0 +1,93 @@
+//! What comes out of an exec: from its pipes or terminal into its log.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use hotcell_journal::OutputLog;
+use hotcell_model::{Stream, Timestamp};
+use rustix::io::Errno;
+
+/// Read at once; four records.
+pub(crate) const READ_BYTES: usize = 64 * 1024;
+/// After this much a pipe is worth more of the kernel's memory.
+const BUSY_PIPE_BYTES: u64 = 256 * 1024;
+const BUSY_PIPE_SIZE: usize = 1 << 20;
+/// Read from one pipe before others get their turn.
+const FAIR_SHARE_BYTES: usize = 1 << 20;
+
+/// One source of output.
+#[derive(Debug)]
+pub(crate) struct Output {
+    fd: OwnedFd,
+    stream: Stream,
+    seen_bytes: u64,
+}
+
+/// Whether more can come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// Later.
+    Open,
+    /// Never.
+    Closed,
+}
+
+impl Output {
+    /// A source that does not block.
+    pub(crate) fn new(fd: OwnedFd, stream: Stream) -> Self {
+        Self { fd, stream, seen_bytes: 0 }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Moves what is there into the log, up to a fair share.
+    pub(crate) fn read(&mut self, log: &mut OutputLog, buffer: &mut [u8]) -> Flow {
+        let mut taken = 0;
+        while taken < FAIR_SHARE_BYTES {
+            match rustix::io::read(&self.fd, &mut *buffer) {
+                Ok(0) => return Flow::Closed,
+                Ok(length) => {
+                    log.append(self.stream, Timestamp::now(), &buffer[..length]);
+                    taken += length;
+                    self.note(length);
+                    if length < buffer.len() && self.stream != Stream::Pty {
+                        // A pipe that gave less than asked is empty; the next event tells of more.
+                        return Flow::Open;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Flow::Open,
+                // A terminal says EIO when its last process has closed it.
+                Err(_) => return Flow::Closed,
+            }
+        }
+        Flow::Open
+    }
+
+    /// Moves everything that is there into the log; for the end, when nobody writes any more.
+    pub(crate) fn drain(&mut self, log: &mut OutputLog, buffer: &mut [u8]) {
+        loop {
+            match rustix::io::read(&self.fd, &mut *buffer) {
+                Ok(0) => return,
+                Ok(length) => {
+                    log.append(self.stream, Timestamp::now(), &buffer[..length]);
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn note(&mut self, length: usize) {
+        let before = self.seen_bytes;
+        self.seen_bytes += length as u64;
+        if before < BUSY_PIPE_BYTES
+            && self.seen_bytes >= BUSY_PIPE_BYTES
+            && self.stream != Stream::Pty
+        {
+            // Refused where the user's share of pipe memory is used up; it works without.
+            let _ = rustix::pipe::fcntl_setpipe_size(&self.fd, BUSY_PIPE_SIZE);
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Starting and collecting processes.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use hotcell_jail::cgroup::Meter;
+use hotcell_jail::process::{
+    CHDIR_STEP, EXECVE_STEP, Launch, LaunchError, Reaped, Report, Streams, Wait, reap,
+};
+use hotcell_jail::{proctree, pty, signals};
+use hotcell_journal::{Entry, OutputLog};
+use hotcell_model::{EndCause, ExecSpec, Stdin, Stream, Timestamp};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal as UnixSignal};
+
+use crate::cell::{Supervisor, end_without_process};
+use crate::event_loop::Slot;
+use crate::exec::{Exec, Main, Parts, Running, State, Step};
+use crate::input::{Input, Sink};
+use crate::launch::Prepared;
+use crate::output::{Flow, Output};
+
+/// The supervisor's and the exec's ends of its streams.
+struct Wiring {
+    outputs: [Option<Output>; 2],
+    input: Option<Input>,
+    terminal: Option<OwnedFd>,
+    theirs: Theirs,
+}
+
+enum Theirs {
+    Pipes { stdin: OwnedFd, stdout: OwnedFd, stderr: OwnedFd },
+    Terminal(OwnedFd),
+}
+
+impl Supervisor {
+    /// Starts an exec that has its turn.
+    pub(crate) fn launch(&mut self, number: u32, prepared: Prepared) {
+        let spec = match self.execs.get(&number).map(|exec| &exec.state) {
+            Some(State::Queued(spec)) => spec.as_ref().clone(),
+            Some(State::Running(_) | State::Ended(_)) | None => return,
+        };
+        let launched = self.launch_process(&spec, &prepared);
+        let mut parts = match launched {
+            Ok(parts) => parts,
+            Err(error) => {
+                let code = exit_code_for(&error);
+                return self.fail_to_start(number, code, &start_failure(&spec, &error));
+            }
+        };
+        parts.timeout = spec.timeout_ms.map(Duration::from_millis);
+        let at = Timestamp::now();
+        self.journal.append(&Entry::Started { exec: spec.id.clone(), at });
+        let process = match &parts.main {
+            Main::Child(pid) => *pid,
+            Main::Reaped { reaper, .. } => *reaper,
+        };
+        self.processes.insert(process.as_raw_nonzero().get(), number);
+        let mut running = Running::new(parts);
+        if let Stdin::Text(text) = &spec.stdin
+            && let Some(input) = &mut running.input
+        {
+            // A pipe that was just made takes what is pushed.
+            let _ = input.push(text.clone().into_bytes(), true, None);
+        }
+        if let Some(exec) = self.execs.get_mut(&number) {
+            exec.started_at = Some(at);
+            exec.state = State::Running(Box::new(running));
+        }
+        self.running.insert(number);
+        self.watch(number);
+        self.write_input(number);
+        self.step(number);
+    }
+
+    fn launch_process(
+        &mut self,
+        spec: &ExecSpec,
+        prepared: &Prepared,
+    ) -> std::result::Result<Parts, LaunchError> {
+        let failed = |step: &'static str| move |source: io::Error| LaunchError { step, source };
+        let wiring = wire(spec).map_err(failed("open the standard streams"))?;
+        let cgroup = match &mut self.exec_cgroups {
+            Some(groups) => Some(groups.take().map_err(failed("make a cgroup"))?),
+            None => None,
+        };
+        let log = OutputLog::new(self.records.as_fd(), &spec.id, self.plan.spec.output_bytes)
+            .map_err(failed("open the output log"))?;
+        let oom_kills_before = self.memory.as_ref().and_then(Meter::oom_kills).unwrap_or(0);
+        let entry = cgroup.as_ref().map(|group| group.entry());
+        let launch = Launch {
+            program: &prepared.program,
+            argv: &prepared.argv,
+            env: &prepared.env,
+            cwd: prepared.cwd.as_fd(),
+            streams: match &wiring.theirs {
+                Theirs::Pipes { stdin, stdout, stderr } => Streams::Pipes {
+                    stdin: stdin.as_fd(),
+                    stdout: stdout.as_fd(),
+                    stderr: stderr.as_fd(),
+                },
+                Theirs::Terminal(peer) => Streams::Terminal(peer.as_fd()),
+            },
+            identity: prepared.identity,
+            rlimits: &prepared.rlimits,
+            cgroup: entry.unwrap_or(hotcell_jail::process::Cgroup::Inherit),
+        };
+        let launched = if self.exec_cgroups.is_some() {
+            self.launcher.launch(&launch).map(Main::Child)
+        } else {
+            self.launcher.launch_reaped(&launch).map(|launched| Main::Reaped {
+                reaper: launched.reaper,
+                report: launched.report,
+                main: None,
+                reaper_ended: false,
+            })
+        };
+        drop(wiring.theirs);
+        match launched {
+            Ok(main) => {
+                if let (Main::Child(pid), Some(_)) = (&main, &self.memory) {
+                    prefer_for_oom(*pid);
+                }
+                let Wiring { outputs, input, terminal, .. } = wiring;
+                Ok(Parts {
+                    main,
+                    cgroup,
+                    log,
+                    outputs,
+                    input,
+                    terminal,
+                    timeout: None,
+                    oom_kills_before,
+                })
+            }
+            Err(error) => {
+                if let (Some(groups), Some(group)) = (&mut self.exec_cgroups, cgroup) {
+                    groups.give_back(group);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends an exec whose program could not be run, the way a shell does.
+    pub(crate) fn fail_to_start(&mut self, number: u32, code: i32, message: &str) {
+        let Some(exec) = self.execs.get_mut(&number) else { return };
+        let log = OutputLog::new(self.records.as_fd(), &exec.id, self.plan.spec.output_bytes);
+        let text = format!("hotcell: {message}\n");
+        let mut end = end_without_process(EndCause::Exited);
+        end.exit_code = Some(code);
+        if let Ok(mut log) = log {
+            let seqs = log.append(Stream::Stderr, Timestamp::now(), text.as_bytes());
+            exec.last_seq = *seqs.end();
+            log.finish();
+            end.usage.stderr_bytes = text.len() as u64;
+        }
+        self.record_end(number, end);
+    }
+
+    /// Takes what an exec's subreaper has to tell.
+    pub(crate) fn read_report(&mut self, number: u32) {
+        let mut failed = None;
+        if let Some(running) = self.running_mut(number)
+            && let Main::Reaped { report, main, .. } = &mut running.main
+        {
+            let mut ended = None;
+            let mut bytes = [0; Report::BYTES];
+            // A report is far shorter than what a pipe passes on whole.
+            while matches!(rustix::io::read(&*report, &mut bytes), Ok(Report::BYTES)) {
+                match Report::from_bytes(&bytes) {
+                    Some(Report::Started(pid)) => *main = Pid::from_raw(pid),
+                    Some(Report::Ended(end)) => ended = Some(end),
+                    Some(Report::Failed { execve, chdir, errno }) => {
+                        let step = match (execve, chdir) {
+                            (true, _) => EXECVE_STEP,
+                            (false, true) => CHDIR_STEP,
+                            (false, false) => "start",
+                        };
+                        let source = io::Error::from_raw_os_error(errno);
+                        failed = Some(LaunchError { step, source });
+                    }
+                    None => {}
+                }
+            }
+            if let Some(end) = ended {
+                running.main_ended(end);
+            }
+        }
+        if let Some(error) = failed {
+            self.unwatch(number);
+            self.running.remove(&number);
+            self.fail_to_start(
+                number,
+                exit_code_for(&error),
+                &format!("cannot run the command: {error}"),
+            );
+            self.start_waiting();
+        } else {
+            self.step(number);
+        }
+    }
+
+    /// Collects every child that has ended.
+    pub(crate) fn collect_children(&mut self) {
+        let mut reaper_ended = false;
+        while let Ok(Some(end)) = reap(Wait::Poll) {
+            let Some(number) = self.processes.remove(&end.pid.as_raw_nonzero().get()) else {
+                continue;
+            };
+            reaper_ended |= self.note_child_end(number, end);
+        }
+        if reaper_ended {
+            self.kill_orphans();
+        }
+        for number in self.running.clone() {
+            self.step(number);
+        }
+    }
+
+    /// Whether it was a subreaper that ended.
+    fn note_child_end(&mut self, number: u32, end: Reaped) -> bool {
+        let is_reaper = match self.running_mut(number).map(|running| &running.main) {
+            Some(Main::Child(_)) | None => false,
+            Some(Main::Reaped { .. }) => true,
+        };
+        if is_reaper {
+            // What it told before it ended comes first.
+            self.read_report(number);
+        }
+        if let Some(running) = self.running_mut(number) {
+            if is_reaper {
+                running.reaper_ended(end);
+            } else {
+                running.main_ended(end);
+            }
+        }
+        is_reaper
+    }
+
+    /// Kills whatever came to this process because its subreaper is gone.
+    fn kill_orphans(&mut self) {
+        let Some(own) = Pid::from_raw(1) else { return };
+        for child in proctree::children(own).unwrap_or_default() {
+            if !self.processes.contains_key(&child.as_raw_nonzero().get()) {
+                let _ = proctree::kill_descendants(child);
+                let _ = signals::send(child, UnixSignal::KILL.as_raw());
+            }
+        }
+    }
+
+    /// Moves an exec on towards its end.
+    pub(crate) fn step(&mut self, number: u32) {
+        let Some(running) = self.running_mut(number) else { return };
+        match running.step() {
+            Step::GoesOn(Some(at)) => {
+                self.wake_at.insert(number, at);
+            }
+            Step::GoesOn(None) => {
+                self.wake_at.remove(&number);
+            }
+            Step::Gone => {
+                self.finish(number);
+                self.start_waiting();
+            }
+        }
+    }
+
+    /// The last of an exec: what is still in its pipes, then its end.
+    fn finish(&mut self, number: u32) {
+        self.unwatch(number);
+        let oom_kills = self.memory.as_ref().and_then(Meter::oom_kills).unwrap_or(0);
+        let Some(exec) = self.execs.get_mut(&number) else { return };
+        let placeholder = State::Ended(end_without_process(EndCause::Lost));
+        let State::Running(mut running) = std::mem::replace(&mut exec.state, placeholder) else {
+            return;
+        };
+        for output in running.outputs.iter_mut().flatten() {
+            output.drain(&mut running.log, &mut self.buffer);
+        }
+        running.log.finish();
+        exec.last_seq = running.log.last_seq();
+        let answers = running.input.as_mut().map(Input::close).unwrap_or_default();
+        let (end, _, cgroup) = running.into_end(oom_kills);
+        if let (Some(groups), Some(group)) = (&mut self.exec_cgroups, cgroup) {
+            groups.give_back(group);
+        }
+        self.record_end(number, end);
+        self.answer_input(answers);
+    }
+
+    /// Takes output that has come.
+    pub(crate) fn read_output(&mut self, number: u32, slot: usize) {
+        let Some(exec) = self.execs.get_mut(&number) else { return };
+        let State::Running(running) = &mut exec.state else { return };
+        let Some(output) = running.outputs.get_mut(slot).and_then(Option::as_mut) else { return };
+        let flow = output.read(&mut running.log, &mut self.buffer);
+        exec.last_seq = running.log.last_seq();
+        self.fresh_output.insert(number);
+        if flow == Flow::Closed {
+            if let Some(output) = running.outputs[slot].take() {
+                self.poller.remove(output.fd());
+            }
+            self.step(number);
+        }
+    }
+
+    /// Passes input on that waits.
+    pub(crate) fn write_input(&mut self, number: u32) {
+        let poller = self.poller.clone_handle();
+        let Some(running) = self.running_mut(number) else { return };
+        let Some(input) = &mut running.input else { return };
+        let answers = input.write();
+        if let Some(fd) = input.fd() {
+            poller.set_writable(fd, Slot::Input.token(number), input.is_waiting());
+        }
+        self.answer_input(answers);
+    }
+
+    pub(crate) fn running_mut(&mut self, number: u32) -> Option<&mut Running> {
+        match self.execs.get_mut(&number).map(|exec| &mut exec.state) {
+            Some(State::Running(running)) => Some(running),
+            Some(State::Queued(_) | State::Ended(_)) | None => None,
+        }
+    }
+
+    fn watch(&mut self, number: u32) {
+        let Some(Exec { state: State::Running(running), .. }) = self.execs.get(&number) else {
+            return;
+        };
+        for (slot, output) in [Slot::First, Slot::Second].into_iter().zip(&running.outputs) {
+            if let Some(output) = output {
+                self.poller.add(output.fd(), slot.token(number));
+            }
+        }
+        if let Some(fd) = running.input.as_ref().and_then(Input::fd) {
+            self.poller.add_silent(fd, Slot::Input.token(number));
+        }
+        if let Main::Reaped { report, .. } = &running.main {
+            self.poller.add(report.as_fd(), Slot::Report.token(number));
+        }
+    }
+
+    fn unwatch(&mut self, number: u32) {
+        let Some(Exec { state: State::Running(running), .. }) = self.execs.get(&number) else {
+            return;
+        };
+        for output in running.outputs.iter().flatten() {
+            self.poller.remove(output.fd());
+        }
+        if let Some(fd) = running.input.as_ref().and_then(Input::fd) {
+            self.poller.remove(fd);
+        }
+        if let Main::Reaped { report, .. } = &running.main {
+            self.poller.remove(report.as_fd());
+        }
+    }
+}
+
+fn wire(spec: &ExecSpec) -> io::Result<Wiring> {
+    if let Some(size) = spec.pty {
+        let terminal = pty::open(size.rows, size.cols)?;
+        let input = terminal.controller.try_clone()?;
+        let resize = terminal.controller.try_clone()?;
+        return Ok(Wiring {
+            outputs: [Some(Output::new(terminal.controller, Stream::Pty)), None],
+            input: Some(Input::new(input, Sink::Terminal)),
+            terminal: Some(resize),
+            theirs: Theirs::Terminal(terminal.peer),
+        });
+    }
+    let (out, their_out) = read_end()?;
+    let (err, their_err) = read_end()?;
+    let (stdin, input) = match spec.stdin {
+        Stdin::Empty => {
+            (rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, None)
+        }
+        Stdin::Text(_) | Stdin::Open => {
+            let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+            rustix::io::ioctl_fionbio(&ours, true)?;
+            (theirs, Some(Input::new(ours, Sink::Pipe)))
+        }
+    };
+    Ok(Wiring {
+        outputs: [Some(Output::new(out, Stream::Stdout)), Some(Output::new(err, Stream::Stderr))],
+        input,
+        terminal: None,
+        theirs: Theirs::Pipes { stdin, stdout: their_out, stderr: their_err },
+    })
+}
+
+fn read_end() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}
+
+/// When memory runs out, an exec goes before the supervisor does.
+fn prefer_for_oom(pid: Pid) {
+    // Without it the kernel chooses by size alone, which is nearly always the exec too.
+    let _ = std::fs::write(format!("/proc/{}/oom_score_adj", pid.as_raw_nonzero()), "500");
+}
+
+/// As shells have it: 127 not found, 126 found and not runnable.
+fn exit_code_for(error: &LaunchError) -> i32 {
+    match (error.step, error.source.kind()) {
+        (EXECVE_STEP, io::ErrorKind::NotFound) => 127,
+        _ => 126,
+    }
+}
+
+fn start_failure(spec: &ExecSpec, error: &LaunchError) -> String {
+    if error.step == EXECVE_STEP {
+        format!("cannot run {}: {}", spec.command, error.source)
+    } else {
+        format!("cannot start {}: {error}", spec.command)
+    }
+}
