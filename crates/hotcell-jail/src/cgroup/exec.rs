@@ -1,5 +1,6 @@
 //! One group per exec, made from inside the cell, so that all its processes can be found and killed.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -38,6 +39,7 @@ pub struct ExecCgroup {
     kind: Kind,
     cpu_us_before: u64,
     procs: Option<OwnedFd>,
+    was_killed: Cell<bool>,
 }
 
 impl ExecCgroups {
@@ -72,12 +74,20 @@ impl ExecCgroups {
                 Some(openat(&directory, "cgroup.procs", flags, Mode::empty())?)
             }
         };
-        Ok(ExecCgroup { name, directory, kind: self.kind, cpu_us_before: 0, procs })
+        Ok(ExecCgroup {
+            name,
+            directory,
+            kind: self.kind,
+            cpu_us_before: 0,
+            procs,
+            was_killed: Cell::new(false),
+        })
     }
 
-    /// Gives a group back. One that still has processes is removed once they are gone.
+    /// Gives a group back. It is kept for the next exec unless it was killed: since Linux 6.14 a
+    /// process born into a group counts as born before the group's last kill, and dies at once.
     pub fn give_back(&mut self, group: ExecCgroup) {
-        if self.spare.len() < MOST_SPARE && group.is_empty() {
+        if self.spare.len() < MOST_SPARE && !group.was_killed.get() && group.is_empty() {
             self.spare.push(group);
         } else {
             // Not empty yet: the supervisor's end or the keeper removes it.
@@ -114,6 +124,7 @@ impl ExecCgroup {
 
     /// Kills every process in it; they are gone when [`ExecCgroup::is_empty`] says so.
     pub fn kill(&self) {
+        self.was_killed.set(true);
         match self.kind {
             Kind::Unified => {
                 if write_at(&self.directory, "cgroup.kill", "1").is_err() {
