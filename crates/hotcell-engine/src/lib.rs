@@ -1,1 +1,70 @@
-//! Placeholder.
+//! The use cases of Hotcell behind one door: [`Engine::call`].
+//!
+//! There is no daemon. Any number of engines, in as many processes, work on one state directory,
+//! and any of them may die at any moment: what was begun is finished by the next one that needs
+//! it. A cell's journal is the truth about its execs; the store is an index that can be rebuilt.
+
+mod cell_find;
+mod cell_info;
+mod cell_kill;
+mod cell_list;
+mod cell_ready;
+mod cell_remove;
+mod cell_spawn;
+mod cell_standing;
+mod check;
+mod diagnose;
+mod engine;
+mod exec_cancel;
+mod exec_find;
+mod exec_follow;
+mod exec_get;
+mod exec_input;
+mod exec_list;
+mod exec_poll;
+mod exec_run;
+mod exec_stream;
+mod fault;
+mod fingerprint;
+mod index;
+mod journal_end;
+mod links;
+mod new_id;
+mod page;
+mod rebuild;
+mod recent;
+mod result_bound;
+mod settings;
+mod site;
+mod sweep;
+
+#[cfg(test)]
+mod cell_life_tests;
+#[cfg(test)]
+mod cell_spawn_tests;
+#[cfg(test)]
+mod cell_standing_tests;
+#[cfg(test)]
+mod check_tests;
+#[cfg(test)]
+mod exec_control_tests;
+#[cfg(test)]
+mod exec_follow_tests;
+#[cfg(test)]
+mod exec_poll_tests;
+#[cfg(test)]
+mod exec_run_tests;
+#[cfg(test)]
+mod rebuild_tests;
+#[cfg(test)]
+mod result_bound_tests;
+#[cfg(test)]
+mod sweep_tests;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod testing_supervisor;
+
+pub use engine::{Answer, Engine};
+pub use exec_stream::{ExecEvent, ExecStream};
+pub use settings::Settings;

@@ -1,0 +1,53 @@
+//! Finds the cell that a caller names.
+
+use hotcell_model::{CellId, CellRef, Error, Result, StoredCell};
+
+use crate::site::Site;
+
+impl Site {
+    /// The cell with this id, ended or not, also if the index has lost it.
+    pub(crate) async fn find_stored(&self, cell: &CellId) -> Result<Option<StoredCell>> {
+        match self.store.find_cell(cell).await? {
+            Some(found) => Ok(Some(found)),
+            None => {
+                self.rebuild_once().await;
+                self.store.find_cell(cell).await
+            }
+        }
+    }
+
+    /// The cell that is called so and has not ended, if there is one.
+    pub(crate) async fn find_cell(&self, cell: &CellRef) -> Result<Option<StoredCell>> {
+        let found = match cell {
+            CellRef::Id(id) => self.find_stored(id).await?,
+            CellRef::Alias(alias) => match self.store.find_alias(alias).await? {
+                Some(found) => Some(found),
+                None => {
+                    self.rebuild_once().await;
+                    self.store.find_alias(alias).await?
+                }
+            },
+        };
+        Ok(found.filter(|found| found.ended_at.is_none()))
+    }
+
+    /// The cell that is called so and has not ended.
+    pub(crate) async fn get_cell(&self, cell: &CellRef) -> Result<StoredCell> {
+        self.find_cell(cell).await?.ok_or_else(|| no_cell(cell))
+    }
+
+    /// The cell that is called so; one that has ended only by its id.
+    pub(crate) async fn get_cell_or_ended(&self, cell: &CellRef) -> Result<StoredCell> {
+        let found = match cell {
+            CellRef::Id(id) => self.find_stored(id).await?,
+            CellRef::Alias(_) => self.find_cell(cell).await?,
+        };
+        found.ok_or_else(|| no_cell(cell))
+    }
+}
+
+/// The error for a cell that does not exist or no longer does.
+pub(crate) fn no_cell(cell: &CellRef) -> Error {
+    Error::not_found(format!("there is no cell {cell}"))
+        .hint("list cells with `hotcell cells --all`, or make one with `hotcell spawn`")
+}

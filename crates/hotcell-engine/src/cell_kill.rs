@@ -1,0 +1,85 @@
+//! Ends a cell and removes its files.
+
+use std::time::Duration;
+
+use hotcell_link::{Ask, LinkError};
+use hotcell_model::{
+    CellKill, CellKilled, CellRef, CellSpec, CloseReason, Driver, Error, KillStatus, Result,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::cell_find::no_cell;
+use crate::links;
+use crate::site::Site;
+
+/// How long a supervisor may take to end everything, before it is ended itself.
+const CLOSE_WITHIN: Duration = Duration::from_secs(10);
+/// How often a question is asked again whose connection broke.
+const ATTEMPTS: u32 = 5;
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+const LOOK_EVERY_AT_MOST: Duration = Duration::from_millis(50);
+
+/// Ends a cell and removes its files; its records stay for a while.
+pub(crate) async fn cell_kill(site: &Site, request: CellKill) -> Result<CellKilled> {
+    let id = site.get_cell(&request.cell).await?.spec.id;
+    let lock = site.store.lock_cell(&id).await?;
+    let stored = match site.store.find_cell(&id).await? {
+        Some(stored) if stored.ended_at.is_none() => stored,
+        Some(_) | None => return Err(no_cell(&CellRef::Id(id))),
+    };
+    let force = if request.force { Force::Yes } else { Force::No };
+    close(site, &stored.spec, force).await?;
+    site.remove_cell(&stored.spec, &*lock).await?;
+    Ok(CellKilled { cell: id, status: KillStatus::Killed })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Force {
+    Yes,
+    No,
+}
+
+/// Ends the cell's supervisor, if it has one.
+async fn close(site: &Site, spec: &CellSpec, force: Force) -> Result<()> {
+    let driver = site.driver(&spec.driver)?;
+    let ask = Ask::Close { reason: CloseReason::Killed, force: force == Force::Yes };
+    let mut asked = Err(LinkError::Lost);
+    for _ in 0..ATTEMPTS {
+        asked = match site.find_link(spec).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(link)) => links::ask(&link, &spec.id, &ask).await,
+            Err(error) => Err(LinkError::Failed(error)),
+        };
+        // A question that got lost may not have arrived: it ends, or it is asked again.
+        if !matches!(asked, Err(LinkError::Lost)) {
+            break;
+        }
+    }
+    match (asked, force) {
+        (Ok(_), _) => wait_until_gone(&**driver, spec).await,
+        (Err(error), Force::Yes) => {
+            tracing::info!(cell = %spec.id, %error, "a supervisor that does not listen is ended");
+            driver.stop(&spec.id).await
+        }
+        (Err(error), Force::No) => {
+            let error = Error::from(error);
+            Err(match error.hint {
+                Some(_) => error,
+                None => error.hint("`hotcell kill --force` ends the cell all the same"),
+            })
+        }
+    }
+}
+
+async fn wait_until_gone(driver: &dyn Driver, spec: &CellSpec) -> Result<()> {
+    let deadline = Instant::now() + CLOSE_WITHIN;
+    let mut pause = LOOK_EVERY;
+    while driver.connect(&spec.id).await?.is_some() {
+        if Instant::now() >= deadline {
+            return driver.stop(&spec.id).await;
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LOOK_EVERY_AT_MOST);
+    }
+    Ok(())
+}

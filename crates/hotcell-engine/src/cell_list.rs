@@ -1,0 +1,37 @@
+//! Lists cells.
+
+use hotcell_model::{Cell, CellList, CellState, Cells, Result};
+
+use crate::cell_remove::Busy;
+use crate::cell_standing::Standing;
+use crate::site::Site;
+
+/// Every cell that exists, newest first; stopped ones only if asked for.
+pub(crate) async fn cell_list(site: &Site, request: CellList) -> Result<Cells> {
+    site.rebuild_once().await;
+    let mut cells = Vec::new();
+    for stored in site.store.list_cells().await? {
+        if stored.ended_at.is_some() {
+            continue;
+        }
+        let state = match site.standing(&stored).await {
+            Standing::Is(state) => state,
+            Standing::Over => {
+                if let Err(error) = site.remove_if_over(&stored, Busy::Skip).await {
+                    tracing::warn!(cell = %stored.spec.id, %error, "a cell that is over stays");
+                }
+                continue;
+            }
+        };
+        let listed = match state {
+            CellState::Starting | CellState::Ready | CellState::Asleep | CellState::Unavailable => {
+                true
+            }
+            CellState::Stopped => request.include_stopped,
+        };
+        if listed {
+            cells.push(Cell::from_spec(&stored.spec, state, stored.isolation));
+        }
+    }
+    Ok(Cells { cells })
+}

@@ -1,0 +1,87 @@
+//! Makes sure that a cell has a supervisor, whoever left it in whatever state.
+
+use std::sync::Arc;
+
+use hotcell_link::Link;
+use hotcell_model::{
+    CellId, CellLock, CellRef, CellSpec, Error, Isolation, Result, StoredCell, Timestamp,
+};
+
+use crate::cell_find::no_cell;
+use crate::cell_standing::Standing;
+use crate::site::Site;
+
+/// A supervisor can end between being started and being spoken to, and then once more.
+const ATTEMPTS: u32 = 5;
+
+/// A cell with a link to its supervisor.
+#[derive(Debug)]
+pub(crate) struct ReadyCell {
+    pub(crate) id: CellId,
+    pub(crate) link: Arc<Link>,
+}
+
+impl Site {
+    /// The cell that is called so, with its supervisor, which is started if there is none.
+    pub(crate) async fn ready(&self, cell: &CellRef) -> Result<ReadyCell> {
+        if let Some((id, link)) = self.links.find_open(cell) {
+            return Ok(ReadyCell { id, link });
+        }
+        let spec = self.get_cell(cell).await?.spec;
+        let link = self.ready_link(&spec).await?;
+        Ok(ReadyCell { id: spec.id, link })
+    }
+
+    /// The link to a cell's supervisor, which is started if there is none. `not_found` when the
+    /// cell turns out to be over; what was left of it is gone then.
+    pub(crate) async fn ready_link(&self, spec: &CellSpec) -> Result<Arc<Link>> {
+        let by_id = CellRef::Id(spec.id.clone());
+        for _ in 0..ATTEMPTS {
+            if let Some(link) = self.find_link(spec).await? {
+                return Ok(link);
+            }
+            let lock = self.store.lock_cell(&spec.id).await?;
+            let stored = match self.store.find_cell(&spec.id).await? {
+                Some(stored) if stored.ended_at.is_none() => stored,
+                Some(_) | None => {
+                    self.links.forget(&spec.id);
+                    return Err(no_cell(&by_id));
+                }
+            };
+            if let Some(link) = self.find_link(spec).await? {
+                return Ok(link);
+            }
+            match self.resting(&stored).await? {
+                Standing::Over => {
+                    self.remove_cell(spec, &*lock).await?;
+                    return Err(no_cell(&by_id));
+                }
+                Standing::Is(_) => {
+                    self.start_cell(&stored, &*lock).await?;
+                }
+            }
+        }
+        Err(Error::unavailable(format!(
+            "the supervisor of cell {} ends right after its start",
+            spec.id
+        ))
+        .hint("see what this machine lacks with `hotcell doctor`, or make another cell"))
+    }
+
+    /// Starts a cell's supervisor under the cell's lock.
+    pub(crate) async fn start_cell(
+        &self,
+        cell: &StoredCell,
+        _lock: &dyn CellLock,
+    ) -> Result<Isolation> {
+        let spec = &cell.spec;
+        self.make_cell_dir(&spec.id)?;
+        let began = Timestamp::now();
+        let placement = self.driver(&spec.driver)?.start(spec, &self.records(&spec.id)).await?;
+        tracing::debug!(cell = %spec.id, took = ?began.until(Timestamp::now()), "cell started");
+        if cell.isolation.as_ref() != Some(&placement.isolation) {
+            self.store.set_isolation(&spec.id, &placement.isolation).await?;
+        }
+        Ok(placement.isolation)
+    }
+}

@@ -1,0 +1,250 @@
+//! Makes a cell.
+
+use hotcell_model::{
+    Cell, CellId, CellLock, CellRef, CellSpawn, CellSpec, CellState, Claim, Error, ErrorCode, Keep,
+    KeyScope, Limits, Result, StoredCell, Timestamp,
+};
+
+use crate::cell_remove::Busy;
+use crate::cell_standing::Standing;
+use crate::new_id::new_cell_id;
+use crate::site::{Made, Site};
+use crate::{check, fingerprint};
+
+/// How long an idempotency key stands.
+pub(crate) const KEY_KEEP_S: u64 = 24 * 3600;
+/// Each further one means that another process made or ended a cell of that name in between.
+const ATTEMPTS: u32 = 20;
+
+/// Makes a cell, or answers with the one that the key or the alias stands for.
+pub(crate) async fn cell_spawn(site: &Site, request: CellSpawn) -> Result<Cell> {
+    check::cell_spawn(&request)?;
+    let spawn = Spawn::plan(site, &request).await?;
+    for _ in 0..ATTEMPTS {
+        let claimed = spawn.claim().await?;
+        let lock = site.store.lock_cell(&claimed.id).await?;
+        if let Some(cell) = spawn.make_or_find(&claimed, lock).await? {
+            return Ok(cell);
+        }
+    }
+    Err(Error::unavailable("other processes make and end cells of the same name all the time")
+        .hint("choose another alias"))
+}
+
+struct Spawn<'a> {
+    site: &'a Site,
+    request: &'a CellSpawn,
+    driver: &'a str,
+    limits: Limits,
+}
+
+/// The id that the cell is to have.
+struct ClaimedId {
+    id: CellId,
+    origin: Origin,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Nobody else has it.
+    Fresh,
+    /// An earlier request with the same key has it too.
+    Earlier,
+}
+
+impl<'a> Spawn<'a> {
+    async fn plan(site: &'a Site, request: &'a CellSpawn) -> Result<Self> {
+        let name = request.driver.as_deref().unwrap_or(&site.settings.default_driver);
+        let driver = site.driver(name)?;
+        let capabilities = driver.capabilities().await?;
+        let limits = request.limits.resolve(&capabilities.machine)?;
+        check::enforceable(&request.limits, &capabilities)?;
+        Ok(Self { site, request, driver: driver.name(), limits })
+    }
+
+    async fn claim(&self) -> Result<ClaimedId> {
+        let fresh = new_cell_id()?;
+        match self.claim_for(&fresh).await? {
+            None | Some(Claim::New) => Ok(ClaimedId { id: fresh, origin: Origin::Fresh }),
+            Some(Claim::Taken { value, fingerprint }) => {
+                if fingerprint != fingerprint::of_spawn(self.request) {
+                    return Err(Error::conflict(format!(
+                        "the idempotency key {:?} was used for another cell, {value}",
+                        self.key()
+                    ))
+                    .hint("use another key, or ask for exactly the same"));
+                }
+                Ok(ClaimedId { id: value.parse()?, origin: Origin::Earlier })
+            }
+        }
+    }
+
+    /// Claims the key for this id; `None` without a key.
+    async fn claim_for(&self, id: &CellId) -> Result<Option<Claim>> {
+        let Some(key) = &self.request.idempotency_key else { return Ok(None) };
+        let fingerprint = fingerprint::of_spawn(self.request);
+        let expires = Timestamp::now().plus_seconds(KEY_KEEP_S);
+        let store = &self.site.store;
+        store.claim_key(&KeyScope::Spawn, key, id.as_str(), fingerprint, expires).await.map(Some)
+    }
+
+    async fn release(&self, id: &CellId) -> Result<()> {
+        match &self.request.idempotency_key {
+            Some(key) => self.site.store.release_key(&KeyScope::Spawn, key, id.as_str()).await,
+            None => Ok(()),
+        }
+    }
+
+    fn key(&self) -> &str {
+        self.request.idempotency_key.as_deref().unwrap_or_default()
+    }
+
+    /// `None` when another process came in between and it has to be looked at anew.
+    async fn make_or_find(
+        &self,
+        claimed: &ClaimedId,
+        lock: Box<dyn CellLock>,
+    ) -> Result<Option<Cell>> {
+        if claimed.origin == Origin::Earlier {
+            // With the lock held nobody is making it; but the one who was may have given up.
+            let claim = self.claim_for(&claimed.id).await?;
+            let stored = self.site.store.find_cell(&claimed.id).await?;
+            match (claim, stored) {
+                (Some(Claim::Taken { value, .. }), _) if value != claimed.id.as_str() => {
+                    return Ok(None);
+                }
+                (_, Some(stored)) if stored.ended_at.is_none() => {
+                    drop(lock);
+                    return self.answer(&stored).await.map(Some);
+                }
+                (Some(Claim::New), Some(_)) => {
+                    self.release(&claimed.id).await?;
+                    return Ok(None);
+                }
+                (_, Some(_)) => {
+                    return Err(Error::conflict(format!(
+                        "the idempotency key {:?} stands for cell {}, which has ended",
+                        self.key(),
+                        claimed.id
+                    ))
+                    .hint("use another key to make another cell"));
+                }
+                (_, None) => {}
+            }
+        }
+        let made = self.make(claimed, lock).await;
+        if !matches!(made, Ok(Some(_))) {
+            self.release(&claimed.id).await?;
+        }
+        made
+    }
+
+    async fn make(&self, claimed: &ClaimedId, lock: Box<dyn CellLock>) -> Result<Option<Cell>> {
+        if let Some(owner) = self.find_owner_of_alias().await? {
+            drop(lock);
+            return self.reuse(&owner).await;
+        }
+        let made = self.site.make_cell_dir(&claimed.id)?;
+        if made == Made::Existed && claimed.origin == Origin::Fresh {
+            return Ok(None);
+        }
+        let cell =
+            StoredCell { spec: self.spec(claimed.id.clone()), isolation: None, ended_at: None };
+        if let Err(error) = self.site.store.insert_cell(&cell).await {
+            self.site.remove_cell_dir(&claimed.id).await?;
+            // Somebody took the alias after it was found free: look at whose it is.
+            return if error.code == ErrorCode::Conflict { Ok(None) } else { Err(error) };
+        }
+        let isolation = match self.site.start_cell(&cell, &*lock).await {
+            Ok(isolation) => isolation,
+            Err(error) => {
+                self.undo(&cell.spec).await;
+                return Err(error);
+            }
+        };
+        drop(lock);
+        if cell.spec.keep == Keep::Holder {
+            self.site.hold_cell(&cell.spec).await?;
+        }
+        Ok(Some(Cell::from_spec(&cell.spec, CellState::Ready, Some(isolation))))
+    }
+
+    /// The cell that has the alias; one that is over loses it.
+    async fn find_owner_of_alias(&self) -> Result<Option<StoredCell>> {
+        let Some(alias) = &self.request.alias else { return Ok(None) };
+        let by_alias = CellRef::Alias(alias.clone());
+        let Some(owner) = self.site.find_cell(&by_alias).await? else { return Ok(None) };
+        match self.site.standing(&owner).await {
+            Standing::Is(_) => Ok(Some(owner)),
+            Standing::Over => {
+                self.site.remove_if_over(&owner, Busy::Wait).await?;
+                self.site.find_cell(&by_alias).await
+            }
+        }
+    }
+
+    async fn reuse(&self, owner: &StoredCell) -> Result<Option<Cell>> {
+        if self.request.reuse_alias {
+            return match self.answer(owner).await {
+                // It ended while it was being woken: its alias is free.
+                Err(error) if error.code == ErrorCode::NotFound => Ok(None),
+                answered => answered.map(Some),
+            };
+        }
+        let alias = owner.spec.alias.as_ref().map(ToString::to_string).unwrap_or_default();
+        Err(Error::conflict(format!("cell {} has the alias {alias} already", owner.spec.id))
+            .hint("use that cell, end it with `hotcell kill`, or choose another alias"))
+    }
+
+    /// A cell that exists, awake.
+    async fn answer(&self, cell: &StoredCell) -> Result<Cell> {
+        self.site.ready_link(&cell.spec).await?;
+        if cell.spec.keep == Keep::Holder {
+            self.site.hold_cell(&cell.spec).await?;
+        }
+        let isolation = match self.site.store.find_cell(&cell.spec.id).await? {
+            Some(stored) => stored.isolation,
+            None => cell.isolation.clone(),
+        };
+        Ok(Cell::from_spec(&cell.spec, CellState::Ready, isolation))
+    }
+
+    /// Leaves nothing of a cell that could not be started but the note that it ended.
+    async fn undo(&self, spec: &CellSpec) {
+        let undo = async {
+            let driver = self.site.driver(&spec.driver)?;
+            driver.stop(&spec.id).await?;
+            driver.remove(&spec.id).await?;
+            self.site.store.end_cell(&spec.id, Timestamp::now()).await?;
+            self.site.remove_cell_dir(&spec.id).await
+        };
+        if let Err(error) = undo.await {
+            tracing::warn!(cell = %spec.id, %error, "something is left of a cell that did not start");
+        }
+    }
+
+    fn spec(&self, id: CellId) -> CellSpec {
+        let (request, settings) = (self.request, &self.site.settings);
+        let default_ttl = match request.keep {
+            Keep::Ttl => Some(settings.default_ttl_s),
+            Keep::Always | Keep::Holder | Keep::Exec => None,
+        };
+        CellSpec {
+            id,
+            alias: request.alias.clone(),
+            driver: self.driver.to_owned(),
+            image: request.image.clone(),
+            keep: request.keep,
+            ttl_s: request.ttl_s.or(default_ttl),
+            idle_ttl_s: request.idle_ttl_s,
+            sleep_after_s: settings.sleep_after_s,
+            orphan_grace_s: settings.orphan_grace_s,
+            limits: self.limits,
+            max_running: settings.max_running,
+            output_bytes: settings.output_bytes,
+            network: request.network,
+            env: request.env.clone(),
+            created_at: Timestamp::now(),
+        }
+    }
+}

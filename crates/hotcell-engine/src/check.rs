@@ -1,0 +1,190 @@
+//! Checks of what callers ask for, before anything is done.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hotcell_model::{
+    CellSpawn, Command, DriverCapabilities, Error, ExecRun, LIMITS, RequestedLimits, Result, Stdin,
+    TerminalSize,
+};
+
+/// The longest a single call waits.
+const MAX_WAIT_S: f64 = 3600.0;
+/// All arguments and variables of one exec together; the kernel takes no more than a few times this.
+const MAX_ARGUMENTS_BYTES: usize = 1 << 20;
+/// What can be sent along as standard input; more goes through a file or piece by piece.
+const MAX_STDIN_BYTES: usize = 1 << 20;
+const MAX_PATH_BYTES: usize = 4095;
+const MAX_KEY_BYTES: usize = 256;
+
+/// Checks a spawn as far as that needs no driver.
+pub(crate) fn cell_spawn(request: &CellSpawn) -> Result<()> {
+    if request.image.is_empty() || request.image.contains('\0') {
+        return Err(Error::invalid(format!("{:?} is no image", request.image))
+            .hint("leave it out to use the host's programs, or name an image"));
+    }
+    variables(&request.env)?;
+    ttl("ttl", request.ttl_s)?;
+    ttl("idle ttl", request.idle_ttl_s)?;
+    idempotency_key(request.idempotency_key.as_deref())
+}
+
+/// Refuses limits that were asked for by name and would not hold.
+pub(crate) fn enforceable(asked: &RequestedLimits, can: &DriverCapabilities) -> Result<()> {
+    let wanted = [
+        ("memory", asked.memory_mb.is_some(), can.memory_limit),
+        ("cpus", asked.cpus.is_some(), can.cpu_limit),
+        ("pids", asked.pids.is_some(), can.pids_limit),
+    ];
+    match wanted.into_iter().find(|(_, asked, enforced)| *asked && !enforced) {
+        None => Ok(()),
+        Some((name, ..)) => {
+            Err(Error::unsupported(format!("a {name} limit cannot be enforced on this machine"))
+                .hint("`hotcell doctor` tells what is missing; or leave the limit out"))
+        }
+    }
+}
+
+/// Checks a run.
+pub(crate) fn exec_run(request: &ExecRun) -> Result<()> {
+    let words = command(&request.command)?;
+    variables(&request.env)?;
+    let variables: usize = request.env.iter().map(|(n, v)| n.len() + v.len() + 2).sum();
+    if words + variables > MAX_ARGUMENTS_BYTES {
+        return Err(Error::invalid(format!(
+            "the arguments and variables are {} bytes together, more than {MAX_ARGUMENTS_BYTES}",
+            words + variables
+        ))
+        .hint("write them to a file in the cell and pass its path"));
+    }
+    if request.cwd.is_empty() || request.cwd.contains('\0') || request.cwd.len() > MAX_PATH_BYTES {
+        return Err(Error::invalid(format!("{:?} is no directory to start in", request.cwd))
+            .hint("give a path in the cell; a relative one is below /workspace"));
+    }
+    stdin(&request.stdin)?;
+    if let Some(size) = request.pty {
+        terminal_size(size)?;
+    }
+    if let Some(timeout_s) = request.timeout_s {
+        let most = LIMITS.max_seconds as f64;
+        if !(timeout_s.is_finite() && timeout_s > 0.0 && timeout_s <= most) {
+            return Err(Error::invalid(format!("a timeout of {timeout_s} s cannot be set"))
+                .hint(format!("choose more than 0 and at most {} seconds", LIMITS.max_seconds)));
+        }
+    }
+    wait(request.wait_s)?;
+    idempotency_key(request.idempotency_key.as_deref())
+}
+
+/// A wait as a duration.
+pub(crate) fn wait(wait_s: f64) -> Result<Duration> {
+    seconds("wait", wait_s)
+}
+
+/// A grace as a duration.
+pub(crate) fn grace(grace_s: f64) -> Result<Duration> {
+    seconds("grace", grace_s)
+}
+
+/// A terminal has at least one character.
+pub(crate) fn terminal_size(size: TerminalSize) -> Result<()> {
+    if size.rows == 0 || size.cols == 0 {
+        return Err(Error::invalid(format!(
+            "a terminal of {} rows and {} columns cannot be made",
+            size.rows, size.cols
+        ))
+        .hint("choose at least 1 of each; 24 and 80 are usual"));
+    }
+    Ok(())
+}
+
+fn seconds(what: &str, value: f64) -> Result<Duration> {
+    if value.is_finite() && (0.0..=MAX_WAIT_S).contains(&value) {
+        Ok(Duration::from_secs_f64(value))
+    } else {
+        Err(Error::invalid(format!("a {what} of {value} s cannot be set"))
+            .hint(format!("choose between 0 and {MAX_WAIT_S} seconds")))
+    }
+}
+
+fn ttl(what: &str, value: Option<u64>) -> Result<()> {
+    match value {
+        Some(seconds) if !(1..=LIMITS.max_seconds).contains(&seconds) => {
+            Err(Error::invalid(format!("a {what} of {seconds} s cannot be set"))
+                .hint(format!("choose between 1 and {} seconds", LIMITS.max_seconds)))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn idempotency_key(key: Option<&str>) -> Result<()> {
+    match key {
+        Some(key) if key.is_empty() || key.len() > MAX_KEY_BYTES => {
+            Err(Error::invalid(format!("an idempotency key of {} bytes cannot be used", key.len()))
+                .hint(format!("use 1 to {MAX_KEY_BYTES} bytes, such as a UUID")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The bytes that the command takes up as arguments.
+fn command(command: &Command) -> Result<usize> {
+    let words: &[String] = match command {
+        Command::Shell(text) if text.trim().is_empty() => {
+            return Err(Error::invalid("the command is empty").hint("say what to run"));
+        }
+        Command::Shell(text) => std::slice::from_ref(text),
+        Command::Argv(words) => words,
+    };
+    if words.first().is_none_or(String::is_empty) {
+        return Err(Error::invalid("the command names no program").hint("say what to run"));
+    }
+    for word in words {
+        if word.contains('\0') {
+            return Err(Error::invalid("the command contains a NUL byte")
+                .hint("no argument can; pass such bytes through standard input or a file"));
+        }
+        if word.len() > LIMITS.max_argument_bytes {
+            return Err(Error::invalid(format!(
+                "an argument of {} bytes is longer than the {} the kernel passes on",
+                word.len(),
+                LIMITS.max_argument_bytes
+            ))
+            .hint("pass it through standard input or a file in the cell"));
+        }
+    }
+    Ok(words.iter().map(|word| word.len() + 1).sum())
+}
+
+fn variables(env: &BTreeMap<String, String>) -> Result<()> {
+    for (name, value) in env {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(Error::invalid(format!("{name:?} cannot name a variable"))
+                .hint("a name is not empty and has no `=` and no NUL byte"));
+        }
+        if value.contains('\0') {
+            return Err(Error::invalid(format!("the variable {name} contains a NUL byte"))
+                .hint("no variable can; pass such bytes through a file in the cell"));
+        }
+        if name.len() + 1 + value.len() > LIMITS.max_argument_bytes {
+            return Err(Error::invalid(format!(
+                "the variable {name} of {} bytes is longer than the {} the kernel passes on",
+                value.len(),
+                LIMITS.max_argument_bytes
+            ))
+            .hint("pass it through a file in the cell"));
+        }
+    }
+    Ok(())
+}
+
+fn stdin(stdin: &Stdin) -> Result<()> {
+    match stdin {
+        Stdin::Text(text) if text.len() > MAX_STDIN_BYTES => Err(Error::invalid(format!(
+            "a standard input of {} bytes is longer than the {MAX_STDIN_BYTES} sent at once",
+            text.len()
+        ))
+        .hint("leave the input open and send it piece by piece, or write it to a file")),
+        Stdin::Empty | Stdin::Text(_) | Stdin::Open => Ok(()),
+    }
+}

@@ -1,0 +1,141 @@
+//! The one door.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hotcell_model::{Caller, Driver, Error, ExecFollow, Query, Reply, Request, Result, Store};
+use tokio::task::JoinSet;
+
+use crate::cell_info::cell_info;
+use crate::cell_kill::cell_kill;
+use crate::cell_list::cell_list;
+use crate::cell_spawn::cell_spawn;
+use crate::diagnose::diagnose;
+use crate::exec_cancel::exec_cancel;
+use crate::exec_follow::exec_follow;
+use crate::exec_get::exec_get;
+use crate::exec_input::exec_input;
+use crate::exec_list::exec_list;
+use crate::exec_poll::exec_poll;
+use crate::exec_run::exec_run;
+use crate::site::Site;
+use crate::{ExecStream, Settings};
+
+/// The answer to a request.
+#[derive(Debug)]
+pub enum Answer {
+    /// All at once.
+    Reply(Reply),
+    /// As it comes.
+    Stream(ExecStream),
+}
+
+/// The use cases on one state directory.
+#[derive(Debug)]
+pub struct Engine {
+    site: Arc<Site>,
+    swept: AtomicBool,
+    sweeping: Mutex<JoinSet<()>>,
+}
+
+impl Engine {
+    /// An engine on a state directory that exists and is its owner's alone.
+    #[must_use]
+    pub fn new(
+        state_dir: PathBuf,
+        store: Arc<dyn Store>,
+        drivers: Vec<Arc<dyn Driver>>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            site: Arc::new(Site::new(state_dir, store, drivers, settings)),
+            swept: AtomicBool::new(false),
+            sweeping: Mutex::default(),
+        }
+    }
+
+    /// Does what a caller asks for. Cancelled, it stops waiting; what was started goes on, and what
+    /// was half made is finished by whoever needs it next.
+    ///
+    /// # Errors
+    /// The request could not be done; the error says why and what to do.
+    pub async fn call(&self, caller: &Caller, request: Request) -> Result<Answer> {
+        tracing::debug!(principal = %caller.principal, "call");
+        let site = &self.site;
+        let reply = match request {
+            Request::CellSpawn(request) => {
+                let cell = Box::pin(cell_spawn(site, request)).await?;
+                self.sweep_beside();
+                Reply::Cell(cell)
+            }
+            Request::CellList(request) => {
+                let cells = cell_list(site, request).await?;
+                self.sweep_now().await;
+                Reply::Cells(cells)
+            }
+            Request::CellKill(request) => {
+                let killed = cell_kill(site, request).await?;
+                self.sweep_now().await;
+                Reply::CellKilled(killed)
+            }
+            Request::CellInfo(request) => Reply::CellDetails(cell_info(site, request).await?),
+            Request::ExecRun(request) => {
+                Reply::ExecResult(Box::pin(exec_run(site, request)).await?)
+            }
+            Request::ExecGet(request) => Reply::Exec(exec_get(site, request).await?),
+            Request::ExecPoll(request) => Reply::ExecPage(exec_poll(site, request).await?),
+            Request::ExecInput(request) => Reply::InputAccepted(exec_input(site, request).await?),
+            Request::ExecCancel(request) => Reply::ExecCancelled(exec_cancel(site, request).await?),
+            Request::ExecList(request) => Reply::Execs(exec_list(site, request).await?),
+            Request::Diagnose(_) => Reply::Diagnoses(diagnose(site).await?),
+            Request::ExecFollow(request) => {
+                return exec_follow(site, request).await.map(Answer::Stream);
+            }
+        };
+        Ok(Answer::Reply(reply))
+    }
+
+    /// Like [`Engine::call`], with the answer's own type.
+    ///
+    /// # Errors
+    /// Those of [`Engine::call`].
+    pub async fn ask<Q: Query>(&self, caller: &Caller, query: Q) -> Result<Q::Answer> {
+        match self.call(caller, query.into()).await? {
+            Answer::Reply(reply) => Q::answer(reply).ok_or_else(mismatch),
+            Answer::Stream(_) => Err(mismatch()),
+        }
+    }
+
+    /// Like [`Engine::call`], for the one request that is answered by a stream.
+    ///
+    /// # Errors
+    /// Those of [`Engine::call`].
+    pub async fn follow(&self, caller: &Caller, request: ExecFollow) -> Result<ExecStream> {
+        match self.call(caller, request.into()).await? {
+            Answer::Stream(stream) => Ok(stream),
+            Answer::Reply(_) => Err(mismatch()),
+        }
+    }
+
+    /// Clears away what is over, once, before the answer: the process may end right after it.
+    async fn sweep_now(&self) {
+        if !self.swept.swap(true, Ordering::Relaxed) {
+            self.site.sweep().await;
+        }
+    }
+
+    /// The same beside what the process does next, for a caller that is in a hurry to run
+    /// something in the new cell. Ended in the middle it does no harm.
+    fn sweep_beside(&self) {
+        if !self.swept.swap(true, Ordering::Relaxed) {
+            let site = Arc::clone(&self.site);
+            let mut sweeping = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
+            sweeping.spawn(async move { site.sweep().await });
+        }
+    }
+}
+
+fn mismatch() -> Error {
+    Error::internal("a request was answered by the reply to another one")
+}

@@ -1,0 +1,79 @@
+//! Sends input, end of file, a signal or a new size to an exec.
+
+use std::sync::Arc;
+
+use hotcell_link::{Ask, Link, LinkError};
+use hotcell_model::{
+    CellId, Error, ErrorCode, ExecId, ExecInput, ExecState, InputAccepted, Result,
+};
+
+use crate::exec_find::has_ended;
+use crate::site::Site;
+use crate::{check, links};
+
+/// How much input goes into one frame.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Sends the new size, then the input, then the signal. What was sent when a connection broke is
+/// not sent again: whether it arrived is not known, and twice is worse.
+pub(crate) async fn exec_input(site: &Site, request: ExecInput) -> Result<InputAccepted> {
+    if let Some(size) = request.size {
+        check::terminal_size(size)?;
+    }
+    let exec = request.exec.clone();
+    let cell = site.get_cell_of(&exec).await?;
+    let sent = match find_link_to(site, &cell).await? {
+        Some(link) => send(&link, &cell, request).await,
+        None => Err(LinkError::Lost),
+    };
+    match sent {
+        Ok(()) => Ok(InputAccepted { exec }),
+        Err(error) => Err(explain(site, &cell, &exec, error).await?),
+    }
+}
+
+/// The link to the cell of an exec; `None` when it has no supervisor.
+pub(crate) async fn find_link_to(site: &Site, cell: &CellId) -> Result<Option<Arc<Link>>> {
+    if let Some((_, link)) = site.links.find_open(&cell.clone().into()) {
+        return Ok(Some(link));
+    }
+    match site.find_stored(cell).await? {
+        Some(stored) if stored.ended_at.is_none() => site.find_link(&stored.spec).await,
+        Some(_) | None => Ok(None),
+    }
+}
+
+async fn send(link: &Link, cell: &CellId, request: ExecInput) -> Result<(), LinkError> {
+    let exec = &request.exec;
+    if let Some(size) = request.size {
+        links::ask(link, cell, &Ask::Resize { exec: exec.clone(), size }).await?;
+    }
+    let mut pieces = request.data.chunks(PIECE_BYTES).peekable();
+    if pieces.peek().is_none() && request.eof {
+        link.ask(&Ask::Input { exec: exec.clone(), eof: true }, &[]).await?;
+    }
+    while let Some(piece) = pieces.next() {
+        let eof = request.eof && pieces.peek().is_none();
+        // An exec that reads slowly may keep this waiting for as long as it likes.
+        link.ask(&Ask::Input { exec: exec.clone(), eof }, piece).await?;
+    }
+    if let Some(signal) = request.signal {
+        links::ask(link, cell, &Ask::Signal { exec: exec.clone(), signal }).await?;
+    }
+    Ok(())
+}
+
+/// Why nothing could be sent.
+async fn explain(site: &Site, cell: &CellId, exec: &ExecId, error: LinkError) -> Result<Error> {
+    let may_be_over = match &error {
+        LinkError::Lost => true,
+        LinkError::Failed(error) => {
+            matches!(error.code, ErrorCode::NotFound | ErrorCode::Conflict)
+        }
+        LinkError::Refused(_) | LinkError::Confused => false,
+    };
+    if may_be_over && site.get_exec_in(cell, exec).await?.state == ExecState::Ended {
+        return Ok(has_ended(exec));
+    }
+    Ok(error.into())
+}

@@ -1,0 +1,70 @@
+//! Lists execs, newest first.
+
+use std::collections::BTreeSet;
+
+use hotcell_model::{
+    CellId, Error, Exec, ExecFilter, ExecId, ExecList, ExecStatusFilter, Execs, Result, Timestamp,
+};
+
+use crate::site::Site;
+
+const MAX_LIMIT: u32 = 1000;
+
+/// One page of execs.
+pub(crate) async fn exec_list(site: &Site, request: ExecList) -> Result<Execs> {
+    if request.limit == 0 {
+        return Err(Error::invalid("a list of 0 execs cannot be asked for")
+            .hint(format!("choose between 1 and {MAX_LIMIT}")));
+    }
+    let limit = request.limit.min(MAX_LIMIT);
+    let before = request.cursor.as_deref().map(parse_cursor).transpose()?;
+    let cell = match &request.cell {
+        None => None,
+        Some(cell) => Some(site.get_cell_or_ended(cell).await?.spec.id),
+    };
+    bring_up_to_date(site, cell.as_ref()).await?;
+    // One more than asked for tells whether there is another page.
+    let filter = ExecFilter { cell, status: request.status, limit: limit + 1, before };
+    let mut execs = site.store.list_execs(&filter).await?;
+    let more = execs.len() > limit as usize;
+    execs.truncate(limit as usize);
+    let next_cursor = execs.last().filter(|_| more).map(cursor);
+    Ok(Execs { execs, next_cursor })
+}
+
+/// Reads the journals, and ends what dead supervisors left.
+async fn bring_up_to_date(site: &Site, cell: Option<&CellId>) -> Result<()> {
+    if let Some(cell) = cell {
+        return site.settle(cell).await;
+    }
+    site.rebuild_once().await;
+    site.sync_all().await?;
+    let live = ExecFilter {
+        cell: None,
+        status: Some(ExecStatusFilter::Live),
+        limit: u32::MAX,
+        before: None,
+    };
+    let live = site.store.list_execs(&live).await?;
+    let cells: BTreeSet<CellId> = live.into_iter().map(|exec| exec.cell).collect();
+    for cell in cells {
+        if let Err(error) = site.settle(&cell).await {
+            tracing::warn!(%cell, %error, "the execs of a cell may be shown as they were");
+        }
+    }
+    Ok(())
+}
+
+fn cursor(exec: &Exec) -> String {
+    format!("{}.{}", exec.queued_at.0, exec.id)
+}
+
+fn parse_cursor(text: &str) -> Result<(Timestamp, ExecId)> {
+    let parsed = text.split_once('.').and_then(|(queued_at, exec)| {
+        Some((Timestamp(queued_at.parse().ok()?), exec.parse().ok()?))
+    });
+    parsed.ok_or_else(|| {
+        Error::invalid(format!("{text:?} is no cursor"))
+            .hint("pass on the cursor that came with the page before, or none for the first page")
+    })
+}

@@ -1,0 +1,83 @@
+//! Reads output after a point, and waits for some if there is none yet.
+
+use std::time::Duration;
+
+use hotcell_journal::Ended;
+use hotcell_link::{FollowEvent, Following};
+use hotcell_model::{Exec, ExecPage, ExecPoll, ExecState, Result};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::page::{Page, Wanted};
+use crate::site::Site;
+use crate::{check, fault};
+
+/// How soon to look again where nobody tells of changes.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The output after a seq; waits for some, or for the end, when there is none.
+pub(crate) async fn exec_poll(site: &Site, request: ExecPoll) -> Result<ExecPage> {
+    let wanted = Wanted::check(&request)?;
+    let deadline = Instant::now() + check::wait(request.wait_s)?;
+    let mut exec = site.get_exec(&request.exec).await?;
+    let mut awaited = None;
+    let mut after_seq = request.after_seq;
+    loop {
+        // The state was read before the output: what is read after the end is complete.
+        let page = read(site, &exec, &wanted, after_seq).await?;
+        let over = exec.state == ExecState::Ended || Instant::now() >= deadline;
+        if over || !page.is_empty() {
+            return Ok(ExecPage {
+                complete: exec.state == ExecState::Ended && page.at_end,
+                exec,
+                records: page.records,
+                next_seq: page.next_seq,
+                dropped: page.dropped,
+            });
+        }
+        after_seq = page.next_seq;
+        if !page.at_end {
+            continue;
+        }
+        wait(site, &exec, after_seq, &mut awaited, deadline).await?;
+        exec = site.get_exec_in(&exec.cell, &exec.id).await?;
+    }
+}
+
+async fn read(site: &Site, exec: &Exec, wanted: &Wanted, after_seq: u64) -> Result<Page> {
+    let ended = match exec.state {
+        ExecState::Ended => Ended::Yes,
+        ExecState::Queued | ExecState::Running => Ended::NotYet,
+    };
+    let (id, records, wanted) = (exec.id.clone(), site.records(&exec.cell), wanted.clone());
+    fault::blocking(move || {
+        wanted
+            .read(&records, &id, after_seq, ended)
+            .map_err(|error| fault::io(format_args!("read the output of exec {id}"), &error))
+    })
+    .await
+}
+
+/// Waits until something may have changed.
+async fn wait(
+    site: &Site,
+    exec: &Exec,
+    after_seq: u64,
+    awaited: &mut Option<Following>,
+    deadline: Instant,
+) -> Result<()> {
+    if awaited.is_none() {
+        *awaited = match timeout_at(deadline, site.find_following(exec, after_seq)).await {
+            Ok(following) => following?,
+            Err(_) => return Ok(()),
+        };
+    }
+    match awaited {
+        // Nobody is there to tell; the state that is read next says what became of it.
+        None => sleep_until(deadline.min(Instant::now() + LOOK_AGAIN)).await,
+        Some(following) => match timeout_at(deadline, following.next()).await {
+            Ok(Some(FollowEvent::Record(_) | FollowEvent::Ended(_))) | Err(_) => {}
+            Ok(None) => *awaited = None,
+        },
+    }
+    Ok(())
+}

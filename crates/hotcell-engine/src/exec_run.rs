@@ -1,0 +1,209 @@
+//! Starts an exec and waits a while for its end.
+
+use std::sync::Arc;
+
+use hotcell_link::{LinkError, Started};
+use hotcell_model::{
+    CellId, Claim, Error, ErrorCode, Exec, ExecId, ExecResult, ExecRun, ExecSpec, ExecState,
+    KeyScope, Result, Timestamp,
+};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::cell_spawn::KEY_KEEP_S;
+use crate::links::{ANSWER_WITHIN, stuck};
+use crate::new_id::new_exec_id;
+use crate::result_bound::HeadAndTail;
+use crate::site::Site;
+use crate::{ExecEvent, ExecStream, check, fingerprint};
+
+/// How often an exec is asked for again whose connection broke before the answer.
+const ATTEMPTS: u32 = 5;
+
+/// Starts an exec, or finds the one that the key stands for, and waits a while for its end.
+pub(crate) async fn exec_run(site: &Arc<Site>, request: ExecRun) -> Result<ExecResult> {
+    check::exec_run(&request)?;
+    let wait = check::wait(request.wait_s)?;
+    let stream = match request.idempotency_key.clone() {
+        None => start(site, &request, new_exec_id()?, Origin::Fresh).await?,
+        Some(key) => start_keyed(site, &request, &key).await?,
+    };
+    collect(site, stream, Instant::now() + wait).await
+}
+
+/// Whether an id may have been started before.
+#[derive(Debug, Clone)]
+enum Origin {
+    /// Nobody else has it.
+    Fresh,
+    /// It may have been started in this cell.
+    Earlier(CellId),
+}
+
+async fn start_keyed(site: &Arc<Site>, request: &ExecRun, key: &str) -> Result<ExecStream> {
+    let cell = site.get_cell_or_ended(&request.cell).await?.spec.id;
+    let request = ExecRun { cell: cell.clone().into(), ..request.clone() };
+    let scope = KeyScope::Run(cell.clone());
+    let fresh = new_exec_id()?;
+    let fingerprint = fingerprint::of_run(&request);
+    let expires = Timestamp::now().plus_seconds(KEY_KEEP_S);
+    let claim = site.store.claim_key(&scope, key, fresh.as_str(), fingerprint, expires).await?;
+    let (id, origin) = match claim {
+        Claim::New => (fresh, Origin::Fresh),
+        Claim::Taken { value, fingerprint: taken } if taken == fingerprint => {
+            (value.parse()?, Origin::Earlier(cell))
+        }
+        Claim::Taken { value, .. } => {
+            return Err(Error::conflict(format!(
+                "the idempotency key {key:?} was used for another exec, {value}"
+            ))
+            .hint("use another key, or ask for exactly the same"));
+        }
+    };
+    let started = start(site, &request, id.clone(), origin).await;
+    if let Err(error) = &started
+        && refused_for_good(error.code)
+    {
+        site.store.release_key(&scope, key, id.as_str()).await?;
+    }
+    started
+}
+
+/// Whether nothing was started, and the same request would not be either.
+fn refused_for_good(code: ErrorCode) -> bool {
+    match code {
+        ErrorCode::Invalid
+        | ErrorCode::NotFound
+        | ErrorCode::Conflict
+        | ErrorCode::Denied
+        | ErrorCode::LimitExceeded
+        | ErrorCode::Unsupported => true,
+        ErrorCode::Timeout
+        | ErrorCode::Cancelled
+        | ErrorCode::Unavailable
+        | ErrorCode::Internal => false,
+    }
+}
+
+/// Starts an exec under this id. A connection that breaks leaves open whether it was started, so
+/// it is asked for again under the same id: a supervisor that has it answers as before, and what
+/// an earlier supervisor had is in the journal by the time a later one is there.
+async fn start(
+    site: &Arc<Site>,
+    request: &ExecRun,
+    id: ExecId,
+    mut origin: Origin,
+) -> Result<ExecStream> {
+    for _ in 0..ATTEMPTS {
+        if let Some(exec) = find_earlier(site, &origin, &id).await? {
+            return ExecStream::open(site, exec, 0).await;
+        }
+        let ready = site.ready(&request.cell).await?;
+        // A supervisor that was just woken has none of what an earlier one did since.
+        if let Some(exec) = find_earlier(site, &origin, &id).await? {
+            return ExecStream::open(site, exec, 0).await;
+        }
+        match timeout(ANSWER_WITHIN, ready.link.start(spec(request, id.clone()))).await {
+            Ok(Ok((started, following))) => {
+                site.recent.insert(&id, &ready.id);
+                let exec = begun(request, id, ready.id, started);
+                return Ok(ExecStream::live(site, exec, following));
+            }
+            Ok(Err(LinkError::Lost)) => origin = Origin::Earlier(ready.id),
+            Ok(Err(error)) => return Err(error.into()),
+            Err(_) => return Err(stuck(&ready.id)),
+        }
+    }
+    Err(Error::unavailable(format!(
+        "the supervisor of cell {} drops every connection",
+        request.cell
+    ))
+    .hint("see what the cell does with `hotcell info`, then try again"))
+}
+
+/// The exec, if it was started before.
+async fn find_earlier(site: &Site, origin: &Origin, id: &ExecId) -> Result<Option<Exec>> {
+    match origin {
+        Origin::Fresh => Ok(None),
+        Origin::Earlier(cell) => match site.find_exec_in(cell, id).await? {
+            None => Ok(None),
+            Some(_) => site.get_exec_in(cell, id).await.map(Some),
+        },
+    }
+}
+
+/// Takes output until the end or the deadline. The records are raw: a character may be cut at the
+/// end of the last one while the exec runs.
+async fn collect(site: &Site, mut stream: ExecStream, deadline: Instant) -> Result<ExecResult> {
+    let mut kept = HeadAndTail::default();
+    let mut next_seq = 0;
+    let ended = loop {
+        let event = match stream.exec().state {
+            // All of it is there: reading it is no waiting.
+            ExecState::Ended => Ok(stream.next().await),
+            ExecState::Queued | ExecState::Running => timeout_at(deadline, stream.next()).await,
+        };
+        match event {
+            Ok(Ok(Some(ExecEvent::Record(record)))) => {
+                next_seq = record.seq;
+                kept.push(record);
+            }
+            Ok(Ok(Some(ExecEvent::Dropped(dropped)))) => {
+                next_seq = dropped.to_seq;
+                kept.note_gap();
+            }
+            Ok(Ok(Some(ExecEvent::Ended(exec)))) => break Some(exec),
+            Ok(Err(error)) => {
+                // The exec was started and goes on: its caller must learn its id.
+                tracing::warn!(exec = %stream.exec().id, %error, "stopped waiting for an exec");
+                kept.note_gap();
+                break None;
+            }
+            Ok(Ok(None)) | Err(_) => break None,
+        }
+    };
+    let exec = match (ended, stream.exec().state) {
+        (Some(exec), _) => exec,
+        (None, ExecState::Queued) => {
+            // It may have begun since.
+            let known = stream.exec();
+            site.get_exec_in(&known.cell, &known.id).await.unwrap_or_else(|_| known.clone())
+        }
+        (None, ExecState::Running | ExecState::Ended) => stream.exec().clone(),
+    };
+    let (records, truncated) = kept.finish();
+    Ok(ExecResult { exec, records, truncated, next_seq })
+}
+
+fn spec(request: &ExecRun, id: ExecId) -> ExecSpec {
+    ExecSpec {
+        id,
+        command: request.command.clone(),
+        cwd: request.cwd.clone(),
+        env: request.env.clone(),
+        stdin: request.stdin.clone(),
+        pty: request.pty,
+        timeout_ms: request.timeout_s.map(milliseconds),
+        priority: request.priority,
+        as_root: request.as_root,
+    }
+}
+
+/// At least one: zero would be no time at all.
+fn milliseconds(seconds: f64) -> u64 {
+    // Checked to be positive and far below the range of the target.
+    ((seconds * 1000.0).ceil() as u64).max(1)
+}
+
+fn begun(request: &ExecRun, id: ExecId, cell: CellId, started: Started) -> Exec {
+    Exec {
+        id,
+        cell,
+        state: started.state,
+        command: request.command.clone(),
+        pty: request.pty.is_some(),
+        as_root: request.as_root,
+        queued_at: started.queued_at,
+        started_at: started.started_at,
+        end: started.end,
+    }
+}

@@ -1,0 +1,309 @@
+//! An exec's output as it comes: from its supervisor while there is one, from the files after.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hotcell_journal::{Align, Batch, Ended, LogReader};
+use hotcell_link::{FollowEvent, Following};
+use hotcell_model::{Dropped, Error, Exec, ExecEnd, ExecState, Record, Result, Usage};
+use tokio::time::sleep;
+
+use crate::fault;
+use crate::site::Site;
+
+/// How much is read from the files at once.
+const READ_BYTES: u64 = 256 * 1024;
+/// How often a stream is taken up again without getting any further.
+const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What comes of following an exec.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExecEvent {
+    /// Output, as it was printed.
+    Record(Record),
+    /// Output that was not kept.
+    Dropped(Dropped),
+    /// The end; nothing comes after it.
+    Ended(Exec),
+}
+
+/// An exec's output as it comes, without repeats and without holes that are not stated, whatever
+/// happens to connections and supervisors meanwhile. Dropped, the exec goes on.
+pub struct ExecStream {
+    site: Arc<Site>,
+    exec: Exec,
+    source: Source,
+    last_seq: u64,
+    /// Bytes delivered or stated as dropped since the first one; `None` when begun later.
+    seen_bytes: Option<u64>,
+    /// A record that came before the gap in front of it was stated.
+    held: Option<Record>,
+    ready: VecDeque<ExecEvent>,
+    failures: u32,
+}
+
+enum Source {
+    /// The supervisor sends it.
+    Live(Following),
+    /// The connection broke: find out where it goes on.
+    Broken,
+    /// The exec has ended and the rest is in the files.
+    Files(Option<Box<LogReader>>),
+    /// The supervisor told the end.
+    Ending(ExecEnd),
+    /// The end was told on.
+    Done,
+}
+
+impl ExecStream {
+    /// Follows an exec after a seq, by whatever way it can be followed.
+    pub(crate) async fn open(site: &Arc<Site>, exec: Exec, after_seq: u64) -> Result<Self> {
+        let source = match exec.state {
+            ExecState::Ended => Source::Files(None),
+            ExecState::Queued | ExecState::Running => Source::Broken,
+        };
+        let mut stream = Self::new(site, exec, source, after_seq);
+        if matches!(stream.source, Source::Broken) {
+            stream.attach().await?;
+        }
+        Ok(stream)
+    }
+
+    /// Goes on with an exec that is followed from its beginning already.
+    pub(crate) fn live(site: &Arc<Site>, exec: Exec, following: Following) -> Self {
+        Self::new(site, exec, Source::Live(following), 0)
+    }
+
+    fn new(site: &Arc<Site>, exec: Exec, source: Source, after_seq: u64) -> Self {
+        Self {
+            site: Arc::clone(site),
+            exec,
+            source,
+            last_seq: after_seq,
+            seen_bytes: (after_seq == 0).then_some(0),
+            held: None,
+            ready: VecDeque::new(),
+            failures: 0,
+        }
+    }
+
+    /// The next event; `None` after the end. Can be cancelled without losing an event.
+    ///
+    /// # Errors
+    /// The output can be reached neither through the supervisor nor in the files. The stream stays
+    /// where it is: asked again, it tries again.
+    pub async fn next(&mut self) -> Result<Option<ExecEvent>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            if self.held.is_some() {
+                self.state_gap().await?;
+                continue;
+            }
+            match &mut self.source {
+                Source::Live(following) => match following.next().await {
+                    Some(FollowEvent::Record(record)) => self.take(record),
+                    Some(FollowEvent::Ended(end)) => self.source = Source::Ending(end),
+                    None => self.source = Source::Broken,
+                },
+                Source::Broken => self.resume().await?,
+                Source::Files(_) => self.read_rest().await?,
+                Source::Ending(_) => self.end().await?,
+                Source::Done => return Ok(None),
+            }
+        }
+    }
+
+    /// The exec as this stream last knew it.
+    pub(crate) fn exec(&self) -> &Exec {
+        &self.exec
+    }
+
+    fn take(&mut self, record: Record) {
+        self.failures = 0;
+        if record.seq > self.last_seq + 1 {
+            self.held = Some(record);
+        } else {
+            self.deliver(record);
+        }
+    }
+
+    fn deliver(&mut self, record: Record) {
+        if record.seq > self.last_seq {
+            self.last_seq = record.seq;
+            self.count(record.bytes.len() as u64);
+            self.ready.push_back(ExecEvent::Record(record));
+        }
+    }
+
+    fn state(&mut self, dropped: Dropped) {
+        if dropped.to_seq > self.last_seq {
+            let from_seq = dropped.from_seq.max(self.last_seq + 1);
+            self.last_seq = dropped.to_seq;
+            self.count(dropped.dropped_bytes);
+            self.ready.push_back(ExecEvent::Dropped(Dropped { from_seq, ..dropped }));
+        }
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.seen_bytes = self.seen_bytes.map(|seen| seen.saturating_add(bytes));
+    }
+
+    /// Delivers what was read from the files, in order.
+    fn apply(&mut self, batch: Batch) {
+        let mut gaps = batch.dropped.into_iter().peekable();
+        for record in batch.records {
+            while let Some(gap) = gaps.next_if(|gap| gap.from_seq < record.seq) {
+                self.state(gap);
+            }
+            self.deliver(record);
+        }
+        gaps.for_each(|gap| self.state(gap));
+    }
+
+    /// States what is missing before the held record. A gap that has grown beyond that record
+    /// meanwhile includes it: the stated numbers stay those of the log.
+    async fn state_gap(&mut self) -> Result<()> {
+        let before = self.last_seq;
+        if let Some(batch) = self.read_after(1, Ended::NotYet, None).await?.batch {
+            self.apply(batch);
+        }
+        let Some(held) = self.held.take() else { return Ok(()) };
+        if self.last_seq == before {
+            // The log has nothing to say of it: the numbers are all there is.
+            self.state(Dropped {
+                dropped_bytes: 0,
+                from_seq: before + 1,
+                to_seq: held.seq.saturating_sub(1),
+            });
+        }
+        self.take(held);
+        Ok(())
+    }
+
+    /// Finds out where a broken stream goes on.
+    async fn resume(&mut self) -> Result<()> {
+        if self.failures >= ATTEMPTS {
+            self.failures = 0;
+            return Err(Error::unavailable(format!(
+                "the output of exec {} cannot be followed at present",
+                self.exec.id
+            ))
+            .hint("try again, or read what there is with `hotcell logs`"));
+        }
+        if self.failures > 0 {
+            sleep(PAUSE * self.failures).await;
+        }
+        // The state first: what is read after an exec has ended is complete.
+        self.exec = self.site.get_exec_in(&self.exec.cell, &self.exec.id).await?;
+        match self.exec.state {
+            ExecState::Ended => self.source = Source::Files(None),
+            ExecState::Queued | ExecState::Running => {
+                self.attach().await?;
+                // Back at zero with the first thing that comes.
+                self.failures += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows through the supervisor; the stream stays broken when there is none.
+    async fn attach(&mut self) -> Result<()> {
+        if let Some(following) = self.site.find_following(&self.exec, self.last_seq).await? {
+            self.source = Source::Live(following);
+        }
+        Ok(())
+    }
+
+    /// Reads on in the files of an exec that has ended.
+    async fn read_rest(&mut self) -> Result<()> {
+        let reader = match &mut self.source {
+            Source::Files(reader) => reader.take(),
+            Source::Live(_) | Source::Broken | Source::Ending(_) | Source::Done => return Ok(()),
+        };
+        let read = self.read_after(READ_BYTES, Ended::Yes, reader).await?;
+        match read.batch {
+            Some(batch) => {
+                self.apply(batch);
+                self.source = Source::Files(Some(read.reader));
+            }
+            None => {
+                self.ready.push_back(ExecEvent::Ended(self.exec.clone()));
+                self.source = Source::Done;
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes the end on, once everything that was printed has been delivered or stated.
+    async fn end(&mut self) -> Result<()> {
+        let end = match &self.source {
+            Source::Ending(end) => end.clone(),
+            Source::Live(_) | Source::Broken | Source::Files(_) | Source::Done => return Ok(()),
+        };
+        if self.seen_bytes != Some(printed(&end.usage))
+            && let Some(batch) = self.read_after(READ_BYTES, Ended::Yes, None).await?.batch
+        {
+            self.apply(batch);
+            return Ok(());
+        }
+        if self.exec.started_at.is_none()
+            && let Some(exec) = self.site.find_exec_in(&self.exec.cell, &self.exec.id).await?
+        {
+            self.exec = exec;
+        }
+        self.exec.state = ExecState::Ended;
+        self.exec.end = Some(end);
+        self.ready.push_back(ExecEvent::Ended(self.exec.clone()));
+        self.source = Source::Done;
+        Ok(())
+    }
+
+    /// Reads from the files what comes after the last seq; `batch` is `None` when nothing does.
+    async fn read_after(
+        &self,
+        max_bytes: u64,
+        ended: Ended,
+        reader: Option<Box<LogReader>>,
+    ) -> Result<ReadOn> {
+        let (exec, last_seq) = (self.exec.id.clone(), self.last_seq);
+        let records = self.site.records(&self.exec.cell);
+        fault::blocking(move || {
+            let read = || -> io::Result<ReadOn> {
+                let mut reader = match reader {
+                    Some(reader) => reader,
+                    None => Box::new(LogReader::at(&records, &exec)?),
+                };
+                let batch = reader.read_after(last_seq, max_bytes, Align::Raw, ended)?;
+                let empty = batch.records.is_empty() && batch.dropped.is_empty();
+                Ok(ReadOn { batch: (!empty).then_some(batch), reader })
+            };
+            read()
+                .map_err(|error| fault::io(format_args!("read the output of exec {exec}"), &error))
+        })
+        .await
+    }
+}
+
+struct ReadOn {
+    batch: Option<Batch>,
+    reader: Box<LogReader>,
+}
+
+fn printed(usage: &Usage) -> u64 {
+    usage.stdout_bytes.saturating_add(usage.stderr_bytes)
+}
+
+impl fmt::Debug for ExecStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecStream")
+            .field("exec", &self.exec.id)
+            .field("last_seq", &self.last_seq)
+            .finish_non_exhaustive()
+    }
+}

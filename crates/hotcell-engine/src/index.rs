@@ -1,0 +1,184 @@
+//! Keeps the index of execs in step with the journals.
+
+use std::collections::HashSet;
+
+use hotcell_journal::{Entry, ExecTable, JournalTail, read_journal};
+use hotcell_model::{
+    CellId, EndCause, Exec, ExecEnd, ExecFilter, ExecId, ExecState, ExecStatusFilter, Result,
+    Timestamp, Usage,
+};
+
+use crate::fault;
+use crate::journal_end::journal_length;
+use crate::site::Site;
+
+/// Whether a cell's supervisor is there to go on with its execs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    /// It answers, or it could not be asked.
+    Presumed,
+    /// There is none.
+    Dead,
+}
+
+impl Site {
+    /// Reads what is new in a cell's journal into the index.
+    pub(crate) async fn sync(&self, cell: &CellId) -> Result<()> {
+        let indexed = self.store.indexed_bytes(cell).await?;
+        let (cell_read, records) = (cell.clone(), self.records(cell));
+        let length = journal_length(cell, &records)?;
+        if length == indexed {
+            return Ok(());
+        }
+        // A journal that is shorter than what was read from it was begun anew.
+        let from = if length < indexed { 0 } else { indexed };
+        let tail = fault::blocking(move || {
+            read_journal(&records, from).map_err(|error| fault::journal(&cell_read, &error))
+        })
+        .await?;
+        if tail.skipped > 0 {
+            tracing::warn!(%cell, lines = tail.skipped, "unreadable lines in the journal");
+        }
+        if tail.entries.is_empty() && tail.end <= indexed {
+            return Ok(());
+        }
+        if from < indexed {
+            self.store.put_execs(cell, &[], 0).await?;
+        }
+        let table = self.fold(cell, &tail).await?;
+        self.store.put_execs(cell, &table.changed(), tail.end).await
+    }
+
+    /// Brings the index of a cell up to date, and ends in it what a dead supervisor left.
+    pub(crate) async fn settle(&self, cell: &CellId) -> Result<()> {
+        self.sync(cell).await?;
+        let live = self.live_execs(cell).await?;
+        if live.is_empty() || self.liveness(cell).await? == Liveness::Presumed {
+            return Ok(());
+        }
+        self.end_lost(cell, &live).await
+    }
+
+    /// Brings the index of a cell up to date that is known to have no supervisor.
+    pub(crate) async fn end_live(&self, cell: &CellId) -> Result<()> {
+        self.sync(cell).await?;
+        let live = self.live_execs(cell).await?;
+        self.end_lost(cell, &live).await
+    }
+
+    /// Ends in the index those of `live` that have no end in the journal. They were known before
+    /// the supervisor was found to be gone, so no later supervisor has them.
+    pub(crate) async fn end_lost(&self, cell: &CellId, live: &[Exec]) -> Result<()> {
+        self.sync(cell).await?;
+        let mut lost = Vec::new();
+        for exec in live {
+            match self.store.find_exec(&exec.id).await? {
+                Some(exec) if exec.state != ExecState::Ended => {
+                    lost.push(lost_exec(exec, Timestamp::now()));
+                }
+                Some(_) | None => {}
+            }
+        }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let indexed = self.store.indexed_bytes(cell).await?;
+        self.store.put_execs(cell, &lost, indexed).await
+    }
+
+    /// The execs of a cell that have no end in the index.
+    pub(crate) async fn live_execs(&self, cell: &CellId) -> Result<Vec<Exec>> {
+        let filter = ExecFilter {
+            cell: Some(cell.clone()),
+            status: Some(ExecStatusFilter::Live),
+            limit: u32::MAX,
+            before: None,
+        };
+        self.store.list_execs(&filter).await
+    }
+
+    /// Brings the index of every cell up to date that has a directory and is known to the store.
+    /// A cell whose journal cannot be read does not hide the execs of the others.
+    pub(crate) async fn sync_all(&self) -> Result<()> {
+        for cell in self.cells_on_disk()? {
+            if self.store.find_cell(&cell).await?.is_none() {
+                continue;
+            }
+            if let Err(error) = self.sync(&cell).await {
+                tracing::warn!(%cell, %error, "the execs of a cell are not in the index");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the cell's supervisor is there, asked in a way that keeps the link for later.
+    pub(crate) async fn liveness(&self, cell: &CellId) -> Result<Liveness> {
+        let Some(stored) = self.find_stored(cell).await? else { return Ok(Liveness::Dead) };
+        if stored.ended_at.is_some() {
+            return Ok(Liveness::Dead);
+        }
+        match self.find_link(&stored.spec).await {
+            Ok(None) => Ok(Liveness::Dead),
+            Ok(Some(_)) => Ok(Liveness::Presumed),
+            Err(error) => {
+                tracing::debug!(%cell, %error, "a supervisor could not be asked");
+                Ok(Liveness::Presumed)
+            }
+        }
+    }
+
+    async fn fold(&self, cell: &CellId, tail: &JournalTail) -> Result<ExecTable> {
+        let mut table = ExecTable::new(cell.clone());
+        if tail.entries.iter().any(|entry| matches!(entry, Entry::Opened { .. })) {
+            // A new supervisor ends all that its predecessor left.
+            for exec in self.live_execs(cell).await? {
+                table.insert_known(exec);
+            }
+        }
+        for exec in known_before(&tail.entries) {
+            if table.get(exec).is_none()
+                && let Some(known) = self.store.find_exec(exec).await?
+            {
+                table.insert_known(known);
+            }
+        }
+        for entry in &tail.entries {
+            table.apply(entry);
+        }
+        Ok(table)
+    }
+}
+
+/// The execs that entries tell something new of without having introduced them.
+fn known_before(entries: &[Entry]) -> HashSet<&ExecId> {
+    let mut introduced = HashSet::new();
+    let mut known = HashSet::new();
+    for entry in entries {
+        match entry {
+            Entry::Queued { exec, .. } => {
+                introduced.insert(exec);
+            }
+            Entry::Started { exec, .. } | Entry::Ended { exec, .. } => {
+                if !introduced.contains(exec) {
+                    known.insert(exec);
+                }
+            }
+            Entry::Opened { .. } | Entry::Closed { .. } => {}
+        }
+    }
+    known
+}
+
+/// An exec whose supervisor died: that it ended is certain, and nothing else.
+pub(crate) fn lost_exec(exec: Exec, at: Timestamp) -> Exec {
+    let end = ExecEnd {
+        cause: EndCause::Lost,
+        exit_code: None,
+        signal: None,
+        limit: None,
+        killed_descendants: 0,
+        ended_at: at,
+        usage: Usage::default(),
+    };
+    Exec { state: ExecState::Ended, end: Some(end), ..exec }
+}

@@ -1,0 +1,167 @@
+//! The links of this process: at most one to each cell, opened when needed and kept.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hotcell_link::{Ask, Following, Link, LinkError, Tell};
+use hotcell_model::{Alias, CellId, CellRef, CellSpec, Error, ErrorCode, Exec, Result};
+use tokio::time::{sleep, timeout};
+
+use crate::site::Site;
+
+/// How long a supervisor has for its greeting or for a short answer; one that takes longer is
+/// stuck, and a caller is told so rather than kept.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// A supervisor that is just ending takes a connection and drops it; soon there is none to take it.
+const OPEN_ATTEMPTS: u32 = 20;
+const OPEN_PAUSE: Duration = Duration::from_millis(10);
+
+/// The links by cell.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    slots: Mutex<HashMap<CellId, Arc<Slot>>>,
+}
+
+/// What this process has with one cell.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    alias: Option<Alias>,
+    link: tokio::sync::Mutex<Option<Arc<Link>>>,
+    holds: AtomicBool,
+}
+
+impl Slot {
+    /// The link, if it is open and nobody is opening it anew.
+    fn open_link(&self) -> Option<Arc<Link>> {
+        let link = self.link.try_lock().ok()?;
+        link.as_ref().filter(|link| !link.is_closed()).map(Arc::clone)
+    }
+}
+
+impl Links {
+    /// The open link to a cell, without asking anyone. An open link proves that the cell has not
+    /// ended, and so that its alias is still its own.
+    pub(crate) fn find_open(&self, cell: &CellRef) -> Option<(CellId, Arc<Link>)> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let (id, slot) = match cell {
+            CellRef::Id(id) => slots.get_key_value(id)?,
+            CellRef::Alias(alias) => {
+                slots.iter().find(|(_, slot)| slot.alias.as_ref() == Some(alias))?
+            }
+        };
+        slot.open_link().map(|link| (id.clone(), link))
+    }
+
+    /// Forgets a cell that is gone.
+    pub(crate) fn forget(&self, cell: &CellId) {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(cell);
+    }
+
+    fn slot(&self, spec: &CellSpec) -> Arc<Slot> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots.entry(spec.id.clone()).or_insert_with(|| {
+            Arc::new(Slot {
+                alias: spec.alias.clone(),
+                link: tokio::sync::Mutex::default(),
+                holds: AtomicBool::new(false),
+            })
+        });
+        Arc::clone(slot)
+    }
+}
+
+impl Site {
+    /// The link to a cell's supervisor, opened if need be; `None` when there is no supervisor.
+    pub(crate) async fn find_link(&self, spec: &CellSpec) -> Result<Option<Arc<Link>>> {
+        let slot = self.links.slot(spec);
+        let mut kept = slot.link.lock().await;
+        if let Some(link) = kept.as_ref().filter(|link| !link.is_closed()) {
+            return Ok(Some(Arc::clone(link)));
+        }
+        *kept = None;
+        let Some(link) = self.open_link(spec).await? else { return Ok(None) };
+        if slot.holds.load(Ordering::Relaxed) {
+            hold(&link, &spec.id).await?;
+        }
+        let link = Arc::new(link);
+        *kept = Some(Arc::clone(&link));
+        Ok(Some(link))
+    }
+
+    /// Makes this process a holder of a cell that has a supervisor, for as long as it lives.
+    pub(crate) async fn hold_cell(&self, spec: &CellSpec) -> Result<()> {
+        self.links.slot(spec).holds.store(true, Ordering::Relaxed);
+        match self.find_link(spec).await? {
+            Some(link) => hold(&link, &spec.id).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Follows an exec after a seq; `None` when no supervisor has it, or none any more.
+    pub(crate) async fn find_following(
+        &self,
+        exec: &Exec,
+        after_seq: u64,
+    ) -> Result<Option<Following>> {
+        let Some(cell) = self.find_stored(&exec.cell).await? else { return Ok(None) };
+        let Some(link) = self.find_link(&cell.spec).await? else { return Ok(None) };
+        match timeout(ANSWER_WITHIN, link.follow(exec.id.clone(), after_seq)).await {
+            Ok(Ok(following)) => Ok(Some(following)),
+            Ok(Err(LinkError::Lost)) => Ok(None),
+            // A supervisor that was started after the one that had the exec.
+            Ok(Err(LinkError::Failed(error))) if error.code == ErrorCode::NotFound => Ok(None),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(stuck(&exec.cell)),
+        }
+    }
+
+    /// Whether a cell has a supervisor, at the least expense.
+    pub(crate) async fn has_supervisor(&self, spec: &CellSpec) -> Result<bool> {
+        if self.links.find_open(&CellRef::Id(spec.id.clone())).is_some() {
+            return Ok(true);
+        }
+        Ok(self.driver(&spec.driver)?.connect(&spec.id).await?.is_some())
+    }
+
+    async fn open_link(&self, spec: &CellSpec) -> Result<Option<Link>> {
+        let driver = self.driver(&spec.driver)?;
+        for _ in 0..OPEN_ATTEMPTS {
+            let Some(stream) = driver.connect(&spec.id).await? else { return Ok(None) };
+            match timeout(ANSWER_WITHIN, Link::open(stream)).await {
+                Ok(Ok(link)) => return Ok(Some(link)),
+                Ok(Err(LinkError::Lost)) => sleep(OPEN_PAUSE).await,
+                Ok(Err(error)) => return Err(error.into()),
+                Err(_) => return Err(stuck(&spec.id)),
+            }
+        }
+        Err(Error::unavailable(format!(
+            "the supervisor of cell {} drops every connection",
+            spec.id
+        ))
+        .hint("try again; if it stays so, end the cell with `hotcell kill --force`"))
+    }
+}
+
+/// Asks something that is answered at once by every supervisor that is well.
+pub(crate) async fn ask(link: &Link, cell: &CellId, ask: &Ask) -> Result<Tell, LinkError> {
+    match timeout(ANSWER_WITHIN, link.ask(ask, &[])).await {
+        Ok(answer) => answer,
+        Err(_) => Err(LinkError::Failed(stuck(cell))),
+    }
+}
+
+/// The error for a supervisor that does not answer.
+pub(crate) fn stuck(cell: &CellId) -> Error {
+    Error::unavailable(format!(
+        "the supervisor of cell {cell} did not answer within {} s",
+        ANSWER_WITHIN.as_secs()
+    ))
+    .hint("try again when the machine is less busy, or end the cell with `hotcell kill --force`")
+}
+
+async fn hold(link: &Link, cell: &CellId) -> Result<()> {
+    ask(link, cell, &Ask::Hold).await?;
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Fresh ids from the kernel's randomness.
+
+use hotcell_model::{CellId, Error, ExecId, Result};
+
+/// An id that no cell has had.
+pub(crate) fn new_cell_id() -> Result<CellId> {
+    random_bits().map(CellId::from_random)
+}
+
+/// An id that no exec has had.
+pub(crate) fn new_exec_id() -> Result<ExecId> {
+    random_bits().map(ExecId::from_random)
+}
+
+fn random_bits() -> Result<u64> {
+    getrandom::u64()
+        .map_err(|error| Error::unavailable(format!("the kernel gave no random bytes: {error}")))
+}

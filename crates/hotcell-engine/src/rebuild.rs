@@ -1,0 +1,117 @@
+//! Brings cells back into the index that it has lost, from the drivers and from what lies on disk.
+
+use std::collections::BTreeMap;
+
+use hotcell_journal::{Entry, read_journal};
+use hotcell_model::{
+    CellId, CellSpec, Keep, LIMITS, Limits, Network, Result, StoredCell, Timestamp,
+};
+
+use crate::fault;
+use crate::site::Site;
+
+/// The driver of a cell of which only records are left.
+const NO_DRIVER: &str = "none";
+
+impl Site {
+    /// Rebuilds the index once in this process. What cannot be rebuilt is logged: the request that
+    /// asked for it finds or does not find what it looks for.
+    pub(crate) async fn rebuild_once(&self) {
+        self.rebuilt.get_or_init(|| self.rebuild()).await;
+    }
+
+    async fn rebuild(&self) {
+        let mut complete = true;
+        for driver in &self.drivers {
+            let listed = match driver.list().await {
+                Ok(listed) => listed,
+                Err(error) => {
+                    tracing::warn!(driver = driver.name(), %error, "a driver cannot list its cells");
+                    complete = false;
+                    continue;
+                }
+            };
+            for placed in listed {
+                let (spec, isolation) = (placed.spec, placed.isolation);
+                let cell = StoredCell { spec, isolation, ended_at: None };
+                if let Err(error) = self.insert_unknown(&cell).await {
+                    tracing::warn!(cell = %cell.spec.id, %error, "a cell stays out of the index");
+                    complete = false;
+                }
+            }
+        }
+        // A cell that some driver may have would look as if only its records were left.
+        if complete && let Err(error) = self.restore_records().await {
+            tracing::warn!(%error, "records without a cell stay out of the index");
+        }
+    }
+
+    async fn insert_unknown(&self, cell: &StoredCell) -> Result<()> {
+        match self.store.find_cell(&cell.spec.id).await? {
+            Some(_) => Ok(()),
+            None => self.store.insert_cell(cell).await,
+        }
+    }
+
+    /// Cells that have ended leave only their records; the index shows their execs again.
+    async fn restore_records(&self) -> Result<()> {
+        for cell in self.cells_on_disk()? {
+            if self.store.find_cell(&cell).await?.is_some() {
+                continue;
+            }
+            if let Some(ended) = self.find_ended_cell(&cell).await? {
+                self.insert_unknown(&ended).await?;
+                self.end_live(&cell).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What can be told of a cell from its journal. A directory without one belongs to a cell that
+    /// is just being made, and is left alone.
+    async fn find_ended_cell(&self, cell: &CellId) -> Result<Option<StoredCell>> {
+        let Some(end) = self.find_journal_end(cell).await? else { return Ok(None) };
+        let (of, records) = (cell.clone(), self.records(cell));
+        let tail = fault::blocking(move || {
+            read_journal(&records, 0).map_err(|error| fault::journal(&of, &error))
+        })
+        .await?;
+        let created_at = tail.entries.first().and_then(opened_at).unwrap_or(end.at);
+        let spec = bare_spec(cell.clone(), created_at);
+        Ok(Some(StoredCell { spec, isolation: None, ended_at: Some(end.at) }))
+    }
+}
+
+fn opened_at(entry: &Entry) -> Option<Timestamp> {
+    match entry {
+        Entry::Opened { at, .. } | Entry::Queued { at, .. } | Entry::Started { at, .. } => {
+            Some(*at)
+        }
+        Entry::Ended { .. } | Entry::Closed { .. } => None,
+    }
+}
+
+fn bare_spec(id: CellId, created_at: Timestamp) -> CellSpec {
+    CellSpec {
+        id,
+        alias: None,
+        driver: NO_DRIVER.to_owned(),
+        image: String::new(),
+        keep: Keep::Ttl,
+        ttl_s: None,
+        idle_ttl_s: None,
+        sleep_after_s: 0,
+        orphan_grace_s: 0,
+        limits: Limits {
+            memory_mb: LIMITS.default_memory_mb,
+            cpus: None,
+            pids: LIMITS.default_pids,
+            disk_mb: LIMITS.default_disk_mb,
+        },
+        max_running: LIMITS.max_running,
+        output_bytes: LIMITS.output_bytes,
+        network: Network::None,
+        env: BTreeMap::new(),
+        created_at,
+    }
+}

@@ -1,0 +1,49 @@
+//! The output that fits into a result: its head and its tail.
+
+use std::collections::VecDeque;
+
+use hotcell_model::Record;
+
+/// Half of what a result holds.
+const HALF_BYTES: usize = 512 * 1024;
+
+/// Keeps the first and the last records that were offered, within a bound.
+#[derive(Debug, Default)]
+pub(crate) struct HeadAndTail {
+    head: Vec<Record>,
+    head_bytes: usize,
+    tail: VecDeque<Record>,
+    tail_bytes: usize,
+    left_out: bool,
+}
+
+impl HeadAndTail {
+    /// Takes the next record.
+    pub(crate) fn push(&mut self, record: Record) {
+        if self.tail.is_empty() && self.head_bytes + record.bytes.len() <= HALF_BYTES {
+            self.head_bytes += record.bytes.len();
+            self.head.push(record);
+            return;
+        }
+        self.tail_bytes += record.bytes.len();
+        self.tail.push_back(record);
+        while self.tail_bytes > HALF_BYTES
+            && let Some(oldest) = self.tail.pop_front()
+        {
+            self.tail_bytes -= oldest.bytes.len();
+            self.left_out = true;
+        }
+    }
+
+    /// Notes that output is missing that never came here.
+    pub(crate) fn note_gap(&mut self) {
+        self.left_out = true;
+    }
+
+    /// The records in order, and whether any are missing.
+    pub(crate) fn finish(self) -> (Vec<Record>, bool) {
+        let mut records = self.head;
+        records.extend(self.tail);
+        (records, self.left_out)
+    }
+}

@@ -1,0 +1,36 @@
+//! Tests of what fits into a result.
+
+use hotcell_model::{Record, Stream, Timestamp};
+
+use crate::result_bound::HeadAndTail;
+
+fn record(seq: u64) -> Record {
+    let bytes = vec![b'x'; Record::MAX_BYTES];
+    Record { seq, ts: Timestamp(0), stream: Stream::Stdout, bytes }
+}
+
+fn kept(count: u64) -> (Vec<u64>, bool) {
+    let mut bound = HeadAndTail::default();
+    (1..=count).for_each(|seq| bound.push(record(seq)));
+    let (records, left_out) = bound.finish();
+    (records.iter().map(|record| record.seq).collect(), left_out)
+}
+
+#[test]
+fn what_fits_is_kept_whole() {
+    assert_eq!(kept(64), ((1..=64).collect(), false));
+}
+
+#[test]
+fn past_the_bound_head_and_tail_are_kept() {
+    let expected: Vec<u64> = (1..=32).chain(169..=200).collect();
+    assert_eq!(kept(200), (expected, true));
+}
+
+#[test]
+fn a_gap_elsewhere_counts_as_left_out() {
+    let mut bound = HeadAndTail::default();
+    bound.push(record(1));
+    bound.note_gap();
+    assert!(bound.finish().1);
+}

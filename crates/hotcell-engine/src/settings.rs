@@ -1,0 +1,37 @@
+//! What an operator can choose about the engine.
+
+use hotcell_model::LIMITS;
+
+/// The choices of an operator; each cell keeps those that were in force when it was spawned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The driver of a cell whose request names none.
+    pub default_driver: String,
+    /// Seconds without a running exec after which a persistent cell falls asleep.
+    pub sleep_after_s: u64,
+    /// Seconds that a held cell waits for another holder.
+    pub orphan_grace_s: u64,
+    /// The TTL of a cell that is kept by its TTL and was given none.
+    pub default_ttl_s: u64,
+    /// Seconds that logs stay after their cell is gone.
+    pub log_keep_s: u64,
+    /// Execs that run at once in a cell.
+    pub max_running: u32,
+    /// Bytes of output kept per exec.
+    pub output_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        const DAY_S: u64 = 24 * 3600;
+        Self {
+            default_driver: "native".to_owned(),
+            sleep_after_s: 600,
+            orphan_grace_s: 60,
+            default_ttl_s: 7 * DAY_S,
+            log_keep_s: DAY_S,
+            max_running: LIMITS.max_running,
+            output_bytes: LIMITS.output_bytes,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What every use case works on: the state directory, the ports, and what this process remembers.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hotcell_model::{CellId, Driver, Error, Result, Store};
+use tokio::sync::OnceCell;
+
+use crate::links::Links;
+use crate::recent::RecentExecs;
+use crate::{Settings, fault};
+
+/// One state directory as one process sees it.
+#[derive(Debug)]
+pub(crate) struct Site {
+    state_dir: PathBuf,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) drivers: Vec<Arc<dyn Driver>>,
+    pub(crate) settings: Settings,
+    pub(crate) links: Links,
+    pub(crate) recent: RecentExecs,
+    pub(crate) rebuilt: OnceCell<()>,
+}
+
+/// Whether a directory was made or had been there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    New,
+    Existed,
+}
+
+impl Site {
+    pub(crate) fn new(
+        state_dir: PathBuf,
+        store: Arc<dyn Store>,
+        drivers: Vec<Arc<dyn Driver>>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            state_dir,
+            store,
+            drivers,
+            settings,
+            links: Links::default(),
+            recent: RecentExecs::default(),
+            rebuilt: OnceCell::new(),
+        }
+    }
+
+    /// The driver with this name.
+    pub(crate) fn driver(&self, name: &str) -> Result<&Arc<dyn Driver>> {
+        self.drivers.iter().find(|driver| driver.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = self.drivers.iter().map(|driver| driver.name()).collect();
+            Error::invalid(format!("there is no driver {name:?}"))
+                .hint(format!("use one of: {}", known.join(", ")))
+        })
+    }
+
+    /// The directory below which each cell has its own.
+    pub(crate) fn cells_dir(&self) -> PathBuf {
+        self.state_dir.join("cells")
+    }
+
+    /// What the engine keeps of a cell.
+    pub(crate) fn cell_dir(&self, cell: &CellId) -> PathBuf {
+        self.cells_dir().join(cell.as_str())
+    }
+
+    /// Where a cell's journal and logs are.
+    pub(crate) fn records(&self, cell: &CellId) -> PathBuf {
+        self.cell_dir(cell).join("records")
+    }
+
+    /// Makes a cell's directories.
+    pub(crate) fn make_cell_dir(&self, cell: &CellId) -> Result<Made> {
+        let failed = |error| fault::io(format_args!("make the directory of cell {cell}"), &error);
+        make_dir(self.cells_dir()).map_err(failed)?;
+        let made = make_dir(self.cell_dir(cell)).map_err(failed)?;
+        make_dir(self.records(cell)).map_err(failed)?;
+        Ok(made)
+    }
+
+    /// Removes a cell's directories with everything in them. Idempotent.
+    pub(crate) async fn remove_cell_dir(&self, cell: &CellId) -> Result<()> {
+        let (cell, directory) = (cell.clone(), self.cell_dir(cell));
+        fault::blocking(move || match fs::remove_dir_all(directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(fault::io(format_args!("remove the records of cell {cell}"), &error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        })
+        .await
+    }
+
+    /// The cells that have a directory, known to the store or not.
+    pub(crate) fn cells_on_disk(&self) -> Result<Vec<CellId>> {
+        let entries = match fs::read_dir(self.cells_dir()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(fault::io("list the cells' directories", &error)),
+        };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        Ok(names.filter_map(|name| name.parse().ok()).collect())
+    }
+}
+
+fn make_dir(path: PathBuf) -> io::Result<Made> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => Ok(Made::New),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Existed),
+        Err(error) => Err(error),
+    }
+}
