@@ -1,29 +1,20 @@
 //! The engine's end of a link: one connection shared by many calls.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use hotcell_model::{Error, ExecEnd, ExecId, ExecSpec, Record};
-use serde::Serialize;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use hotcell_model::{Error, ExecId, ExecSpec};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::frame::{Frame, FrameKind, encode};
-use crate::peer::{Peer, PeerError};
-use crate::{Ask, RecordHead, Started, Tell, record_cost};
+use crate::carrier::Carrier;
+use crate::following::{Following, Prepared, WINDOW};
+use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
+use crate::waiters::{Waiter, Waiters};
+use crate::{Ask, Started, Tell};
 
-/// How many bytes of one followed output may be under way.
-const WINDOW: u32 = 512 * 1024;
-/// No record counts less than this against the window, so no more of them are under way.
-const RECORDS_IN_WINDOW: usize = (WINDOW / 64) as usize;
 const FRAMES_TO_WRITE: usize = 256;
-const READ_BYTES: usize = 64 * 1024;
 
 /// Why a call over a link failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -55,44 +46,13 @@ impl From<LinkError> for Error {
     }
 }
 
-/// What comes of following an exec.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FollowEvent {
-    /// Output.
-    Record(Record),
-    /// The end; nothing comes after it.
-    Ended(ExecEnd),
-}
-
-enum Waiter {
-    Answer(oneshot::Sender<Tell>),
-    Follow { answer: Option<oneshot::Sender<Tell>>, events: mpsc::Sender<FollowEvent> },
-}
-
-#[derive(Debug, Default)]
-struct Channels {
-    waiters: HashMap<u32, Waiter>,
-    closed: Option<LinkError>,
-}
-
-impl std::fmt::Debug for Waiter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Answer(_) => "Answer",
-            Self::Follow { .. } => "Follow",
-        })
-    }
-}
-
-type Shared = Arc<Mutex<Channels>>;
-
 /// A connection to one supervisor. Dropped, it is closed, and with it all it was waiting for.
 #[derive(Debug)]
 pub struct Link {
-    channels: Shared,
+    waiters: Waiters,
     frames: mpsc::Sender<Vec<u8>>,
-    next_channel: AtomicU32,
-    _tasks: JoinSet<()>,
+    version: u32,
+    _carrier: JoinSet<()>,
 }
 
 impl Link {
@@ -102,26 +62,25 @@ impl Link {
     /// The stream broke, or the versions do not meet.
     pub async fn open(stream: StdUnixStream) -> Result<Self, LinkError> {
         let stream = into_tokio(stream).map_err(|_| LinkError::Lost)?;
-        let (reader, mut writer) = stream.into_split();
-        let mut peer = Peer::new();
-        writer.write_all(peer.unsent()).await.map_err(|_| LinkError::Lost)?;
-        let unsent = peer.unsent().len();
-        peer.mark_sent(unsent);
-        let mut incoming = Incoming { peer, reader, buffer: vec![0; READ_BYTES] };
-        incoming.greet().await?;
-
-        let channels = Shared::default();
+        let carrier = Carrier::greet(stream).await?;
+        let version = carrier.version();
+        let waiters = Waiters::default();
         let (frames, to_write) = mpsc::channel(FRAMES_TO_WRITE);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(write_frames(writer, to_write));
-        tasks.spawn(read_frames(incoming, Arc::clone(&channels)));
-        Ok(Self { channels, frames, next_channel: AtomicU32::new(1), _tasks: tasks })
+        let mut task = JoinSet::new();
+        task.spawn(carrier.run(to_write, waiters.clone()));
+        Ok(Self { waiters, frames, version, _carrier: task })
+    }
+
+    /// The protocol version that both ends speak.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
     }
 
     /// Whether the connection is gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        lock(&self.channels).closed.is_some()
+        self.waiters.closed().is_some()
     }
 
     /// Asks, with bytes that belong to the question, and waits for the answer.
@@ -130,12 +89,13 @@ impl Link {
     /// The connection was lost, or the supervisor said no.
     pub async fn ask(&self, ask: &Ask, blob: &[u8]) -> Result<Tell, LinkError> {
         let (answer, answered) = oneshot::channel();
-        let channel = self.register(Waiter::Answer(answer))?;
-        self.send(FrameKind::Ask, channel, ask, blob).await?;
+        let channel = self.waiters.add(Waiter::Answer(answer))?;
+        let _waiting = Waiting { waiters: &self.waiters, channel };
+        self.send(channel, ask, blob).await?;
         match answered.await {
             Ok(Tell::Failed(error)) => Err(LinkError::Failed(error)),
             Ok(tell) => Ok(tell),
-            Err(_) => Err(self.reason()),
+            Err(_) => Err(self.reason(LinkError::Confused)),
         }
     }
 
@@ -162,224 +122,49 @@ impl Link {
 
     async fn open_follow(&self, ask: &Ask) -> Result<(Tell, Following), LinkError> {
         let (answer, answered) = oneshot::channel();
-        let (events, receiver) = mpsc::channel(RECORDS_IN_WINDOW + 1);
-        let channel = self.register(Waiter::Follow { answer: Some(answer), events })?;
-        let following = Following {
-            channel,
-            events: receiver,
-            frames: self.frames.clone(),
-            channels: Arc::clone(&self.channels),
-            uncredited: 0,
-        };
-        self.send(FrameKind::Ask, channel, ask, &[]).await?;
+        let (prepared, waiter) = Prepared::new(answer);
+        let channel = self.waiters.add(Waiter::Follow(waiter))?;
+        let following = prepared.on(channel, self.frames.clone(), self.waiters.clone());
+        self.send(channel, ask, &[]).await?;
         match answered.await {
             Ok(Tell::Failed(error)) => Err(LinkError::Failed(error)),
             Ok(tell) => Ok((tell, following)),
-            Err(_) => Err(self.reason()),
+            Err(_) => Err(self.reason(LinkError::Confused)),
         }
     }
 
-    fn register(&self, waiter: Waiter) -> Result<u32, LinkError> {
-        let channel = self.next_channel.fetch_add(1, Ordering::Relaxed);
-        let mut channels = lock(&self.channels);
-        match &channels.closed {
-            Some(reason) => Err(reason.clone()),
-            None => {
-                channels.waiters.insert(channel, waiter);
-                Ok(channel)
-            }
+    async fn send(&self, channel: u32, ask: &Ask, blob: &[u8]) -> Result<(), LinkError> {
+        let bytes = frame_bytes(FrameKind::Ask, channel, ask, blob);
+        if bytes.len() > MAX_FRAME_BYTES {
+            // The other end would have to give the whole connection up.
+            let length = bytes.len();
+            return Err(LinkError::Failed(
+                Error::invalid(format!("a message of {length} bytes cannot be sent to a cell"))
+                    .hint("send at most 8 MiB at once"),
+            ));
         }
+        self.frames.send(bytes).await.map_err(|_| self.reason(LinkError::Lost))
     }
 
-    async fn send<T: Serialize>(
-        &self,
-        kind: FrameKind,
-        channel: u32,
-        head: &T,
-        blob: &[u8],
-    ) -> Result<(), LinkError> {
-        self.frames.send(frame_bytes(kind, channel, head, blob)).await.map_err(|_| self.reason())
-    }
-
-    fn reason(&self) -> LinkError {
-        lock(&self.channels).closed.clone().unwrap_or(LinkError::Lost)
+    /// Why the connection was closed, or what it means that it was not.
+    fn reason(&self, open: LinkError) -> LinkError {
+        self.waiters.closed().unwrap_or(open)
     }
 }
 
-/// The output of an exec as it comes. Dropped, the supervisor stops sending it.
-#[derive(Debug)]
-pub struct Following {
+/// Stops waiting for an answer when the one who asked does.
+struct Waiting<'a> {
+    waiters: &'a Waiters,
     channel: u32,
-    events: mpsc::Receiver<FollowEvent>,
-    frames: mpsc::Sender<Vec<u8>>,
-    channels: Shared,
-    uncredited: u32,
 }
 
-impl Following {
-    /// The next event; `None` when the connection was lost before the end. Can be cancelled
-    /// without losing an event.
-    pub async fn next(&mut self) -> Option<FollowEvent> {
-        let event = self.events.recv().await?;
-        if let FollowEvent::Record(record) = &event {
-            self.uncredited += record_cost(record.bytes.len());
-            if self.uncredited >= WINDOW / 2 {
-                let credit = frame_bytes(FrameKind::Credit, self.channel, &self.uncredited, &[]);
-                // A full queue only delays the credit until the next record.
-                if self.frames.try_send(credit).is_ok() {
-                    self.uncredited = 0;
-                }
-            }
-        }
-        Some(event)
-    }
-}
-
-impl Drop for Following {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if lock(&self.channels).waiters.remove(&self.channel).is_some() {
-            // With the queue full the supervisor stops by itself once its window is used up.
-            let _ = self.frames.try_send(frame_bytes(FrameKind::Forget, self.channel, &(), &[]));
-        }
+        self.waiters.remove(self.channel);
     }
-}
-
-struct Incoming {
-    peer: Peer,
-    reader: OwnedReadHalf,
-    buffer: Vec<u8>,
-}
-
-impl Incoming {
-    async fn greet(&mut self) -> Result<(), LinkError> {
-        while !self.peer.is_greeted() {
-            self.read().await.map_err(|_| LinkError::Lost)?;
-            self.peer.greet().map_err(|error| LinkError::Refused(error.to_string()))?;
-        }
-        Ok(())
-    }
-
-    async fn read(&mut self) -> io::Result<()> {
-        match self.reader.read(&mut self.buffer).await? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            length => {
-                self.peer.receive(&self.buffer[..length]);
-                Ok(())
-            }
-        }
-    }
-}
-
-async fn write_frames(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Vec<u8>>) {
-    while let Some(mut bytes) = frames.recv().await {
-        while let Ok(more) = frames.try_recv() {
-            bytes.extend_from_slice(&more);
-        }
-        if writer.write_all(&bytes).await.is_err() {
-            return;
-        }
-    }
-}
-
-async fn read_frames(mut incoming: Incoming, channels: Shared) {
-    let reason = loop {
-        match incoming.peer.next_frame() {
-            Ok(Some(frame)) => {
-                if let Err(error) = dispatch(&channels, &frame) {
-                    break LinkError::Refused(error.to_string());
-                }
-            }
-            Ok(None) => {
-                if incoming.read().await.is_err() {
-                    break LinkError::Lost;
-                }
-            }
-            Err(error) => break LinkError::Refused(error.to_string()),
-        }
-    };
-    let mut channels = lock(&channels);
-    channels.closed = Some(reason);
-    channels.waiters.clear();
-}
-
-fn dispatch(channels: &Shared, frame: &Frame) -> Result<(), PeerError> {
-    match frame.kind {
-        FrameKind::Tell => {
-            let tell: Tell = frame.head()?;
-            answer(channels, frame.channel, tell);
-        }
-        FrameKind::Record => {
-            let head: RecordHead = frame.head()?;
-            let record = Record {
-                seq: head.seq,
-                ts: head.ts,
-                stream: head.stream,
-                bytes: frame.blob.clone(),
-            };
-            deliver(channels, frame.channel, FollowEvent::Record(record));
-        }
-        FrameKind::Ended => {
-            deliver(channels, frame.channel, FollowEvent::Ended(frame.head()?));
-            lock(channels).waiters.remove(&frame.channel);
-        }
-        FrameKind::Hello
-        | FrameKind::Ask
-        | FrameKind::Activity
-        | FrameKind::Credit
-        | FrameKind::Forget => {}
-    }
-    Ok(())
-}
-
-fn answer(channels: &Shared, channel: u32, tell: Tell) {
-    let mut channels = lock(channels);
-    let follows = matches!(channels.waiters.get(&channel), Some(Waiter::Follow { .. }));
-    let sender = if follows && !matches!(tell, Tell::Failed(_)) {
-        match channels.waiters.get_mut(&channel) {
-            Some(Waiter::Follow { answer, .. }) => answer.take(),
-            Some(Waiter::Answer(_)) | None => None,
-        }
-    } else {
-        match channels.waiters.remove(&channel) {
-            Some(Waiter::Follow { answer, .. }) => answer,
-            Some(Waiter::Answer(answer)) => Some(answer),
-            None => None,
-        }
-    };
-    if let Some(sender) = sender {
-        // The one who asked may have stopped waiting.
-        let _ = sender.send(tell);
-    }
-}
-
-fn deliver(channels: &Shared, channel: u32, event: FollowEvent) {
-    let mut channels = lock(channels);
-    let overrun = match channels.waiters.get(&channel) {
-        Some(Waiter::Follow { events, .. }) => {
-            matches!(events.try_send(event), Err(mpsc::error::TrySendError::Full(_)))
-        }
-        Some(Waiter::Answer(_)) | None => false,
-    };
-    if overrun {
-        // More than the window allows: the follower sees the stream break and follows anew.
-        channels.waiters.remove(&channel);
-    }
-}
-
-fn frame_bytes<T: Serialize>(kind: FrameKind, channel: u32, head: &T, blob: &[u8]) -> Vec<u8> {
-    // The heads are our own types, whose keys are strings: serialising cannot fail.
-    let head = serde_json::to_vec(head).unwrap_or_default();
-    let mut bytes = Vec::new();
-    encode(kind, channel, &head, blob, &mut bytes);
-    bytes
 }
 
 fn into_tokio(stream: StdUnixStream) -> io::Result<UnixStream> {
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
-}
-
-fn lock(channels: &Shared) -> std::sync::MutexGuard<'_, Channels> {
-    // A panic while the lock is held leaves a map that is still a map.
-    channels.lock().unwrap_or_else(PoisonError::into_inner)
 }

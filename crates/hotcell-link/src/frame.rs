@@ -5,6 +5,8 @@
 //! ```
 //! All numbers are little-endian.
 
+use serde::Serialize;
+
 /// The largest frame either end accepts.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
 
@@ -89,6 +91,31 @@ pub fn encode(kind: FrameKind, channel: u32, head: &[u8], blob: &[u8], out: &mut
     out.extend_from_slice(&u32::try_from(head.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend_from_slice(head);
     out.extend_from_slice(blob);
+}
+
+/// A frame whose head is this.
+pub(crate) fn frame_bytes<T: Serialize>(
+    kind: FrameKind,
+    channel: u32,
+    head: &T,
+    blob: &[u8],
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_head(kind, channel, head, blob, &mut bytes);
+    bytes
+}
+
+/// Appends a frame whose head is this to `out`.
+pub(crate) fn encode_head<T: Serialize>(
+    kind: FrameKind,
+    channel: u32,
+    head: &T,
+    blob: &[u8],
+    out: &mut Vec<u8>,
+) {
+    // The heads are our own types, whose keys are strings: serialising cannot fail.
+    let head = serde_json::to_vec(head).unwrap_or_default();
+    encode(kind, channel, &head, blob, out);
 }
 
 /// Takes the next frame from the front of `bytes`: how many bytes it took, and the frame unless it

@@ -6,17 +6,31 @@
 //! does not know are skipped, and fields it does not know are ignored, so that a cell outlives an
 //! upgrade of the engine and the other way round.
 
+mod carrier;
 mod client;
+mod following;
 mod frame;
 mod hello;
 mod message;
 mod peer;
 mod plan;
+mod waiters;
 
 #[cfg(test)]
+mod follow_tests;
+#[cfg(test)]
+mod frame_tests;
+#[cfg(test)]
+mod hello_tests;
+#[cfg(test)]
 mod link_tests;
+#[cfg(test)]
+mod message_tests;
+#[cfg(test)]
+mod other_end;
 
-pub use client::{FollowEvent, Following, Link, LinkError};
+pub use client::{Link, LinkError};
+pub use following::{FollowEvent, Following};
 pub use frame::{Frame, FrameError, FrameKind, MAX_FRAME_BYTES, decode, encode};
 pub use hello::{Hello, HelloError, SUPPORTED, Versions};
 pub use message::{Ask, DiskState, RecordHead, Started, Tell, record_cost};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::frame::{Frame, FrameError, FrameKind, decode, encode};
+use crate::frame::{Frame, FrameError, FrameKind, decode, encode_head};
 use crate::{Hello, HelloError};
 
 /// One connection's buffers. The owner moves bytes between them and the stream.
@@ -38,6 +38,12 @@ impl Peer {
     #[must_use]
     pub fn is_greeted(&self) -> bool {
         self.version.is_some()
+    }
+
+    /// The protocol version that both ends speak, once the other end's greeting has come.
+    #[must_use]
+    pub fn version(&self) -> Option<u32> {
+        self.version
     }
 
     /// Takes the other end's greeting, if it is there, and nothing else.
@@ -91,9 +97,7 @@ impl Peer {
         head: &T,
         blob: &[u8],
     ) {
-        // The heads are our own types, whose keys are strings: serialising cannot fail.
-        let head = serde_json::to_vec(head).unwrap_or_default();
-        encode(kind, channel, &head, blob, &mut self.to_send);
+        encode_head(kind, channel, head, blob, &mut self.to_send);
     }
 
     /// What is to be written to the stream.
@@ -108,7 +112,8 @@ impl Peer {
         if self.sent >= self.to_send.len() {
             self.to_send.clear();
             self.sent = 0;
-        } else if self.sent > 64 * 1024 {
+        } else if self.sent > 64 * 1024 && self.sent > self.to_send.len() / 2 {
+            // Never more moved than was sent, however long the queue is.
             self.to_send.drain(..self.sent);
             self.sent = 0;
         }

@@ -27,9 +27,9 @@ CREATE TABLE exec (
 
 CREATE INDEX exec_newest ON exec (queued_at, place);
 CREATE INDEX exec_of_cell ON exec (cell, queued_at, place);
--- Few are live among many that have ended; those are asked for most.
-CREATE INDEX exec_live ON exec (queued_at, place) WHERE ended = 0;
-CREATE INDEX exec_live_of_cell ON exec (cell, queued_at, place) WHERE ended = 0;
+-- Few are live among many that have ended, and those are asked for most. So few that they are
+-- sorted when those of every cell are asked for.
+CREATE INDEX exec_live ON exec (cell) WHERE ended = 0;
 
 -- cell: the cell that a run's key belongs to; empty for the key of a spawn.
 CREATE TABLE claimed_key (
