@@ -16,6 +16,17 @@ mod request;
 mod store;
 mod time;
 
+#[cfg(test)]
+mod error_tests;
+#[cfg(test)]
+mod exec_tests;
+#[cfg(test)]
+mod id_tests;
+#[cfg(test)]
+mod limits_tests;
+#[cfg(test)]
+mod time_tests;
+
 pub use caller::Caller;
 pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep, Network};
 pub use driver::{
