@@ -21,6 +21,12 @@ pub(crate) async fn cell_spawn(site: &Site, request: CellSpawn) -> Result<Cell> 
     check::cell_spawn(&request)?;
     let spawn = Spawn::plan(site, &request).await?;
     for _ in 0..ATTEMPTS {
+        // A key goes before an alias: the cell that it stands for may be the one that has it.
+        if request.idempotency_key.is_none()
+            && let Some(cell) = spawn.find_by_alias().await?
+        {
+            return Ok(cell);
+        }
         let claimed = spawn.claim().await?;
         let lock = site.store.lock_cell(&claimed.id).await?;
         if let Some(cell) = spawn.make_or_find(&claimed, lock).await? {
@@ -132,6 +138,12 @@ impl<'a> Spawn<'a> {
                 (_, None) => {}
             }
         }
+        if self.request.idempotency_key.is_some()
+            && let Some(cell) = self.find_by_alias().await.transpose()
+        {
+            self.give_up(&claimed.id).await?;
+            return cell.map(Some);
+        }
         let made = self.make(claimed, lock).await;
         if !matches!(made, Ok(Some(_))) {
             self.release(&claimed.id).await?;
@@ -140,10 +152,6 @@ impl<'a> Spawn<'a> {
     }
 
     async fn make(&self, claimed: &ClaimedId, lock: Box<dyn CellLock>) -> Result<Option<Cell>> {
-        if let Some(owner) = self.find_owner_of_alias().await? {
-            drop(lock);
-            return self.reuse(&owner).await;
-        }
         let made = self.site.make_cell_dir(&claimed.id)?;
         if made == Made::Existed && claimed.origin == Origin::Fresh {
             return Ok(None);
@@ -151,7 +159,7 @@ impl<'a> Spawn<'a> {
         let cell =
             StoredCell { spec: self.spec(claimed.id.clone()), isolation: None, ended_at: None };
         if let Err(error) = self.site.store.insert_cell(&cell).await {
-            self.site.remove_cell_dir(&claimed.id).await?;
+            self.give_up(&claimed.id).await?;
             // Somebody took the alias after it was found free: look at whose it is.
             return if error.code == ErrorCode::Conflict { Ok(None) } else { Err(error) };
         }
@@ -169,6 +177,22 @@ impl<'a> Spawn<'a> {
         Ok(Some(Cell::from_spec(&cell.spec, CellState::Ready, Some(isolation))))
     }
 
+    /// The cell that has the alias, if it may be the answer; a conflict if it may not.
+    async fn find_by_alias(&self) -> Result<Option<Cell>> {
+        let Some(owner) = self.find_owner_of_alias().await? else { return Ok(None) };
+        if !self.request.reuse_alias {
+            let alias = owner.spec.alias.as_ref().map(ToString::to_string).unwrap_or_default();
+            let message = format!("cell {} has the alias {alias} already", owner.spec.id);
+            return Err(Error::conflict(message)
+                .hint("use that cell, end it with `hotcell kill`, or choose another alias"));
+        }
+        match self.answer(&owner).await {
+            // It ended while it was being woken: its alias is free.
+            Err(error) if error.code == ErrorCode::NotFound => Ok(None),
+            answered => answered.map(Some),
+        }
+    }
+
     /// The cell that has the alias; one that is over loses it.
     async fn find_owner_of_alias(&self) -> Result<Option<StoredCell>> {
         let Some(alias) = &self.request.alias else { return Ok(None) };
@@ -183,19 +207,6 @@ impl<'a> Spawn<'a> {
         }
     }
 
-    async fn reuse(&self, owner: &StoredCell) -> Result<Option<Cell>> {
-        if self.request.reuse_alias {
-            return match self.answer(owner).await {
-                // It ended while it was being woken: its alias is free.
-                Err(error) if error.code == ErrorCode::NotFound => Ok(None),
-                answered => answered.map(Some),
-            };
-        }
-        let alias = owner.spec.alias.as_ref().map(ToString::to_string).unwrap_or_default();
-        Err(Error::conflict(format!("cell {} has the alias {alias} already", owner.spec.id))
-            .hint("use that cell, end it with `hotcell kill`, or choose another alias"))
-    }
-
     /// A cell that exists, awake.
     async fn answer(&self, cell: &StoredCell) -> Result<Cell> {
         self.site.ready_link(&cell.spec).await?;
@@ -207,6 +218,13 @@ impl<'a> Spawn<'a> {
             None => cell.isolation.clone(),
         };
         Ok(Cell::from_spec(&cell.spec, CellState::Ready, isolation))
+    }
+
+    /// Leaves nothing of a cell that was never there.
+    async fn give_up(&self, id: &CellId) -> Result<()> {
+        self.release(id).await?;
+        self.site.remove_cell_dir(id).await?;
+        self.site.store.delete_cell(id).await
     }
 
     /// Leaves nothing of a cell that could not be started but the note that it ended.

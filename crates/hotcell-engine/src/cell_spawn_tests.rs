@@ -184,6 +184,20 @@ async fn an_alias_is_one_cell_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_key_goes_before_an_alias() {
+    let house = House::new();
+    let spawn = CellSpawn { idempotency_key: Some("k".to_owned()), ..named("work") };
+    let first = ask(&house.engine(), spawn.clone()).await.unwrap();
+    assert_eq!(ask(&house.engine(), spawn.clone()).await.unwrap().id, first.id);
+    let other = CellSpawn { idempotency_key: Some("other".to_owned()), ..spawn };
+    let refused = ask(&house.engine(), other.clone()).await.unwrap_err();
+    assert!(refused.message.contains("has the alias"));
+    let reused = CellSpawn { reuse_alias: true, ..other };
+    assert_eq!(ask(&house.engine(), reused.clone()).await.unwrap().id, first.id);
+    assert_eq!(ask(&house.engine(), reused).await.unwrap().id, first.id);
+}
+
+#[tokio::test]
 async fn racing_spawns_of_one_alias_agree() {
     let house = House::new();
     let engines: Vec<Engine> = (0..4).map(|_| house.engine()).collect();
@@ -198,8 +212,10 @@ async fn racing_spawns_of_one_alias_agree() {
     assert!(cells.iter().all(|cell| cell.id == cells[0].id));
     let listed = ask(&engines[0], CellList { include_stopped: true }).await.unwrap().cells;
     assert_eq!(listed.len(), 1);
-    let directories = std::fs::read_dir(house.directory.path().join("cells")).unwrap().count();
-    assert_eq!(directories, 1);
+    for left in ["cells", "locks"] {
+        let count = std::fs::read_dir(house.directory.path().join(left)).unwrap().count();
+        assert_eq!(count, 1, "{left}");
+    }
 }
 
 #[tokio::test]
