@@ -1,0 +1,143 @@
+//! What a journal says about each exec, entry by entry.
+
+use std::collections::{BTreeSet, HashMap};
+
+use hotcell_model::{
+    CellId, CloseReason, EndCause, Exec, ExecEnd, ExecId, ExecState, Timestamp, Usage,
+};
+
+use crate::entry::Entry;
+
+/// The execs of one cell, in the order in which they were queued.
+#[derive(Debug, Clone)]
+pub struct ExecTable {
+    cell: CellId,
+    execs: Vec<Exec>,
+    places: HashMap<ExecId, usize>,
+    /// Those without an end, so that a new supervisor need not look at all.
+    open: BTreeSet<usize>,
+    changed: BTreeSet<usize>,
+    closed: Option<CloseReason>,
+}
+
+impl ExecTable {
+    /// A table of a cell of which nothing is known yet.
+    #[must_use]
+    pub fn new(cell: CellId) -> Self {
+        Self {
+            cell,
+            execs: Vec::new(),
+            places: HashMap::new(),
+            open: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            closed: None,
+        }
+    }
+
+    /// Adds an exec that is known from earlier; one that is there already stays as it is.
+    pub fn insert_known(&mut self, exec: Exec) {
+        self.insert(exec);
+    }
+
+    /// Takes in the next entry of the journal. Entries about execs that are not known are ignored,
+    /// and so is whatever was taken in before.
+    pub fn apply(&mut self, entry: &Entry) {
+        self.closed = None;
+        match entry {
+            Entry::Opened { at, .. } => self.mark_lost(*at),
+            Entry::Queued { exec, command, pty, as_root, at } => {
+                let place = self.insert(Exec {
+                    id: exec.clone(),
+                    cell: self.cell.clone(),
+                    state: ExecState::Queued,
+                    command: command.clone(),
+                    pty: *pty,
+                    as_root: *as_root,
+                    queued_at: *at,
+                    started_at: None,
+                    end: None,
+                });
+                self.changed.insert(place);
+            }
+            Entry::Started { exec, at } => {
+                let Some(&place) = self.places.get(exec) else { return };
+                let known = &mut self.execs[place];
+                known.started_at = Some(*at);
+                if known.end.is_none() {
+                    known.state = ExecState::Running;
+                }
+                self.changed.insert(place);
+            }
+            Entry::Ended { exec, end } => {
+                let Some(&place) = self.places.get(exec) else { return };
+                self.end(place, end.clone());
+            }
+            Entry::Closed { reason, .. } => self.closed = Some(*reason),
+        }
+    }
+
+    /// Every exec, in the order in which they were queued.
+    pub fn execs(&self) -> impl Iterator<Item = &Exec> {
+        self.execs.iter()
+    }
+
+    /// One exec.
+    #[must_use]
+    pub fn get(&self, id: &ExecId) -> Option<&Exec> {
+        self.places.get(id).map(|&place| &self.execs[place])
+    }
+
+    /// The execs that entries, or [`ExecTable::mark_lost`], said something about.
+    #[must_use]
+    pub fn changed(&self) -> Vec<Exec> {
+        self.changed.iter().map(|&place| self.execs[place].clone()).collect()
+    }
+
+    /// Why the supervisor ended by itself, if its end is the last entry.
+    #[must_use]
+    pub fn closed(&self) -> Option<CloseReason> {
+        self.closed
+    }
+
+    /// Ends everything that has no end as lost.
+    pub fn mark_lost(&mut self, at: Timestamp) {
+        for place in std::mem::take(&mut self.open) {
+            self.end(
+                place,
+                ExecEnd {
+                    cause: EndCause::Lost,
+                    exit_code: None,
+                    signal: None,
+                    limit: None,
+                    killed_descendants: 0,
+                    ended_at: at,
+                    usage: Usage::default(),
+                },
+            );
+        }
+    }
+
+    fn insert(&mut self, exec: Exec) -> usize {
+        if let Some(&place) = self.places.get(&exec.id) {
+            return place;
+        }
+        let place = self.execs.len();
+        if exec.end.is_none() {
+            self.open.insert(place);
+        }
+        self.places.insert(exec.id.clone(), place);
+        self.execs.push(exec);
+        place
+    }
+
+    /// `lost` is what is said for want of knowledge: any other end takes its place.
+    fn end(&mut self, place: usize, end: ExecEnd) {
+        let known = &mut self.execs[place];
+        if known.end.as_ref().is_none_or(|old| old.cause == EndCause::Lost) {
+            known.state = ExecState::Ended;
+            known.end = Some(end);
+            self.open.remove(&place);
+            self.changed.insert(place);
+        }
+    }
+}
