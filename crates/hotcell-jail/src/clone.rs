@@ -10,6 +10,8 @@ use rustix::process::Pid;
 pub struct Namespaces(u64);
 
 impl Namespaces {
+    /// None: everything is shared with the parent.
+    pub(crate) const NONE: Self = Self(0);
     /// Only the user namespace.
     pub const USER: Self = Self(libc::CLONE_NEWUSER as u64);
     /// The mount namespace.
@@ -131,7 +133,7 @@ pub fn fork_into_namespaces(
 /// # Errors
 /// As [`fork_into_namespaces`].
 pub fn fork() -> io::Result<Forked> {
-    fork_into_namespaces(Namespaces(0), None)
+    fork_into_namespaces(Namespaces::NONE, None)
 }
 
 /// Calls `clone3` so that the child runs `entry(argument)` on its own stack and never returns.
