@@ -4,8 +4,11 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Gid, Uid};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::process::Identity;
 
 /// A new terminal: the side of the supervisor and the side of the exec.
 #[derive(Debug)]
@@ -16,11 +19,12 @@ pub struct Terminal {
     pub peer: OwnedFd,
 }
 
-/// Opens a terminal in the file system of this process.
+/// Opens a terminal in the file system of this process; its device belongs to `owner`, so that
+/// programs can open it by name.
 ///
 /// # Errors
 /// There is no `/dev/ptmx`, or no terminal is left.
-pub fn open(rows: u16, cols: u16) -> io::Result<Terminal> {
+pub fn open(rows: u16, cols: u16, owner: Identity) -> io::Result<Terminal> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let controller = rustix::fs::open("/dev/ptmx", flags, Mode::empty())?;
     unlockpt(&controller)?;
@@ -28,6 +32,7 @@ pub fn open(rows: u16, cols: u16) -> io::Result<Terminal> {
         &controller,
         OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
     )?;
+    rustix::fs::fchown(&peer, Some(Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid)))?;
     let terminal = Terminal { controller, peer };
     resize(rustix::fd::AsFd::as_fd(&terminal.controller), rows, cols)?;
     Ok(terminal)

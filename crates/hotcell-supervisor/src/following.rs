@@ -64,12 +64,20 @@ impl Follower {
             if batch.next_seq <= self.after_seq {
                 break;
             }
+            let mut cut_short = false;
             for record in &batch.records {
+                if self.credit <= 0 {
+                    cut_short = true;
+                    break;
+                }
                 self.credit -= i64::from(record_cost(record.bytes.len()));
                 let head = RecordHead { seq: record.seq, ts: record.ts, stream: record.stream };
                 peer.send_with_blob(FrameKind::Record, channel, &head, &record.bytes);
+                self.after_seq = record.seq;
             }
-            self.after_seq = batch.next_seq;
+            if !cut_short {
+                self.after_seq = batch.next_seq;
+            }
         }
         match end {
             // With nothing more on disk, a seq that was used up but never written is a gap.

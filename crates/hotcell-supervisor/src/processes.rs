@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hotcell_jail::cgroup::Meter;
 use hotcell_jail::process::{
-    CHDIR_STEP, EXECVE_STEP, Launch, LaunchError, Reaped, Report, Streams, Wait, reap,
+    CHDIR_STEP, EXECVE_STEP, Identity, Launch, LaunchError, Reaped, Report, Streams, Wait, reap,
 };
 use hotcell_jail::{proctree, pty, signals};
 use hotcell_journal::{Entry, OutputLog};
@@ -81,7 +81,7 @@ impl Supervisor {
         prepared: &Prepared,
     ) -> std::result::Result<Parts, LaunchError> {
         let failed = |step: &'static str| move |source: io::Error| LaunchError { step, source };
-        let wiring = wire(spec).map_err(failed("open the standard streams"))?;
+        let wiring = wire(spec, prepared.identity).map_err(failed("open the standard streams"))?;
         let cgroup = match &mut self.exec_cgroups {
             Some(groups) => Some(groups.take().map_err(failed("make a cgroup"))?),
             None => None,
@@ -359,9 +359,9 @@ impl Supervisor {
     }
 }
 
-fn wire(spec: &ExecSpec) -> io::Result<Wiring> {
+fn wire(spec: &ExecSpec, identity: Identity) -> io::Result<Wiring> {
     if let Some(size) = spec.pty {
-        let terminal = pty::open(size.rows, size.cols)?;
+        let terminal = pty::open(size.rows, size.cols, identity)?;
         let input = terminal.controller.try_clone()?;
         let resize = terminal.controller.try_clone()?;
         return Ok(Wiring {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::process::Pid;
 
-use super::{Meter, read_at, write_at};
+use super::{Gauge, read_at, write_at};
 use crate::signals;
 
 /// How processes of a group are killed.
@@ -40,6 +40,8 @@ pub struct ExecCgroup {
     cpu_us_before: u64,
     procs: Option<OwnedFd>,
     was_killed: Cell<bool>,
+    events: Gauge,
+    cpu: Gauge,
 }
 
 impl ExecCgroups {
@@ -81,6 +83,8 @@ impl ExecCgroups {
             cpu_us_before: 0,
             procs,
             was_killed: Cell::new(false),
+            events: Gauge::new(&["cgroup.events"]),
+            cpu: Gauge::new(&["cpu.stat"]),
         })
     }
 
@@ -116,8 +120,7 @@ impl ExecCgroup {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self.kind {
-            Kind::Unified => read_at(&self.directory, "cgroup.events")
-                .is_ok_and(|events| events.lines().any(|line| line == "populated 0")),
+            Kind::Unified => self.events.field(&self.directory, "populated") == Some(0),
             Kind::Freezer => self.pids().is_empty(),
         }
     }
@@ -153,8 +156,7 @@ impl ExecCgroup {
     }
 
     fn total_cpu_us(&self) -> u64 {
-        let directory = self.directory.as_fd().try_clone_to_owned();
-        directory.ok().and_then(|directory| Meter::new(directory).cpu_us()).unwrap_or(0)
+        self.cpu.field(&self.directory, "usage_usec").unwrap_or(0)
     }
 
     fn kill_frozen(&self, file: &str, freeze: &str, thaw: &str) {

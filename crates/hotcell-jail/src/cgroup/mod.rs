@@ -10,55 +10,91 @@ pub use cell::{CellCgroups, CellLimits};
 pub use exec::{ExecCgroup, ExecCgroups, Kind};
 pub use hierarchy::{Controller, Hierarchies, Place, Version};
 
+use std::cell::OnceCell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, openat};
 
+/// A small file of a cgroup directory that is read again and again: opened once.
+#[derive(Debug)]
+struct Gauge {
+    names: &'static [&'static str],
+    file: OnceCell<Option<OwnedFd>>,
+}
+
+impl Gauge {
+    /// The first of these files that is there: the two versions name them differently.
+    const fn new(names: &'static [&'static str]) -> Self {
+        Self { names, file: OnceCell::new() }
+    }
+
+    fn read(&self, directory: impl AsFd) -> Option<String> {
+        let open = |name: &&str| {
+            openat(&directory, *name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+        };
+        let file = self.file.get_or_init(|| self.names.iter().find_map(open)).as_ref()?;
+        let mut bytes = [0; 4096];
+        let length = rustix::io::pread(file, &mut bytes, 0).ok()?;
+        Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    }
+
+    fn number(&self, directory: impl AsFd) -> Option<u64> {
+        self.read(directory)?.trim().parse().ok()
+    }
+
+    fn field(&self, directory: impl AsFd, name: &str) -> Option<u64> {
+        let text = self.read(directory)?;
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    }
+}
+
 /// Counters of one cgroup directory, whichever version it is of.
 #[derive(Debug)]
-pub struct Meter(OwnedFd);
+pub struct Meter {
+    directory: OwnedFd,
+    memory: Gauge,
+    pids: Gauge,
+    cpu: Gauge,
+    oom: Gauge,
+}
 
 impl Meter {
     /// A meter on an open cgroup directory.
     #[must_use]
     pub fn new(directory: OwnedFd) -> Self {
-        Self(directory)
+        Self {
+            directory,
+            memory: Gauge::new(&["memory.current", "memory.usage_in_bytes"]),
+            pids: Gauge::new(&["pids.current"]),
+            cpu: Gauge::new(&["cpu.stat"]),
+            oom: Gauge::new(&["memory.events", "memory.oom_control"]),
+        }
     }
 
     /// Memory in use.
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
-        self.number("memory.current").or_else(|| self.number("memory.usage_in_bytes"))
+        self.memory.number(&self.directory)
     }
 
     /// Processes and threads.
     #[must_use]
     pub fn pids(&self) -> Option<u64> {
-        self.number("pids.current")
+        self.pids.number(&self.directory)
     }
 
-    /// CPU time used.
+    /// CPU time used; counted in the v2 hierarchy only.
     #[must_use]
     pub fn cpu_us(&self) -> Option<u64> {
-        self.field("cpu.stat", "usage_usec")
-            .or_else(|| self.number("cpuacct.usage").map(|nanos| nanos / 1000))
+        self.cpu.field(&self.directory, "usage_usec")
     }
 
     /// How often the kernel killed a process here for want of memory.
     #[must_use]
     pub fn oom_kills(&self) -> Option<u64> {
-        self.field("memory.events", "oom_kill")
-            .or_else(|| self.field("memory.oom_control", "oom_kill"))
-    }
-
-    fn number(&self, file: &str) -> Option<u64> {
-        read_at(&self.0, file).ok()?.trim().parse().ok()
-    }
-
-    fn field(&self, file: &str, name: &str) -> Option<u64> {
-        let text = read_at(&self.0, file).ok()?;
-        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+        // The same word in both versions; in v2 `oom_group_kill` begins with another.
+        self.oom.field(&self.directory, "oom_kill ")
     }
 }
 
