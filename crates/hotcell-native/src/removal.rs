@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use hotcell_jail::StepError;
-use hotcell_jail::helper::{Namespace, work_in};
+use hotcell_jail::namespace_work::{Namespace, work_in};
 use hotcell_jail::ids::IdLayout;
 
 /// Removes a directory tree; what is not there is removed already.

@@ -33,9 +33,10 @@ pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
         return Err(Error::unsupported("as_root needs an id 0, and this cell has a single id")
             .hint("give the user subordinate ids (`usermod --add-subuids`) and install newuidmap, or run as root"));
     }
-    let env = environment(plan, spec);
+    let shell = shell();
+    let env = environment(plan, spec, shell);
     let argv = match &spec.command {
-        Command::Shell(text) => vec![shell().to_owned(), "-c".to_owned(), text.clone()],
+        Command::Shell(text) => vec![shell.to_owned(), "-c".to_owned(), text.clone()],
         Command::Argv(words) => words.clone(),
     };
     let name = argv.first().ok_or_else(|| Error::invalid("the command is empty"))?;
@@ -59,7 +60,7 @@ pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
     })
 }
 
-fn environment(plan: &Plan, spec: &ExecSpec) -> BTreeMap<String, String> {
+fn environment(plan: &Plan, spec: &ExecSpec, shell: &str) -> BTreeMap<String, String> {
     let (user, home) = if spec.as_root { ("root", "/root") } else { ("cell", "/home/cell") };
     let mut env: BTreeMap<String, String> = [
         ("PATH", DEFAULT_PATH),
@@ -67,7 +68,7 @@ fn environment(plan: &Plan, spec: &ExecSpec) -> BTreeMap<String, String> {
         ("USER", user),
         ("LOGNAME", user),
         ("LANG", "C.UTF-8"),
-        ("SHELL", shell()),
+        ("SHELL", shell),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
