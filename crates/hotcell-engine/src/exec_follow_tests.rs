@@ -166,6 +166,20 @@ async fn what_was_dropped_is_stated_once_with_its_numbers() {
 }
 
 #[tokio::test]
+async fn what_did_not_come_before_the_end_is_read_from_the_files() {
+    let house = House::new();
+    let (engine, cell, exec) = running(&house).await;
+    let supervisor = house.driver.supervisor(&cell);
+    supervisor.print(&exec, Stream::Stdout, b"x");
+    let mut stream = follow(&engine, &exec, 0).await;
+    assert_eq!(record(&mut stream).await.0, 1);
+    supervisor.exit_unheard(&exec, b"y");
+    let (seqs, ended) = rest(&mut stream).await;
+    assert_eq!(seqs, [2]);
+    assert_eq!(ended.end.unwrap().usage.stdout_bytes, 2);
+}
+
+#[tokio::test]
 async fn a_cancelled_wait_loses_nothing() {
     let house = House::new();
     let (engine, cell, exec) = running(&house).await;

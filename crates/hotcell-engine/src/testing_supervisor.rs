@@ -166,6 +166,16 @@ impl FakeSupervisor {
         state.finish(exec, end(EndCause::Exited, Some(code)));
     }
 
+    /// Prints and ends an exec, and sends its followers nothing but the end.
+    pub(crate) fn exit_unheard(&self, exec: &ExecId, bytes: &[u8]) {
+        let mut state = self.state();
+        let log = &mut state.execs.get_mut(exec).unwrap().log;
+        let seqs = log.append(Stream::Stdout, Timestamp::now(), bytes);
+        let follows = state.connections.values_mut().flat_map(|c| c.follows.values_mut());
+        follows.for_each(|(_, last_seq)| *last_seq = *seqs.end());
+        state.finish(exec, end(EndCause::Exited, Some(0)));
+    }
+
     /// How many execs were really started.
     pub(crate) fn starts(&self) -> u32 {
         self.state().starts
