@@ -225,27 +225,22 @@ impl Supervisor {
             return;
         }
         for id in self.connections.keys().copied().collect::<Vec<_>>() {
-            self.pump_connection(id);
+            self.pump(id, |number| fresh.contains(&number));
         }
     }
 
     /// Sends to the followers of one connection what there is.
     pub(crate) fn pump_connection(&mut self, id: u64) {
+        self.pump(id, |_| true);
+    }
+
+    fn pump(&mut self, id: u64, wanted: impl Fn(u32) -> bool) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let mut finished = Vec::new();
-        for (channel, follower) in &mut connection.followers {
-            let exec = self.numbers.get(&follower.exec).and_then(|number| self.execs.get(number));
-            let Some(exec) = exec else {
-                finished.push(*channel);
-                continue;
-            };
-            let progress = follower.pump(&mut connection.peer, *channel, exec.last_seq, exec.end());
-            if progress == Progress::Finished {
-                finished.push(*channel);
-            }
-        }
-        for channel in finished {
-            connection.followers.remove(&channel);
-        }
+        let (execs, numbers, peer) = (&self.execs, &self.numbers, &mut connection.peer);
+        connection.followers.retain(|channel, follower| {
+            let Some(number) = numbers.get(&follower.exec) else { return false };
+            let Some(exec) = execs.get(number).filter(|_| wanted(*number)) else { return true };
+            follower.pump(peer, *channel, exec.last_seq, exec.end()) == Progress::Waiting
+        });
     }
 }

@@ -11,6 +11,7 @@ use hotcell_jail::process::{hide_self, lock_privileges};
 use hotcell_jail::signals::ChildSignal;
 use hotcell_link::{KillMeans, Plan};
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, Rlimit};
 
 /// A supervisor that has all it needs: what it waits for, and what it works with.
 #[derive(Debug)]
@@ -56,6 +57,7 @@ pub(crate) fn boot(args: &[OsString]) -> io::Result<Booted> {
     let cpu = optional_next(numbers.cpu)?.map(Meter::new);
 
     use_null_streams()?;
+    take_on_limits()?;
     hide_self().map_err(io::Error::other)?;
     lock_privileges().map_err(io::Error::other)?;
     let children = ChildSignal::new()?;
@@ -70,6 +72,14 @@ pub(crate) fn boot(args: &[OsString]) -> io::Result<Booted> {
     listener.set_nonblocking(true)?;
     let means = Means { plan, records, exec_cgroups, memory, pids, cpu };
     Ok(Booted { listener, ready, children, means })
+}
+
+/// Neither the umask nor the limits of whoever started this process are a cell's business.
+fn take_on_limits() -> io::Result<()> {
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    let files = rustix::process::getrlimit(Resource::Nofile);
+    rustix::process::setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files })?;
+    Ok(())
 }
 
 /// Nothing of whoever started this process stays open, and 0, 1, 2 are never reused.
