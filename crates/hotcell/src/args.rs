@@ -49,7 +49,8 @@ Exit codes:
   141  whoever read our output went away
 
 Of `run`, `attach` and `wait`, which report how a command ended:
-  N    the command exited with N; 126 is a command that cannot be executed, 127 one not found
+  N    the command exited with N; 126 is a command that cannot be executed,
+       127 one that is not found, or its directory
   124  its timeout was over
   125  hotcell itself failed, or lost the command; stderr says why
   130  it was cancelled

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use hotcell_engine::{ExecEvent, ExecStream};
 use hotcell_model::{
-    Error, ErrorCode, Exec, ExecCancel, ExecFollow, ExecId, ExecInput, Result, Signal,
+    CancelStatus, Error, ErrorCode, Exec, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput,
+    ExecState, Result, Signal,
 };
 use tokio::sync::oneshot;
 
@@ -21,11 +22,13 @@ use crate::terminal::{self, RawTerminal};
 
 /// How long a cell may take to answer to a signal before the person is told that it does not.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// How often an exec that waits in the queue is looked at.
+const QUEUE_PAUSE: Duration = Duration::from_millis(100);
 /// What an exec gets between the request to end and the kill.
 const GRACE_S: f64 = 5.0;
 
 /// What becomes of our standard input.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
     /// It is not read.
     Unread,
@@ -53,7 +56,7 @@ pub(crate) enum Role {
 pub(crate) enum Outcome {
     /// The exec has ended and all its output was printed.
     Ended(Exec),
-    /// We left; the exec runs on.
+    /// We left first.
     Left(Leaving),
 }
 
@@ -64,6 +67,8 @@ pub(crate) enum Leaving {
     Keys,
     /// A signal told us to.
     Signal(LocalSignal),
+    /// A signal told us to, after the end of the exec and before all its output was printed.
+    Unprinted(LocalSignal),
 }
 
 /// Everything about one conversation.
@@ -72,7 +77,7 @@ pub(crate) struct Conversation<'a> {
     /// The door to the engine.
     pub(crate) session: &'a Session,
     /// With whom.
-    pub(crate) exec: ExecId,
+    pub(crate) exec: Exec,
     /// The last seq that was already printed.
     pub(crate) after_seq: u64,
     /// What becomes of our standard input.
@@ -101,13 +106,12 @@ impl Conversation<'_> {
     ///
     /// # Errors
     /// `Failure::Output` when our standard output fails; the exec is then left as it is.
-    pub(crate) async fn hold(mut self) -> Result<Outcome, Failure> {
+    pub(crate) async fn hold(self) -> Result<Outcome, Failure> {
         let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
         let mut printer = Printer::start().map_err(Failure::Output)?;
-        let follow = ExecFollow { exec: self.exec.clone(), after_seq: self.after_seq };
+        let follow = ExecFollow { exec: self.exec.id.clone(), after_seq: self.after_seq };
         let mut stream = self.session.follow(follow).await?;
-        let input = std::mem::replace(&mut self.input, Input::Unread);
-        let mut pump = pin!(pump(self.session, self.exec.clone(), input));
+        let mut pump = pin!(pump(self.session, &self.exec, self.input));
         let mut pumping = true;
         let mut speech = Speech::new(self.format);
         let mut strikes = 0;
@@ -163,9 +167,11 @@ impl Conversation<'_> {
     ) -> Option<Leaving> {
         let answer = match (signal, self.role) {
             (LocalSignal::Resize, _) => {
-                let size = self.terminal.as_ref().and_then(|_| terminal::size())?;
-                let resize = ExecInput { size: Some(size), ..ExecInput::to(self.exec.clone()) };
-                within(self.session.ask(resize)).await.map(|_| ())
+                if self.terminal.is_some() {
+                    // An exec that cannot be resized now has bigger news to tell.
+                    let _ = within(send_size(self.session, &self.exec.id)).await;
+                }
+                return None;
             }
             (LocalSignal::Interrupt | LocalSignal::Terminate, Role::Owner | Role::Tenant) => {
                 *strikes += 1;
@@ -182,29 +188,34 @@ impl Conversation<'_> {
                 Role::Visitor,
             ) => return Some(Leaving::Signal(signal)),
         };
-        if let Err(error) = answer {
-            speech.note(&format!("the signal did not arrive: {}", error.message));
+        match answer {
+            Ok(CancelStatus::Cancelled) => None,
+            Ok(CancelStatus::AlreadyEnded) => Some(Leaving::Unprinted(signal)),
+            Err(error) => {
+                speech.note(&format!("the signal did not arrive: {}", error.message));
+                None
+            }
         }
-        None
     }
 
-    async fn forward(&self, signal: LocalSignal) -> Result<()> {
+    async fn forward(&self, signal: LocalSignal) -> Result<CancelStatus> {
         let signal = match signal {
             LocalSignal::Interrupt => Signal::INT,
             LocalSignal::Terminate | LocalSignal::HangUp | LocalSignal::Resize => Signal::TERM,
         };
-        let input = ExecInput { signal: Some(signal), ..ExecInput::to(self.exec.clone()) };
+        let input = ExecInput { signal: Some(signal), ..ExecInput::to(self.exec.id.clone()) };
         match self.session.ask(input).await {
-            Ok(_) => Ok(()),
-            // An exec that still waits in the queue has no process to signal.
+            Ok(_) => Ok(CancelStatus::Cancelled),
+            // An exec that still waits in the queue has no process to signal, and one that has
+            // ended has none any more.
             Err(error) if error.code == ErrorCode::Conflict => self.cancel(signal, GRACE_S).await,
             Err(error) => Err(error),
         }
     }
 
-    async fn cancel(&self, signal: Signal, grace_s: f64) -> Result<()> {
-        let cancel = ExecCancel { exec: self.exec.clone(), signal, grace_s };
-        self.session.ask(cancel).await.map(|_| ())
+    async fn cancel(&self, signal: Signal, grace_s: f64) -> Result<CancelStatus> {
+        let cancel = ExecCancel { exec: self.exec.id.clone(), signal, grace_s };
+        self.session.ask(cancel).await.map(|cancelled| cancelled.status)
     }
 }
 
@@ -233,7 +244,7 @@ impl Speech {
         match event {
             Some(ExecEvent::Record(record)) => self.waiting.extend(self.records.record(record)?),
             Some(ExecEvent::Dropped(dropped)) => {
-                self.waiting.push_back(self.records.dropped(dropped)?);
+                self.waiting.extend(self.records.dropped(dropped)?);
             }
             Some(ExecEvent::Ended(exec)) => return Ok(Some(exec)),
             None => return Err(Error::internal("the output ended before the exec").into()),
@@ -295,15 +306,24 @@ async fn within<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
     })
 }
 
+/// Tells an exec the size of our terminal, if that is known.
+///
+/// # Errors
+/// What the engine says.
+pub(crate) async fn send_size(session: &Session, exec: &ExecId) -> Result<()> {
+    let Some(size) = terminal::size() else { return Ok(()) };
+    let resize = ExecInput { size: Some(size), ..ExecInput::to(exec.clone()) };
+    session.ask(resize).await.map(|_| ())
+}
+
 /// Sends what is read from our standard input to the exec, piece by piece.
-async fn pump(session: &Session, exec: ExecId, input: Input) -> Result<InputEnd, Failure> {
+async fn pump(session: &Session, exec: &Exec, input: Input) -> Result<InputEnd, Failure> {
+    if input == Input::Unread {
+        return Ok(InputEnd::Over);
+    }
+    wait_in_queue(session, exec).await?;
     let mut keys = LeaveKeys::default();
-    let mut pieces = match input {
-        Input::Unread => return Ok(InputEnd::Over),
-        Input::Passed | Input::PassedWithoutEnd | Input::Typed => {
-            stdin::pieces().map_err(Failure::Terminal)?
-        }
-    };
+    let mut pieces = stdin::pieces().map_err(Failure::Terminal)?;
     while let Some(bytes) = pieces.recv().await {
         let typed = match input {
             Input::Typed => keys.take(&bytes),
@@ -314,7 +334,7 @@ async fn pump(session: &Session, exec: ExecId, input: Input) -> Result<InputEnd,
             Typed::Leave(data) => (data, true),
         };
         if !data.is_empty() {
-            let input = ExecInput { data, ..ExecInput::to(exec.clone()) };
+            let input = ExecInput { data, ..ExecInput::to(exec.id.clone()) };
             if let Err(error) = session.ask(input).await {
                 return Ok(InputEnd::Refused(error));
             }
@@ -325,7 +345,7 @@ async fn pump(session: &Session, exec: ExecId, input: Input) -> Result<InputEnd,
     }
     match input {
         Input::Passed => {
-            let end = ExecInput { eof: true, ..ExecInput::to(exec) };
+            let end = ExecInput { eof: true, ..ExecInput::to(exec.id.clone()) };
             match session.ask(end).await {
                 Ok(_) => Ok(InputEnd::Over),
                 Err(error) => Ok(InputEnd::Refused(error)),
@@ -333,6 +353,16 @@ async fn pump(session: &Session, exec: ExecId, input: Input) -> Result<InputEnd,
         }
         Input::Unread | Input::PassedWithoutEnd | Input::Typed => Ok(InputEnd::Over),
     }
+}
+
+/// An exec takes input once it has a process.
+async fn wait_in_queue(session: &Session, exec: &Exec) -> Result<()> {
+    let mut state = exec.state;
+    while state == ExecState::Queued {
+        tokio::time::sleep(QUEUE_PAUSE).await;
+        state = session.ask(ExecGet { exec: exec.id.clone() }).await?.state;
+    }
+    Ok(())
 }
 
 /// Follows an exec to its end without printing anything.

@@ -32,6 +32,8 @@ pub(crate) enum Codes {
 
 /// Hotcell's own failure in a command whose exit code is that of an exec.
 pub(crate) const OWN_FAILURE: u8 = 125;
+/// As a shell shows a command that is not there.
+pub(crate) const NOT_FOUND: u8 = 127;
 /// As a shell shows a process that wrote to a closed pipe.
 const CLOSED_PIPE: u8 = 128 + 13;
 

@@ -44,12 +44,14 @@ struct Split {
 pub(crate) struct RecordPrinter {
     format: Format,
     splits: Vec<(Stream, Split)>,
+    gaps: u64,
+    dropped_bytes: u64,
 }
 
 impl RecordPrinter {
     /// A printer at the beginning of an exec's output.
     pub(crate) fn new(format: Format) -> Self {
-        Self { format, splits: Vec::new() }
+        Self { format, splits: Vec::new(), gaps: 0, dropped_bytes: 0 }
     }
 
     /// What to print for a record; nothing when all of it waits for the next one.
@@ -66,23 +68,32 @@ impl RecordPrinter {
         }
     }
 
-    /// What to print for output that was not kept.
-    pub(crate) fn dropped(&self, dropped: Dropped) -> Result<Piece, Failure> {
+    /// What to print for output that was not kept. A person is told of the first gap where it is,
+    /// and of all of them at the end: a command that prints faster than we do leaves very many.
+    pub(crate) fn dropped(&mut self, dropped: Dropped) -> Result<Option<Piece>, Failure> {
+        let Dropped { dropped_bytes, from_seq, to_seq } = dropped;
+        self.gaps += 1;
+        self.dropped_bytes = self.dropped_bytes.saturating_add(dropped_bytes);
         match self.format {
-            Format::Raw | Format::RawTerminal => {
-                let Dropped { dropped_bytes, from_seq, to_seq } = dropped;
-                Ok(self.note(&format!(
-                    "{} of output were not kept (seq {from_seq} to {to_seq})",
-                    values::bytes(dropped_bytes)
-                )))
-            }
-            Format::Json => Ok(out(json_line(&DroppedLine { dropped })?)),
+            Format::Raw | Format::RawTerminal if self.gaps > 1 => Ok(None),
+            Format::Raw | Format::RawTerminal => Ok(Some(self.note(&format!(
+                "{} of output were not kept (seq {from_seq} to {to_seq})",
+                values::bytes(dropped_bytes)
+            )))),
+            Format::Json => Ok(Some(out(json_line(&DroppedLine { dropped })?))),
         }
     }
 
-    /// What to print after the last record of an exec that has ended: ends of split characters that
-    /// never came.
+    /// What to print after the last record: ends of split characters that never came, and the sum
+    /// of what was not kept.
     pub(crate) fn finish(&mut self) -> Result<Option<Piece>, Failure> {
+        if self.gaps > 1 && self.format != Format::Json {
+            return Ok(Some(self.note(&format!(
+                "{} of output were not kept in all, in {} places",
+                values::bytes(self.dropped_bytes),
+                self.gaps
+            ))));
+        }
         let mut lines = String::new();
         for (stream, split) in self.splits.drain(..) {
             if !split.bytes.is_empty() {

@@ -75,10 +75,25 @@ fn what_never_becomes_a_character_is_shown_as_such() {
 #[test]
 fn gaps_are_stated() {
     let dropped = Dropped { dropped_bytes: 2048, from_seq: 3, to_seq: 9 };
-    let raw = RecordPrinter::new(Format::Raw).dropped(dropped).unwrap();
-    assert_eq!(raw.target, Target::Err);
-    insta::assert_snapshot!(text(Some(raw)), @"note: 2 KiB of output were not kept (seq 3 to 9)");
-    let json = RecordPrinter::new(Format::Json).dropped(dropped).unwrap();
-    assert_eq!(json.target, Target::Out);
-    insta::assert_snapshot!(text(Some(json)), @r#"{"dropped":{"dropped_bytes":2048,"from_seq":3,"to_seq":9}}"#);
+    let mut printer = RecordPrinter::new(Format::Json);
+    for _ in 0..2 {
+        let json = printer.dropped(dropped).unwrap().unwrap();
+        assert_eq!(json.target, Target::Out);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(text(Some(json)), @r#"{"dropped":{"dropped_bytes":2048,"from_seq":3,"to_seq":9}}"#);
+        }
+    }
+    assert!(printer.finish().unwrap().is_none());
+}
+
+#[test]
+fn many_gaps_are_stated_once_and_summed_up() {
+    let dropped = Dropped { dropped_bytes: 2048, from_seq: 3, to_seq: 9 };
+    let mut printer = RecordPrinter::new(Format::Raw);
+    let first = printer.dropped(dropped).unwrap().unwrap();
+    assert_eq!(first.target, Target::Err);
+    insta::assert_snapshot!(text(Some(first)), @"note: 2 KiB of output were not kept (seq 3 to 9)");
+    assert!(printer.dropped(Dropped { from_seq: 12, to_seq: 13, ..dropped }).unwrap().is_none());
+    let sum = printer.finish().unwrap();
+    insta::assert_snapshot!(text(sum), @"note: 4 KiB of output were not kept in all, in 2 places");
 }

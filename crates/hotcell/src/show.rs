@@ -70,8 +70,9 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
 
 /// Says something to the person at the terminal.
 pub(crate) fn note(text: &str) {
-    // A note that cannot be written has no other reader.
-    let _ = writeln!(io::stderr(), "note: {text}");
+    // In one write, so that nothing comes between. A note that cannot be written has no other
+    // reader.
+    let _ = io::stderr().write_all(format!("note: {text}\n").as_bytes());
 }
 
 /// Text on one line, without control characters, cut to a length.

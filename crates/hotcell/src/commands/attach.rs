@@ -1,10 +1,10 @@
 //! `hotcell attach`: joins an exec that runs.
 
-use hotcell_model::{Error, Exec, ExecGet, ExecInput, ExecPage, ExecPoll, ExecState, OutputFilter};
+use hotcell_model::{Error, Exec, ExecGet, ExecPage, ExecPoll, ExecState, OutputFilter};
 
 use super::tell_end;
 use crate::args::Attach;
-use crate::conversation::{Conversation, Input, Outcome, Role};
+use crate::conversation::{Conversation, Input, Outcome, Role, send_size};
 use crate::errors::Failure;
 use crate::records::Format;
 use crate::session::Session;
@@ -26,7 +26,6 @@ pub(super) async fn attach(session: &Session, args: Attach) -> Result<u8, Failur
         }
     }
     let typed = exec.pty && terminal::is_ours();
-    let after_seq = catch_up(session, &exec).await?;
     let (way_out, input, format) = match typed {
         true => ("ctrl-p ctrl-q", Input::Typed, Format::RawTerminal),
         false if terminal::is_ours() => ("Ctrl-C", Input::Passed, Format::Raw),
@@ -34,19 +33,20 @@ pub(super) async fn attach(session: &Session, args: Attach) -> Result<u8, Failur
     };
     note(&format!("joined {}; leave with {way_out}, the exec runs on", exec.id));
     let terminal = typed.then(RawTerminal::enter).transpose().map_err(Failure::Terminal)?;
-    if let Some(size) = typed.then(terminal::size).flatten() {
-        let resize = ExecInput { size: Some(size), ..ExecInput::to(exec.id.clone()) };
-        if let Err(error) = session.ask(resize).await {
-            tracing::debug!(%error, "the size of the terminal was not taken");
-        }
+    let after_seq = catch_up(session, &exec).await?;
+    if typed && let Err(error) = send_size(session, &exec.id).await {
+        tracing::debug!(%error, "the size of the terminal was not taken");
     }
     let id = exec.id.clone();
     let role = Role::Visitor;
-    let conversation =
-        Conversation { session, exec: exec.id, after_seq, input, role, format, terminal };
+    let conversation = Conversation { session, exec, after_seq, input, role, format, terminal };
     match conversation.hold().await? {
         Outcome::Ended(exec) => Ok(tell_end(&exec)),
         Outcome::Left(_) => {
+            if typed {
+                // The cursor stands where the exec left it.
+                print("\n")?;
+            }
             note(&format!("left {id}; it runs on"));
             Ok(0)
         }

@@ -35,8 +35,10 @@ pub(super) async fn logs(session: &Session, args: Logs) -> Result<u8, Failure> {
     };
     loop {
         let page = session.ask(poll.clone()).await?;
-        if let Some(dropped) = page.dropped {
-            write(records.dropped(dropped)?)?;
+        if let Some(dropped) = page.dropped
+            && let Some(piece) = records.dropped(dropped)?
+        {
+            write(piece)?;
         }
         for record in page.records {
             if let Some(piece) = records.record(record)? {

@@ -1,6 +1,8 @@
 //! `hotcell run`: a command in a cell, seen to its end.
 
-use hotcell_model::{Cell, Command, Exec, ExecCancel, ExecId, ExecRun, Signal, Stdin};
+use std::io;
+
+use hotcell_model::{Cell, Command, ErrorCode, Exec, ExecCancel, ExecId, ExecRun, Signal, Stdin};
 use serde::Serialize;
 
 use super::place::{Place, Stay};
@@ -8,7 +10,7 @@ use super::tell_end;
 use crate::args::Run;
 use crate::conversation::{Conversation, Input, Leaving, Outcome, Role};
 use crate::environment::Environment;
-use crate::errors::Failure;
+use crate::errors::{Failure, NOT_FOUND};
 use crate::records::Format;
 use crate::session::Session;
 use crate::show::{note, print, print_json};
@@ -39,7 +41,14 @@ async fn run_in(
     environment: &Environment,
     place: &Place,
 ) -> Result<u8, Failure> {
-    let exec = session.ask(request(args, environment, &place.cell)).await?.exec;
+    let exec = match session.ask(request(args, environment, &place.cell)).await {
+        Ok(result) => result.exec,
+        Err(error) if error.code == ErrorCode::NotFound => {
+            Failure::Refused(error).tell(&mut io::stderr());
+            return Ok(NOT_FOUND);
+        }
+        Err(error) => return Err(error.into()),
+    };
     if args.detach {
         match args.json {
             true => print_json(&Started { exec: &exec, cell: &place.cell })?,
@@ -47,7 +56,7 @@ async fn run_in(
         }
         return Ok(0);
     }
-    let conversation = conversation(session, args, exec.id.clone(), place.stay)?;
+    let conversation = conversation(session, args, exec.clone(), place.stay)?;
     match conversation.hold().await {
         Ok(Outcome::Ended(exec)) => Ok(tell_end(&exec)),
         Ok(Outcome::Left(Leaving::Keys)) => Ok(0),
@@ -57,6 +66,7 @@ async fn run_in(
             }
             Ok(signal.exit_code())
         }
+        Ok(Outcome::Left(Leaving::Unprinted(signal))) => Ok(signal.exit_code()),
         Err(Failure::Output(error)) => {
             end_unheard(session, &exec.id).await;
             Err(Failure::Output(error))
@@ -100,7 +110,7 @@ fn request(args: &Run, environment: &Environment, cell: &Cell) -> ExecRun {
 fn conversation<'a>(
     session: &'a Session,
     args: &Run,
-    exec: ExecId,
+    exec: Exec,
     stay: Stay,
 ) -> Result<Conversation<'a>, Failure> {
     let typed = args.tty && terminal::is_ours();
