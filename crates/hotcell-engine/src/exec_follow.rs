@@ -10,5 +10,5 @@ use crate::site::Site;
 /// The output after a seq, then what comes, then the end.
 pub(crate) async fn exec_follow(site: &Arc<Site>, request: ExecFollow) -> Result<ExecStream> {
     let exec = site.get_exec(&request.exec).await?;
-    ExecStream::open(site, exec, request.after_seq).await
+    ExecStream::open(site, exec, request.after_seq, request.pace).await
 }

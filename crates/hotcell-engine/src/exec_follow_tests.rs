@@ -1,7 +1,7 @@
 //! Tests of following: in order, whole, across lost links and dead supervisors.
 
 use hotcell_model::{
-    Caller, CellId, CellKill, EndCause, ErrorCode, Exec, ExecFollow, ExecId, Stream,
+    Caller, CellId, CellKill, EndCause, ErrorCode, Exec, ExecFollow, ExecId, Pace, Stream,
 };
 
 use crate::testing::{House, ask, persistent, run_forever};
@@ -9,7 +9,7 @@ use crate::testing_supervisor::Fault;
 use crate::{Engine, ExecEvent, ExecStream};
 
 async fn follow(engine: &Engine, exec: &ExecId, after_seq: u64) -> ExecStream {
-    let request = ExecFollow { exec: exec.clone(), after_seq };
+    let request = ExecFollow { exec: exec.clone(), after_seq, pace: Pace::Free };
     engine.follow(&Caller::local(1000), request).await.unwrap()
 }
 
@@ -204,7 +204,7 @@ async fn a_cancelled_wait_loses_nothing() {
 #[tokio::test]
 async fn an_unknown_exec_is_not_found() {
     let house = House::new();
-    let request = ExecFollow { exec: ExecId::from_random(3), after_seq: 0 };
+    let request = ExecFollow { exec: ExecId::from_random(3), after_seq: 0, pace: Pace::Free };
     let refused = house.engine().follow(&Caller::local(1000), request).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::NotFound);
 }

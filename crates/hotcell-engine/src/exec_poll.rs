@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hotcell_journal::Ended;
 use hotcell_link::{FollowEvent, Following};
-use hotcell_model::{Exec, ExecPage, ExecPoll, ExecState, Result};
+use hotcell_model::{Exec, ExecPage, ExecPoll, ExecState, Pace, Result};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::page::{Page, Wanted};
@@ -66,10 +66,11 @@ async fn wait(
     deadline: Instant,
 ) -> Result<()> {
     if awaited.is_none() {
-        *awaited = match timeout_at(deadline, site.find_following(exec, after_seq)).await {
-            Ok(following) => following?,
-            Err(_) => return Ok(()),
-        };
+        *awaited =
+            match timeout_at(deadline, site.find_following(exec, after_seq, Pace::Free)).await {
+                Ok(following) => following?,
+                Err(_) => return Ok(()),
+            };
     }
     match awaited {
         // Nobody is there to tell; the state that is read next says what became of it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hotcell_link::{LinkError, Started};
 use hotcell_model::{
     CellId, Claim, Error, ErrorCode, Exec, ExecId, ExecResult, ExecRun, ExecSpec, ExecState,
-    KeyScope, Result, Timestamp,
+    KeyScope, Pace, Result, Timestamp,
 };
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -95,12 +95,12 @@ async fn start(
 ) -> Result<ExecStream> {
     for _ in 0..ATTEMPTS {
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
-            return ExecStream::open(site, exec, 0).await;
+            return ExecStream::open(site, exec, 0, Pace::Free).await;
         }
         let ready = site.ready(&request.cell).await?;
         // A supervisor that was just woken has none of what an earlier one did since.
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
-            return ExecStream::open(site, exec, 0).await;
+            return ExecStream::open(site, exec, 0, Pace::Free).await;
         }
         match timeout(ANSWER_WITHIN, ready.link.start(spec(request, id.clone()))).await {
             Ok(Ok((started, following))) => {

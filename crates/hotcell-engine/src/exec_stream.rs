@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hotcell_journal::{Align, Batch, Ended, LogReader};
 use hotcell_link::{FollowEvent, Following};
-use hotcell_model::{Dropped, Error, Exec, ExecEnd, ExecState, Record, Result, Usage};
+use hotcell_model::{Dropped, Error, Exec, ExecEnd, ExecState, Pace, Record, Result, Usage};
 use tokio::time::sleep;
 
 use crate::fault;
@@ -44,6 +44,8 @@ pub struct ExecStream {
     held: Option<Record>,
     ready: VecDeque<ExecEvent>,
     failures: u32,
+    /// Whether the exec waits for this stream.
+    pace: Pace,
 }
 
 enum Source {
@@ -61,12 +63,17 @@ enum Source {
 
 impl ExecStream {
     /// Follows an exec after a seq, by whatever way it can be followed.
-    pub(crate) async fn open(site: &Arc<Site>, exec: Exec, after_seq: u64) -> Result<Self> {
+    pub(crate) async fn open(
+        site: &Arc<Site>,
+        exec: Exec,
+        after_seq: u64,
+        pace: Pace,
+    ) -> Result<Self> {
         let source = match exec.state {
             ExecState::Ended => Source::Files(None),
             ExecState::Queued | ExecState::Running => Source::Broken,
         };
-        let mut stream = Self::new(site, exec, source, after_seq);
+        let mut stream = Self { pace, ..Self::new(site, exec, source, after_seq) };
         if matches!(stream.source, Source::Broken) {
             stream.attach().await?;
         }
@@ -88,6 +95,7 @@ impl ExecStream {
             held: None,
             ready: VecDeque::new(),
             failures: 0,
+            pace: Pace::Free,
         }
     }
 
@@ -214,7 +222,9 @@ impl ExecStream {
 
     /// Follows through the supervisor; the stream stays broken when there is none.
     async fn attach(&mut self) -> Result<()> {
-        if let Some(following) = self.site.find_following(&self.exec, self.last_seq).await? {
+        if let Some(following) =
+            self.site.find_following(&self.exec, self.last_seq, self.pace).await?
+        {
             self.source = Source::Live(following);
         }
         Ok(())

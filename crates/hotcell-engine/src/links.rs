@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hotcell_link::{Ask, Following, Link, LinkError, Tell};
-use hotcell_model::{Alias, CellId, CellRef, CellSpec, Error, ErrorCode, Exec, Result};
+use hotcell_model::{Alias, CellId, CellRef, CellSpec, Error, ErrorCode, Exec, Pace, Result};
 use tokio::time::{sleep, timeout};
 
 use crate::site::Site;
@@ -104,11 +104,18 @@ impl Site {
         &self,
         exec: &Exec,
         after_seq: u64,
+        pace: Pace,
     ) -> Result<Option<Following>> {
         let Some(cell) = self.find_stored(&exec.cell).await? else { return Ok(None) };
         let Some(link) = self.find_link(&cell.spec).await? else { return Ok(None) };
         match timeout(ANSWER_WITHIN, link.follow(exec.id.clone(), after_seq)).await {
-            Ok(Ok(following)) => Ok(Some(following)),
+            Ok(Ok(following)) => {
+                if pace == Pace::Follower {
+                    // An exec that cannot wait goes on; what is dropped of its output is stated.
+                    let _ = ask(&link, &exec.cell, &Ask::Pace { exec: exec.id.clone() }).await;
+                }
+                Ok(Some(following))
+            }
             Ok(Err(LinkError::Lost)) => Ok(None),
             // A supervisor that was started after the one that had the exec.
             Ok(Err(LinkError::Failed(error))) if error.code == ErrorCode::NotFound => Ok(None),

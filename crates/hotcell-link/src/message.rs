@@ -27,6 +27,11 @@ pub enum Ask {
         /// How many bytes of output may be under way.
         window: u32,
     },
+    /// Let the exec wait whenever this connection's followers of it fall behind.
+    Pace {
+        /// Which exec.
+        exec: ExecId,
+    },
     /// Write the blob to the exec's input.
     Input {
         /// Of which exec.

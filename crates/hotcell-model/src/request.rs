@@ -229,6 +229,17 @@ pub struct ExecPoll {
     pub max_bytes: u64,
 }
 
+/// What happens when an exec prints faster than its output is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// It goes on; past its bound the middle of the output is dropped.
+    #[default]
+    Free,
+    /// It waits, as it would for the reader of a pipe, as long as the follower is there.
+    Follower,
+}
+
 /// Follows output as it comes; answered by a stream, not by a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecFollow {
@@ -236,6 +247,9 @@ pub struct ExecFollow {
     pub exec: ExecId,
     /// The last seq already seen; 0 for none.
     pub after_seq: u64,
+    /// Whether the exec waits for whoever follows.
+    #[serde(default)]
+    pub pace: Pace,
 }
 
 /// Sends something to a running exec.

@@ -103,6 +103,7 @@ impl Supervisor {
                 }
                 Err(error) => Err(error),
             },
+            Ask::Pace { exec } => self.pace(asker.0, exec),
             Ask::Input { exec, eof } => match self.push_input(asker, &exec, blob, eof) {
                 Ok(()) => return,
                 Err(error) => Err(error),

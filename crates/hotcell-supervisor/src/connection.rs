@@ -1,11 +1,12 @@
 //! One engine process, or the keeper, at the other end of a link.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use hotcell_link::{Frame, Peer, PeerError};
+use hotcell_model::ExecId;
 
 use crate::following::Follower;
 
@@ -17,6 +18,8 @@ pub(crate) struct Connection {
     stream: UnixStream,
     pub(crate) peer: Peer,
     pub(crate) followers: HashMap<u32, Follower>,
+    /// Execs that wait when this connection falls behind.
+    pub(crate) paces: HashSet<ExecId>,
     pub(crate) holds: bool,
     pub(crate) watches: Option<u32>,
     pub(crate) awaits_room: bool,
@@ -36,6 +39,7 @@ impl Connection {
             stream,
             peer: Peer::new(),
             followers: HashMap::new(),
+            paces: HashSet::new(),
             holds: false,
             watches: None,
             awaits_room: false,

@@ -90,6 +90,12 @@ impl Poller {
         let _ = epoll::modify(&*self.0, fd, EventData::new_u64(token), EventFlags::IN | room);
     }
 
+    /// Waits for something to read, or no longer.
+    pub(crate) fn set_readable(&self, fd: BorrowedFd<'_>, token: u64, wanted: bool) {
+        let flags = if wanted { EventFlags::IN } else { EventFlags::empty() };
+        let _ = epoll::modify(&*self.0, fd, EventData::new_u64(token), flags);
+    }
+
     pub(crate) fn remove(&self, fd: BorrowedFd<'_>) {
         let _ = epoll::delete(&*self.0, fd);
     }
@@ -142,6 +148,7 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
         }
         timers(&mut supervisor);
         supervisor.pump_fresh();
+        supervisor.release_held_back();
         let done = supervisor.finish_closing();
         flush(&mut supervisor, &poller);
         if done {

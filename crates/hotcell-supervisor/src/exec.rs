@@ -97,6 +97,8 @@ pub(crate) struct Running {
     pub(crate) started: Moment,
     pub(crate) deadline: Option<Moment>,
     pub(crate) oom_kills_before: u64,
+    /// Whether its output is left in the pipes until a follower has caught up.
+    pub(crate) held_back: bool,
     phase: Phase,
     intent: Option<Intent>,
     ended: Option<Reaped>,
@@ -129,6 +131,7 @@ impl Running {
             started,
             deadline: parts.timeout.map(|timeout| started.after(timeout)),
             oom_kills_before: parts.oom_kills_before,
+            held_back: false,
             phase: Phase::Alive,
             intent: None,
             ended: None,
@@ -207,6 +210,8 @@ impl Running {
                         return Step::GoesOn(Some(kill_at));
                     }
                 }
+                // What keeps its output open may only be waiting for us.
+                Phase::Lingering { .. } if self.held_back => return Step::GoesOn(None),
                 Phase::Lingering { until } => {
                     if now >= until || self.outputs.iter().all(Option::is_none) {
                         if self.intent.is_none() && !self.is_gone() {

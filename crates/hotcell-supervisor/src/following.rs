@@ -40,6 +40,11 @@ impl Follower {
         Ok(Self { exec, reader, after_seq, credit: i64::from(window) })
     }
 
+    /// The last seq that was sent.
+    pub(crate) fn position(&self) -> u64 {
+        self.after_seq
+    }
+
     /// Allows this many more bytes.
     pub(crate) fn add_credit(&mut self, bytes: u32) {
         self.credit += i64::from(bytes);

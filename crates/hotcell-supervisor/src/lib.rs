@@ -15,6 +15,7 @@ mod input;
 mod launch;
 mod lifetime;
 mod output;
+mod pacing;
 mod processes;
 mod queue;
 

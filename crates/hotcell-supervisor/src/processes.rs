@@ -293,6 +293,9 @@ impl Supervisor {
 
     /// Takes output that has come.
     pub(crate) fn read_output(&mut self, number: u32, slot: usize) {
+        if self.is_outpaced(number) {
+            return self.hold_back(number);
+        }
         let Some(exec) = self.execs.get_mut(&number) else { return };
         let State::Running(running) = &mut exec.state else { return };
         let Some(output) = running.outputs.get_mut(slot).and_then(Option::as_mut) else { return };

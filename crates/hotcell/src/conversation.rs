@@ -8,7 +8,7 @@ use std::time::Duration;
 use hotcell_engine::{ExecEvent, ExecStream};
 use hotcell_model::{
     CancelStatus, Error, ErrorCode, Exec, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput,
-    ExecState, Result, Signal,
+    ExecState, Pace, Result, Signal,
 };
 use tokio::sync::oneshot;
 
@@ -109,7 +109,11 @@ impl Conversation<'_> {
     pub(crate) async fn hold(self) -> Result<Outcome, Failure> {
         let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
         let mut printer = Printer::start().map_err(Failure::Output)?;
-        let follow = ExecFollow { exec: self.exec.id.clone(), after_seq: self.after_seq };
+        let pace = match self.role {
+            Role::Owner | Role::Tenant => Pace::Follower,
+            Role::Visitor => Pace::Free,
+        };
+        let follow = ExecFollow { exec: self.exec.id.clone(), after_seq: self.after_seq, pace };
         let mut stream = self.session.follow(follow).await?;
         let mut pump = pin!(pump(self.session, &self.exec, self.input));
         let mut pumping = true;

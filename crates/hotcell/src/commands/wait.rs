@@ -1,6 +1,6 @@
 //! `hotcell wait`: the end of an exec, awaited.
 
-use hotcell_model::{ExecFollow, ExecGet, ExecState};
+use hotcell_model::{ExecFollow, ExecGet, ExecState, Pace};
 
 use super::attach::last_lines;
 use super::tell_end;
@@ -18,7 +18,7 @@ pub(super) async fn wait(session: &Session, args: Wait) -> Result<u8, Failure> {
         ExecState::Queued | ExecState::Running => {
             // What was printed before is of no interest here.
             let after_seq = last_lines(session, &exec, 1).await?.next_seq;
-            let follow = ExecFollow { exec: exec.id, after_seq };
+            let follow = ExecFollow { exec: exec.id, after_seq, pace: Pace::Free };
             wait_for_end(session.follow(follow).await?).await?
         }
     };
