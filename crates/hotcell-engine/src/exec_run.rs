@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::cell_spawn::KEY_KEEP_S;
 use crate::links::{ANSWER_WITHIN, stuck};
 use crate::new_id::new_exec_id;
-use crate::result_bound::HeadAndTail;
+use crate::result_bound::{HALF_BYTES, HeadAndTail};
 use crate::site::Site;
 use crate::{ExecEvent, ExecStream, check, fingerprint};
 
@@ -106,7 +106,7 @@ async fn start(
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
                 let exec = begun(request, id, ready.id, started);
-                return Ok(ExecStream::live(site, exec, following));
+                return Ok(ExecStream::for_result(site, exec, following, HALF_BYTES));
             }
             Ok(Err(LinkError::Lost)) => origin = Origin::Earlier(ready.id),
             Ok(Err(error)) => return Err(error.into()),

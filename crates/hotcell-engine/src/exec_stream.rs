@@ -46,11 +46,15 @@ pub struct ExecStream {
     failures: u32,
     /// Whether the exec waits for this stream.
     pace: Pace,
+    /// How much of the head and of the tail is wanted; all when left out.
+    result_bound: Option<u64>,
 }
 
 enum Source {
     /// The supervisor sends it.
     Live(Following),
+    /// The supervisor tells the end and nothing else: the rest is in the files then.
+    Beyond(Following),
     /// The connection broke: find out where it goes on.
     Broken,
     /// The exec has ended and the rest is in the files.
@@ -80,9 +84,17 @@ impl ExecStream {
         Ok(stream)
     }
 
-    /// Goes on with an exec that is followed from its beginning already.
-    pub(crate) fn live(site: &Arc<Site>, exec: Exec, following: Following) -> Self {
-        Self::new(site, exec, Source::Live(following), 0)
+    /// Goes on with an exec that is followed from its beginning already, for a result of bounded
+    /// size: past the bound only the end is waited for, and then as much of the tail is delivered.
+    /// What lies between is stated like a gap, though the log has it.
+    pub(crate) fn for_result(
+        site: &Arc<Site>,
+        exec: Exec,
+        following: Following,
+        bound: u64,
+    ) -> Self {
+        let stream = Self::new(site, exec, Source::Live(following), 0);
+        Self { result_bound: Some(bound), ..stream }
     }
 
     fn new(site: &Arc<Site>, exec: Exec, source: Source, after_seq: u64) -> Self {
@@ -96,6 +108,7 @@ impl ExecStream {
             ready: VecDeque::new(),
             failures: 0,
             pace: Pace::Free,
+            result_bound: None,
         }
     }
 
@@ -115,7 +128,15 @@ impl ExecStream {
             }
             match &mut self.source {
                 Source::Live(following) => match following.next().await {
-                    Some(FollowEvent::Record(record)) => self.take(record),
+                    Some(FollowEvent::Record(record)) => {
+                        self.take(record);
+                        self.leave_out_the_middle().await?;
+                    }
+                    Some(FollowEvent::Ended(end)) => self.source = Source::Ending(end),
+                    None => self.source = Source::Broken,
+                },
+                Source::Beyond(following) => match following.next().await {
+                    Some(FollowEvent::Record(_)) => {}
                     Some(FollowEvent::Ended(end)) => self.source = Source::Ending(end),
                     None => self.source = Source::Broken,
                 },
@@ -234,7 +255,11 @@ impl ExecStream {
     async fn read_rest(&mut self) -> Result<()> {
         let reader = match &mut self.source {
             Source::Files(reader) => reader.take(),
-            Source::Live(_) | Source::Broken | Source::Ending(_) | Source::Done => return Ok(()),
+            Source::Live(_)
+            | Source::Beyond(_)
+            | Source::Broken
+            | Source::Ending(_)
+            | Source::Done => return Ok(()),
         };
         let read = self.read_after(READ_BYTES, Ended::Yes, reader).await?;
         match read.batch {
@@ -254,8 +279,17 @@ impl ExecStream {
     async fn end(&mut self) -> Result<()> {
         let end = match &self.source {
             Source::Ending(end) => end.clone(),
-            Source::Live(_) | Source::Broken | Source::Files(_) | Source::Done => return Ok(()),
+            Source::Live(_)
+            | Source::Beyond(_)
+            | Source::Broken
+            | Source::Files(_)
+            | Source::Done => return Ok(()),
         };
+        if let Some(bound) = self.result_bound.take()
+            && self.seen_bytes.is_some_and(|seen| printed(&end.usage) > seen + bound)
+        {
+            return self.skip_to_tail(bound, printed(&end.usage)).await;
+        }
         if self.seen_bytes != Some(printed(&end.usage))
             && let Some(batch) = self.read_after(READ_BYTES, Ended::Yes, None).await?.batch
         {
@@ -271,6 +305,45 @@ impl ExecStream {
         self.exec.end = Some(end);
         self.ready.push_back(ExecEvent::Ended(self.exec.clone()));
         self.source = Source::Done;
+        Ok(())
+    }
+
+    /// Once a result has its head, waits for the end alone: what is printed until then need not
+    /// come this way.
+    async fn leave_out_the_middle(&mut self) -> Result<()> {
+        let full = |bound| self.seen_bytes.is_some_and(|seen| seen > bound);
+        if self.held.is_none() && self.result_bound.is_some_and(full) {
+            let beyond = self.site.find_following(&self.exec, u64::MAX, Pace::Free).await?;
+            self.source = beyond.map_or(Source::Broken, Source::Beyond);
+        }
+        Ok(())
+    }
+
+    /// Delivers the last bytes of an exec that has ended, and states what was left out before them.
+    async fn skip_to_tail(&mut self, bound: u64, printed: u64) -> Result<()> {
+        let exec = self.exec.id.clone();
+        let records = self.site.records(&self.exec.cell);
+        let tail = fault::blocking(move || {
+            LogReader::at(&records, &exec)
+                .and_then(|mut reader| reader.tail_lines(u64::MAX, None, bound))
+                .map_err(|error| fault::io(format_args!("read the output of exec {exec}"), &error))
+        })
+        .await?;
+        let tail_bytes: u64 = tail.records.iter().map(|record| record.bytes.len() as u64).sum();
+        if let (Some(first), Some(seen)) = (tail.records.first(), self.seen_bytes)
+            && first.seq > self.last_seq + 1
+        {
+            self.state(Dropped {
+                dropped_bytes: printed.saturating_sub(seen + tail_bytes),
+                from_seq: self.last_seq + 1,
+                to_seq: first.seq - 1,
+            });
+        }
+        for record in tail.records {
+            self.deliver(record);
+        }
+        // The first record of the tail may be cut: the sum says nothing any more.
+        self.seen_bytes = None;
         Ok(())
     }
 

@@ -5,32 +5,32 @@ use std::collections::VecDeque;
 use hotcell_model::Record;
 
 /// Half of what a result holds.
-const HALF_BYTES: usize = 512 * 1024;
+pub(crate) const HALF_BYTES: u64 = 512 * 1024;
 
 /// Keeps the first and the last records that were offered, within a bound.
 #[derive(Debug, Default)]
 pub(crate) struct HeadAndTail {
     head: Vec<Record>,
-    head_bytes: usize,
+    head_bytes: u64,
     tail: VecDeque<Record>,
-    tail_bytes: usize,
+    tail_bytes: u64,
     left_out: bool,
 }
 
 impl HeadAndTail {
     /// Takes the next record.
     pub(crate) fn push(&mut self, record: Record) {
-        if self.tail.is_empty() && self.head_bytes + record.bytes.len() <= HALF_BYTES {
-            self.head_bytes += record.bytes.len();
+        if self.tail.is_empty() && self.head_bytes + record.bytes.len() as u64 <= HALF_BYTES {
+            self.head_bytes += record.bytes.len() as u64;
             self.head.push(record);
             return;
         }
-        self.tail_bytes += record.bytes.len();
+        self.tail_bytes += record.bytes.len() as u64;
         self.tail.push_back(record);
         while self.tail_bytes > HALF_BYTES
             && let Some(oldest) = self.tail.pop_front()
         {
-            self.tail_bytes -= oldest.bytes.len();
+            self.tail_bytes -= oldest.bytes.len() as u64;
             self.left_out = true;
         }
     }

@@ -309,6 +309,7 @@ impl State {
                 (tell, None)
             }
             Ask::Cancel { exec, .. } => (self.cancel(&exec), None),
+            Ask::Pace { .. } => (Tell::Done, None),
             Ask::Hold => {
                 self.holds += 1;
                 (Tell::Done, None)
