@@ -141,7 +141,11 @@ fn find_helper(program: &str) -> Option<std::path::PathBuf> {
 #[must_use]
 pub fn starter() -> Starter {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    if uid == 0 && maps_everything("/proc/self/uid_map") && maps_everything("/proc/self/gid_map") {
+    if uid == 0
+        && may_mount()
+        && maps_everything("/proc/self/uid_map")
+        && maps_everything("/proc/self/gid_map")
+    {
         return Starter::Root;
     }
     match subordinate(uid, gid) {
@@ -151,6 +155,12 @@ pub fn starter() -> Starter {
             without_subordinates: Some(reason),
         },
     }
+}
+
+/// Root of a container has often lost this, and then is a user like others.
+fn may_mount() -> bool {
+    rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::SYS_ADMIN))
 }
 
 /// Whether an id map is that of the machine itself and not of some container.

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use hotcell_jail::ids::{EXEC_ID, IdLayout};
+use hotcell_jail::ids::{EXEC_ID, IdLayout, Starter, starter};
 use hotcell_jail::mounts::{Layer, Upper};
 
 /// Directories of the host that hold programs. Where one is a link, the link is kept.
@@ -210,7 +210,8 @@ fn make(base: &Path) -> io::Result<()> {
         fs::write(&path, text)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
     }
-    if rustix::process::geteuid().is_root() {
+    // Root of a user namespace need not have that id, and its cells have a map of their own.
+    if starter() == Starter::Root {
         for directory in EXEC_DIRECTORIES {
             chown(base.join(&directory[1..]), Some(EXEC_ID), Some(EXEC_ID))?;
         }

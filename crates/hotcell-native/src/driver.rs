@@ -168,7 +168,9 @@ impl Native {
         match self.order(&paths, Task::Start { program })? {
             Outcome::Ready(isolation) => Ok(Placement { isolation }),
             Outcome::Failed(error) => Err(error),
-            Outcome::Done => Err(Error::internal("the keeper started nothing")),
+            Outcome::Done | Outcome::Probed(_) => {
+                Err(Error::internal("the keeper started nothing"))
+            }
         }
     }
 
@@ -222,7 +224,7 @@ impl Native {
         if let Some(placed) = &placed {
             if paths.files().exists() {
                 match self.order(&paths, Task::Remove)? {
-                    Outcome::Done | Outcome::Ready(_) => {}
+                    Outcome::Done | Outcome::Ready(_) | Outcome::Probed(_) => {}
                     Outcome::Failed(error) => return Err(error),
                 }
             }
@@ -271,7 +273,7 @@ impl Native {
 
     /// Starts a keeper and waits for its outcome.
     #[expect(clippy::disallowed_methods, reason = "keepers are processes of their own")]
-    fn order(&self, paths: &CellPaths, task: Task) -> Result<Outcome> {
+    pub(crate) fn order(&self, paths: &CellPaths, task: Task) -> Result<Outcome> {
         let order =
             Order { directory: paths.root().to_owned(), cgroups: self.settings.cgroups, task };
         let run = || -> io::Result<Outcome> {

@@ -11,6 +11,8 @@ use hotcell_model::CellId;
 const FIRST: u32 = 0x7000_0000;
 const RANGES: u32 = 0x8000;
 const TRIES: u32 = 4096;
+/// The range after the last one, which no cell ever has.
+pub(crate) const BEYOND: u32 = FIRST + RANGES * RANGE;
 
 /// Takes a range that no other cell of this state directory has, and as a rule none of another.
 pub(crate) fn take(directory: &Path, cell: &CellId) -> io::Result<IdLayout> {

@@ -5,6 +5,7 @@ use hotcell_jail::ids::{IdLayout, Starter};
 use hotcell_link::KillMeans;
 use hotcell_model::{Isolation, Layer, MissingLayer};
 
+use crate::diagnose::{controller_remedy, subordinate_ids_remedy};
 use crate::driver::CgroupUse;
 
 /// The control groups that may be used.
@@ -99,13 +100,7 @@ fn missing_ids(starter: &Starter) -> MissingLayer {
             "the cell was made without ids of its own".to_owned()
         }
     };
-    MissingLayer {
-        name: "private_ids".to_owned(),
-        reason,
-        remedy: "install newuidmap (package uidmap) and give the user ids: \
-                 usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"
-            .to_owned(),
-    }
+    MissingLayer { name: "private_ids".to_owned(), reason, remedy: subordinate_ids_remedy() }
 }
 
 fn missing_limit(
@@ -125,9 +120,7 @@ fn missing_limit(
                     format!("the {} controller is not delegated: {refusal}", controller.name())
                 },
             );
-            let remedy = "run as root, or in a delegated group: \
-                          systemd-run --user --scope -p Delegate=yes hotcell …";
-            (reason, remedy.to_owned())
+            (reason, controller_remedy(controller))
         }
     };
     MissingLayer { name: name.to_owned(), reason, remedy }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use hotcell_jail::cgroup::CellCgroups;
@@ -11,6 +12,7 @@ use hotcell_model::Error;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::diagnose::try_out;
 use crate::isolation::{describe, hierarchies};
 use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, read_json, write_json};
@@ -23,21 +25,49 @@ use crate::watch::{tidy_up, watch};
 #[must_use]
 pub fn keep(_args: &[OsString]) -> ExitCode {
     let mut text = String::new();
-    let order =
-        io::stdin().read_to_string(&mut text).and_then(|_| Ok(serde_json::from_str(&text)?));
+    let order = io::stdin()
+        .read_to_string(&mut text)
+        .and_then(|_| Ok(serde_json::from_str::<Order>(&text)?));
     let Ok(order) = order else { return ExitCode::FAILURE };
+    if let Task::Probe { bases } = &order.task {
+        // No cell, so nothing that has to outlive whoever ordered it; and where nothing can be
+        // forked, that is to be told.
+        return exit_code(&probe(&order, bases));
+    }
     // Whoever ordered it collects the first process at once; the second has no parent that minds.
     match fork() {
         Ok(Forked::Child) => {}
         Ok(Forked::Parent { .. }) => return ExitCode::SUCCESS,
-        Err(_) => return ExitCode::FAILURE,
+        Err(error) => {
+            let error = Error::unavailable(format!("cannot start a process with clone3: {error}"))
+                .hint("see what this machine lacks with `hotcell doctor`");
+            return exit_code(&answer(&Outcome::Failed(error)));
+        }
     }
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
-    match carry_out(&order) {
+    exit_code(&carry_out(&order))
+}
+
+fn exit_code(done: &io::Result<()>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+fn probe(order: &Order, bases: &Path) -> io::Result<()> {
+    let outcome = match try_out(&order.directory, bases, order.cgroups) {
+        Ok(report) => Outcome::Probed(Box::new(report)),
+        Err(error) => Outcome::Failed(
+            Error::unavailable(format!(
+                "cannot prepare a trial in {}: {error}",
+                order.directory.display()
+            ))
+            .hint("the state directory must be writable, and not full"),
+        ),
+    };
+    answer(&outcome)
 }
 
 fn carry_out(order: &Order) -> io::Result<()> {
@@ -75,6 +105,8 @@ fn carry_out(order: &Order) -> io::Result<()> {
                 Some((_, Err(_))) | None => tidy_up(&paths, &placed, &cgroups),
             }
         }
+        // Done without a cell.
+        Task::Probe { .. } => answer(&Outcome::Done),
         Task::Remove => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
             let removed = cgroups.remove().and_then(|()| remove_files(&paths.files(), &placed.ids));
@@ -108,9 +140,11 @@ fn answer(outcome: &Outcome) -> io::Result<()> {
 /// Why a cell could not be started, with the remedy where it is known.
 fn start_error(error: &StepError) -> Error {
     let text = error.to_string();
-    let hint = if text.contains("clone into new namespaces") || text.contains("uid_map") {
-        crate::diagnose::user_namespace_remedy()
-    } else if text.contains("overlay") {
+    // The host name is the first thing that needs a capability inside.
+    let namespaces = ["clone into new namespaces", "uid_map", "set the host name"];
+    let hint = if namespaces.iter().any(|step| text.contains(step)) {
+        crate::diagnose::user_namespace_remedy(error.source.raw_os_error())
+    } else if text.contains("overlay") || text.contains("idmapped mount") {
         "the state directory must be on a file system that overlayfs can write to (ext4, xfs, btrfs, tmpfs; not overlayfs or NFS): set HOTCELL_STATE_DIR".to_owned()
     } else {
         "see what this machine lacks with `hotcell doctor`".to_owned()

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
+use hotcell_jail::probe::Report;
 use hotcell_model::{CellSpec, Error, Isolation};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,11 @@ pub(crate) enum Task {
     Watch,
     /// Remove what is left of a cell without supervisor.
     Remove,
+    /// Try in the directory what a cell would need.
+    Probe {
+        /// Root file systems that cells start from.
+        bases: PathBuf,
+    },
 }
 
 /// A keeper's order.
@@ -66,6 +72,8 @@ pub(crate) enum Outcome {
     Done,
     /// It was not.
     Failed(Error),
+    /// What came of trying.
+    Probed(Box<Report>),
 }
 
 /// Which process a supervisor is: the pid alone could be another one's by now.

@@ -22,6 +22,10 @@ impl NativePaths {
         Self { root: state_dir.join("native") }
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub(crate) fn cells(&self) -> PathBuf {
         self.root.join("cells")
     }

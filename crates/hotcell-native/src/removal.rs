@@ -5,16 +5,20 @@ use std::io;
 use std::path::Path;
 
 use hotcell_jail::StepError;
-use hotcell_jail::namespace_work::{Namespace, work_in};
 use hotcell_jail::ids::IdLayout;
+use hotcell_jail::namespace_work::{Namespace, work_in};
 
 /// Removes a directory tree; what is not there is removed already.
 pub(crate) fn remove_files(directory: &Path, ids: &IdLayout) -> Result<(), StepError> {
-    let namespace = match ids {
-        IdLayout::Private { .. } => Namespace::Own,
-        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Namespace::New(ids),
-    };
-    work_in(namespace, || remove_tree(directory).map(|()| 0)).map(drop)
+    let in_namespace = |namespace| work_in(namespace, || remove_tree(directory).map(|()| 0));
+    match ids {
+        IdLayout::Private { .. } => in_namespace(Namespace::Own).map(drop),
+        // A cell that never started left nothing that is not the user's own, and may have been
+        // kept from starting by the want of a namespace.
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
+            in_namespace(Namespace::Own).or_else(|_| in_namespace(Namespace::New(ids))).map(drop)
+        }
+    }
 }
 
 fn remove_tree(directory: &Path) -> io::Result<()> {

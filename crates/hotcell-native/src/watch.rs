@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use hotcell_jail::cgroup::CellCgroups;
-use hotcell_jail::namespace_work::{Namespace, work_in};
 use hotcell_jail::ids::IdLayout;
+use hotcell_jail::namespace_work::{Namespace, work_in};
 use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
 use rustix::event::{PollFd, PollFlags, poll};

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::sync::{Mutex, Once, PoisonError};
 
 use hotcell_model::TerminalSize;
-use rustix::stdio::stdin;
+use rustix::stdio::{stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 /// How the terminal was before raw mode; where a panic finds it too.
@@ -20,6 +20,12 @@ pub(crate) fn size() -> Option<TerminalSize> {
     let size = tcgetwinsize(stdin()).ok()?;
     let known = size.ws_row > 0 && size.ws_col > 0;
     known.then_some(TerminalSize { rows: size.ws_row, cols: size.ws_col })
+}
+
+/// How many columns the terminal on our standard output has, if it is one that knows.
+pub(crate) fn columns() -> Option<usize> {
+    let size = tcgetwinsize(stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 /// The terminal in raw mode, for as long as this exists.

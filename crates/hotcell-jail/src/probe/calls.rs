@@ -11,19 +11,25 @@ use crate::clone::CloneArgs;
 const SECCOMP_GET_ACTION_AVAIL: libc::c_uint = 2;
 const SECCOMP_RET_ERRNO: u32 = 0x0005_0000;
 const LANDLOCK_CREATE_RULESET_VERSION: u32 = 1;
+const CLONE3: &str = "clone3";
 /// A descriptor that is never open.
 const NO_FD: libc::c_uint = i32::MAX as libc::c_uint;
 
 /// The calls without which no cell starts.
 pub(super) fn each() -> Vec<Named> {
     let tried = [
-        ("clone3", clone3()),
+        (CLONE3, clone3()),
         ("close_range", close_range()),
         ("mount_setattr", mount_setattr()),
         ("openat2", openat2_of_root()),
         ("pidfd_open", pidfd_of_self()),
     ];
     tried.map(|(name, tried)| Named { name: name.to_owned(), finding: find(name, tried) }).into()
+}
+
+/// Whether the call that makes processes is among those that work.
+pub(super) fn can_fork(calls: &[Named]) -> bool {
+    calls.iter().any(|call| call.name == CLONE3 && call.finding.works())
 }
 
 /// Whether system calls can be filtered.

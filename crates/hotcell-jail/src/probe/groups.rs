@@ -20,7 +20,7 @@ const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 /// Tries the groups of a cell and of an exec in it.
 pub(super) fn try_out(hierarchies: &Hierarchies, ids: &IdLayout) -> Finding {
     if hierarchies.unified.is_none() && hierarchies.controllers.is_empty() {
-        return Finding::NotTried("there are none to use".to_owned());
+        return Finding::NotTried("none may be used".to_owned());
     }
     let groups = CellCgroups::of(hierarchies, &format!("probe-{}", std::process::id()));
     let tried = groups.create(&LIMITS, ids.supervisor()).and_then(|()| live_and_die(&groups));

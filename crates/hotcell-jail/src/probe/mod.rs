@@ -124,8 +124,8 @@ pub struct Trial<'a> {
     pub directory: &'a Path,
     /// The ids of a cell.
     pub ids: &'a IdLayout,
-    /// The inside of a cell, with uppers that exist.
-    pub inside: &'a Inside<'a>,
+    /// The inside of a cell, with uppers that exist; none where it could not be prepared.
+    pub inside: Option<&'a Inside<'a>>,
     /// The control groups that may be used.
     pub hierarchies: &'a Hierarchies,
 }
@@ -163,18 +163,31 @@ pub fn look(trial: &Trial<'_>) -> Report {
     let proc = with_maps(&|| root::proc(trial.ids));
     let idmapped_mount = with_maps(&|| root::idmapped_mount(trial.ids, trial.directory));
     let overlay = with_maps(&|| root::overlay(trial.ids, trial.directory));
-    let root = with_maps(&|| root::whole(trial.ids, trial.inside, trial.directory));
     let user = Named { name: "user".to_owned(), finding: user.clone() };
+    let namespaces: Vec<Named> = std::iter::once(user).chain(others).collect();
+    let parts = [&id_maps, &powers, &proc, &idmapped_mount, &overlay];
+    let lacks_a_part = namespaces
+        .iter()
+        .map(|named| &named.finding)
+        .chain(parts)
+        .any(|finding| finding.refusal().is_some());
     Report {
+        root: match trial.inside {
+            _ if lacks_a_part => Finding::NotTried("a part of it is missing".to_owned()),
+            Some(inside) => root::whole(trial.ids, inside, trial.directory),
+            None => Finding::NotTried("it could not be prepared".to_owned()),
+        },
+        cgroups: match calls::can_fork(&calls) {
+            true => groups::try_out(trial.hierarchies, trial.ids),
+            false => Finding::NotTried("they need clone3".to_owned()),
+        },
         calls,
-        namespaces: std::iter::once(user).chain(others).collect(),
+        namespaces,
         id_maps: id_maps.clone(),
         powers,
         proc,
         idmapped_mount,
         overlay,
-        root,
-        cgroups: groups::try_out(trial.hierarchies, trial.ids),
         seccomp: calls::seccomp(),
         landlock_abi: calls::landlock_abi(),
     }

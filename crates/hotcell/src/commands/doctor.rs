@@ -5,12 +5,13 @@ use std::fmt::Write;
 use hotcell_model::{Check, CheckStatus, Diagnose, Diagnoses, Diagnosis, Result};
 use serde::Serialize;
 
-use super::info::isolation_text;
+use super::cells::level;
 use crate::args::Doctor;
 use crate::config::Config;
 use crate::errors::Failure;
 use crate::session::Session;
-use crate::show::{Table, print, print_json};
+use crate::show::{print, print_json};
+use crate::terminal;
 
 /// Everything that was looked at.
 #[derive(Debug, Serialize)]
@@ -38,7 +39,7 @@ pub(super) async fn doctor(
     };
     match args.json {
         true => print_json(&report)?,
-        false => print(text(&report))?,
+        false => print(text(&report, terminal::columns()))?,
     }
     Ok(match can_make_cells(&report) {
         true => 0,
@@ -59,46 +60,120 @@ fn can_make_cells(report: &Report) -> bool {
     report.diagnoses.drivers.iter().any(|driver| driver.isolation.is_some())
 }
 
-pub(super) fn text(report: &Report) -> String {
-    let mut text = String::new();
-    let mut checks: Vec<&Check> = vec![&report.state_dir];
-    for driver in &report.diagnoses.drivers {
-        checks.extend(&driver.checks);
-    }
-    let mut table = Table::new(["CHECK", "STATUS", "SEEN"]);
-    for check in &checks {
-        table.row([check.name.clone(), status(check.status).to_owned(), check.detail.clone()]);
-    }
-    // Writing to a string cannot fail.
-    let _ = write!(text, "{table}");
-    let mut remedies = checks
-        .iter()
-        .filter(|check| matches!(check.status, CheckStatus::Missing | CheckStatus::Fatal))
-        .filter_map(|check| Some((&check.name, check.remedy.as_ref()?)))
-        .peekable();
-    if remedies.peek().is_some() {
+/// The report for a person whose lines have this many columns, if they have an end at all.
+pub(super) fn text(report: &Report, columns: Option<usize>) -> String {
+    let checks = || {
+        let drivers = report.diagnoses.drivers.iter();
+        std::iter::once(&report.state_dir).chain(drivers.flat_map(|driver| &driver.checks))
+    };
+    let mut text = table(checks(), columns);
+    let remedies = remedies(checks(), &report.diagnoses.drivers);
+    if !remedies.is_empty() {
         text.push_str("\nWhat to do:\n");
     }
-    for (name, remedy) in remedies {
-        let _ = writeln!(text, "  {name}: {remedy}");
+    for (names, remedy) in remedies {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {}", names.join(", "));
+        for line in wrap(&remedy, columns.map(|columns| columns.saturating_sub(REMEDY.len()))) {
+            let _ = writeln!(text, "{}", format!("{REMEDY}{line}").trim_end());
+        }
     }
+    text.push('\n');
     for driver in &report.diagnoses.drivers {
-        text.push('\n');
-        text += &verdict(driver);
+        for line in wrap(&verdict(driver), columns) {
+            let _ = writeln!(text, "{line}");
+        }
     }
     if report.diagnoses.drivers.is_empty() {
-        text.push_str("\nNo cell can be made here.\n");
+        text.push_str("No cell can be made here.\n");
     }
     text
 }
 
-fn verdict(driver: &Diagnosis) -> String {
-    match &driver.isolation {
-        Some(isolation) => {
-            format!("Cells of {} can be made here:\n{}", driver.driver, isolation_text(isolation))
+/// What stands before each line of a remedy.
+const REMEDY: &str = "      ";
+/// Columns that a wrapped text needs at least to be readable.
+const READABLE: usize = 24;
+
+fn table<'a>(checks: impl Iterator<Item = &'a Check>, columns: Option<usize>) -> String {
+    let rows: Vec<[&str; 3]> = std::iter::once(["CHECK", "STATUS", "SEEN"])
+        .chain(checks.map(|check| [check.name.as_str(), status(check.status), &check.detail]))
+        .collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let (name_width, status_width) = (width(0).unwrap_or(0), width(1).unwrap_or(0));
+    let before = name_width + status_width + 4;
+    let mut text = String::new();
+    for [name, status, detail] in rows {
+        let lines = wrap(detail, columns.map(|columns| columns.saturating_sub(before)));
+        for (at, line) in lines.iter().enumerate() {
+            let (name, status) = if at == 0 { (name, status) } else { ("", "") };
+            let row = format!("{name:<name_width$}  {status:<status_width$}  {line}");
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{}", row.trim_end());
         }
-        None => format!("No cell of {} can be made here.\n", driver.driver),
     }
+    text
+}
+
+/// What to do about what, each remedy once.
+fn remedies<'a>(
+    checks: impl Iterator<Item = &'a Check>,
+    drivers: &'a [Diagnosis],
+) -> Vec<(Vec<&'a str>, String)> {
+    let of_checks = checks
+        .filter(|check| matches!(check.status, CheckStatus::Missing | CheckStatus::Fatal))
+        .filter_map(|check| Some((check.name.as_str(), check.remedy.as_deref()?)));
+    let of_layers = drivers
+        .iter()
+        .filter_map(|driver| driver.isolation.as_ref())
+        .flat_map(|isolation| &isolation.missing)
+        .map(|missing| (missing.name.as_str(), missing.remedy.as_str()));
+    let mut found: Vec<(Vec<&str>, String)> = Vec::new();
+    for (name, remedy) in of_checks.chain(of_layers) {
+        match found.iter_mut().find(|(_, known)| known == remedy) {
+            Some((names, _)) if names.contains(&name) => {}
+            Some((names, _)) => names.push(name),
+            None => found.push((vec![name], remedy.to_owned())),
+        }
+    }
+    found
+}
+
+fn verdict(driver: &Diagnosis) -> String {
+    let name = &driver.driver;
+    let Some(isolation) = &driver.isolation else {
+        return format!("No cell of {name} can be made here.");
+    };
+    let missing: Vec<&str> = isolation.missing.iter().map(|layer| layer.name.as_str()).collect();
+    let without = match missing.is_empty() {
+        true => String::new(),
+        false => format!(": without {}", missing.join(", ")),
+    };
+    let level = level(isolation.level);
+    format!("Cells of {name} can be made here. Their isolation is {level}{without}.")
+}
+
+/// Breaks lines between words so that they fit, where they can.
+fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
+    let columns = columns.filter(|columns| *columns >= READABLE).unwrap_or(usize::MAX);
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        // What is to be copied keeps its form.
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let mut current = indent.to_owned();
+        for word in line.split_whitespace() {
+            let used = current.chars().count();
+            if used > indent.len() && used + 1 + word.chars().count() > columns {
+                lines.push(std::mem::replace(&mut current, indent.to_owned()));
+            }
+            if current.len() > indent.len() {
+                current.push(' ');
+            }
+            current.push_str(word);
+        }
+        lines.push(current);
+    }
+    lines
 }
 
 fn status(status: CheckStatus) -> &'static str {

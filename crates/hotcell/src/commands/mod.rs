@@ -17,6 +17,8 @@ mod spawn;
 mod wait;
 
 #[cfg(test)]
+mod doctor_tests;
+#[cfg(test)]
 mod place_tests;
 
 use hotcell_model::{EndCause, Exec, LimitHit, Result};
