@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use hotcell_link::{Ask, LinkError};
 use hotcell_model::{
-    CellKill, CellKilled, CellRef, CellSpec, CloseReason, Driver, Error, KillStatus, Result,
+    CellKill, CellKilled, CellRef, CellSpec, CloseReason, Driver, Error, KillStatus, KillWait,
+    Result,
 };
 use tokio::time::{Instant, sleep};
 
@@ -28,8 +29,16 @@ pub(crate) async fn cell_kill(site: &Site, request: CellKill) -> Result<CellKill
         Some(_) | None => return Err(no_cell(&CellRef::Id(id))),
     };
     let force = if request.force { Force::Yes } else { Force::No };
-    close(site, &stored.spec, force).await?;
-    site.remove_cell(&stored.spec, &*lock).await?;
+    let closed = close(site, &stored.spec, force).await?;
+    match (request.wait, closed) {
+        // From here on it is over for everybody: its keeper clears it away, or the next sweep.
+        (KillWait::Ended, Closed::Ending) => site.links.forget(&id),
+        (KillWait::Removed, Closed::Ending) => {
+            wait_until_gone(&**site.driver(&stored.spec.driver)?, &stored.spec).await?;
+            site.remove_cell(&stored.spec, &*lock).await?;
+        }
+        (_, Closed::Gone) => site.remove_cell(&stored.spec, &*lock).await?,
+    }
     Ok(CellKilled { cell: id, status: KillStatus::Killed })
 }
 
@@ -39,14 +48,23 @@ enum Force {
     No,
 }
 
+/// What became of a supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Closed {
+    /// It has ended everything in the cell and is about to go.
+    Ending,
+    /// It is not there.
+    Gone,
+}
+
 /// Ends the cell's supervisor, if it has one.
-async fn close(site: &Site, spec: &CellSpec, force: Force) -> Result<()> {
+async fn close(site: &Site, spec: &CellSpec, force: Force) -> Result<Closed> {
     let driver = site.driver(&spec.driver)?;
     let ask = Ask::Close { reason: CloseReason::Killed, force: force == Force::Yes };
     let mut asked = Err(LinkError::Lost);
     for _ in 0..ATTEMPTS {
         asked = match site.find_link(spec).await {
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(Closed::Gone),
             Ok(Some(link)) => links::ask(&link, &spec.id, &ask).await,
             Err(error) => Err(LinkError::Failed(error)),
         };
@@ -56,10 +74,10 @@ async fn close(site: &Site, spec: &CellSpec, force: Force) -> Result<()> {
         }
     }
     match (asked, force) {
-        (Ok(_), _) => wait_until_gone(&**driver, spec).await,
+        (Ok(_), _) => Ok(Closed::Ending),
         (Err(error), Force::Yes) => {
             tracing::info!(cell = %spec.id, %error, "a supervisor that does not listen is ended");
-            driver.stop(&spec.id).await
+            driver.stop(&spec.id).await.map(|()| Closed::Gone)
         }
         (Err(error), Force::No) => {
             let error = Error::from(error);

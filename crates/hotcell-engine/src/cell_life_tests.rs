@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use hotcell_model::{
     CellId, CellInfo, CellKill, CellList, CellSpawn, CellState, CloseReason, EndCause, ErrorCode,
-    ExecGet, Keep, Stream,
+    ExecGet, Keep, KillWait, Stream,
 };
 
 use crate::testing::{House, ask, persistent, poll, run_forever, shell};
@@ -104,7 +104,7 @@ async fn a_busy_cell_is_killed_only_by_force() {
     let engine = house.engine();
     let cell = persistent(&engine).await;
     let exec = run_forever(&engine, &cell).await;
-    let kill = |force| CellKill { cell: cell.clone().into(), force };
+    let kill = |force| CellKill { cell: cell.clone().into(), force, wait: KillWait::Removed };
     let refused = ask(&engine, kill(false)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Conflict);
     assert!(house.driver.supervisor(&cell).is_alive());
@@ -126,7 +126,7 @@ async fn a_kill_whose_question_got_lost_is_asked_again() {
     run_forever(&engine, &cell).await;
     let supervisor = house.driver.supervisor(&cell);
     supervisor.inject(&[Fault::LoseQuestion]);
-    let kill = |force| CellKill { cell: cell.clone().into(), force };
+    let kill = |force| CellKill { cell: cell.clone().into(), force, wait: KillWait::Removed };
     let refused = ask(&engine, kill(false)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Conflict);
     assert!(supervisor.is_alive());
@@ -147,7 +147,9 @@ async fn sleeping_and_stopped_cells_can_be_killed() {
         } else {
             supervisor.die();
         }
-        ask(&engine, CellKill { cell: cell.clone().into(), force: false }).await.unwrap();
+        ask(&engine, CellKill { cell: cell.clone().into(), force: false, wait: KillWait::Removed })
+            .await
+            .unwrap();
         assert!(!house.driver.has(&cell));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hotcell_model::{
-    Cell, CellId, CellKill, CellList, CellSpawn, CellState, ErrorCode, Keep, KeyScope,
+    Cell, CellId, CellKill, CellList, CellSpawn, CellState, ErrorCode, Keep, KeyScope, KillWait,
     RequestedLimits, Store, Timestamp,
 };
 use hotcell_store::SqliteStore;
@@ -21,7 +21,9 @@ fn keyed(key: &str) -> CellSpawn {
 }
 
 async fn kill(engine: &Engine, cell: CellId) {
-    ask(engine, CellKill { cell: cell.into(), force: true }).await.unwrap();
+    ask(engine, CellKill { cell: cell.into(), force: true, wait: KillWait::Removed })
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Tests of running: results, keys, and connections and supervisors that are lost on the way.
 
 use hotcell_model::{
-    CellId, CellKill, CloseReason, EndCause, ErrorCode, ExecRun, ExecState, Record, Stream,
+    CellId, CellKill, CloseReason, EndCause, ErrorCode, ExecRun, ExecState, KillWait, Record,
+    Stream,
 };
 
 use crate::testing::{House, ask, persistent, poll, run_forever, shell};
@@ -169,7 +170,9 @@ async fn a_key_answers_after_its_supervisor_and_after_its_cell() {
     assert_eq!((&again.exec, &again.records), (&first.exec, &first.records));
     assert_eq!(house.driver.starts(), 1);
 
-    ask(&engine, CellKill { cell: cell.clone().into(), force: true }).await.unwrap();
+    ask(&engine, CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Removed })
+        .await
+        .unwrap();
     let again = ask(&house.engine(), keyed(&cell, "echo once")).await.unwrap();
     assert_eq!(again.exec, first.exec);
 }

@@ -1,7 +1,7 @@
 //! Tests of an index that was lost: everything but the keys comes back.
 
 use hotcell_model::{
-    CellKill, CellList, CellRef, CellSpawn, CellState, ExecGet, ExecList, Keep, Stream,
+    CellKill, CellList, CellRef, CellSpawn, CellState, ExecGet, ExecList, Keep, KillWait, Stream,
 };
 
 use crate::testing::{House, ask, isolation, persistent, poll, run_forever, shell};
@@ -57,7 +57,9 @@ async fn execs_of_a_cell_that_is_gone_come_back_from_its_records() {
     let engine = house.engine();
     let cell = persistent(&engine).await;
     let exec = ask(&engine, shell(&cell, "echo kept")).await.unwrap().exec.id;
-    ask(&engine, CellKill { cell: cell.clone().into(), force: true }).await.unwrap();
+    ask(&engine, CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Removed })
+        .await
+        .unwrap();
     house.delete_index();
     let engine = house.engine();
     let seen = ask(&engine, ExecGet { exec: exec.clone() }).await.unwrap();

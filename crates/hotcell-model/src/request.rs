@@ -140,6 +140,17 @@ pub struct CellInfo {
     pub cell: CellRef,
 }
 
+/// How long the end of a cell is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KillWait {
+    /// Until everything of it is gone.
+    #[default]
+    Removed,
+    /// Until its processes are; its files go afterwards, whoever asked may be gone by then.
+    Ended,
+}
+
 /// Ends a cell and removes its files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellKill {
@@ -147,6 +158,9 @@ pub struct CellKill {
     pub cell: CellRef,
     /// Whether running execs are ended too; otherwise they make it a conflict.
     pub force: bool,
+    /// How long to wait.
+    #[serde(default)]
+    pub wait: KillWait,
 }
 
 /// Starts an exec.

@@ -85,6 +85,11 @@ impl CellPaths {
         self.root.join("files")
     }
 
+    /// Which cell has which range of ids.
+    pub(crate) fn id_ranges(&self) -> PathBuf {
+        self.root.join("../../ids")
+    }
+
     /// An empty directory for mounts in the making.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.root.join("scratch")

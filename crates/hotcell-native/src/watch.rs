@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::disk::used_bytes;
+use crate::id_range;
 use crate::order::Placed;
 use crate::paths::CellPaths;
 use crate::removal::remove_files;
@@ -65,6 +66,8 @@ pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups)
     cgroups.remove().map_err(io::Error::other)?;
     if is_over(placed) {
         remove_files(&paths.files(), &placed.ids).map_err(io::Error::other)?;
+        id_range::give_back(&paths.id_ranges(), &placed.ids)?;
+        std::fs::remove_dir_all(paths.root())?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hotcell_model::CellKill;
+use hotcell_model::{CellKill, KillWait};
 
 use crate::args::Kill;
 use crate::errors::{Codes, Failure};
@@ -13,7 +13,7 @@ use crate::show::{print, print_json};
 pub(super) async fn kill(session: &Session, args: Kill) -> Result<u8, Failure> {
     let mut code = 0;
     for cell in args.cells {
-        match session.ask(CellKill { cell, force: args.force }).await {
+        match session.ask(CellKill { cell, force: args.force, wait: KillWait::Removed }).await {
             Ok(killed) if args.json => print_json(&killed)?,
             Ok(killed) => print(format!("{}\n", killed.cell))?,
             Err(error) => {
