@@ -21,14 +21,27 @@ pub(crate) enum Liveness {
     Dead,
 }
 
+/// Whether the index has what was new in a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Synced {
+    Yes,
+    /// Another process was quicker: what was read of the index is not what it was read for.
+    Overtaken,
+}
+
 impl Site {
     /// Reads what is new in a cell's journal into the index.
     pub(crate) async fn sync(&self, cell: &CellId) -> Result<()> {
+        while self.sync_once(cell).await? == Synced::Overtaken {}
+        Ok(())
+    }
+
+    async fn sync_once(&self, cell: &CellId) -> Result<Synced> {
         let indexed = self.store.indexed_bytes(cell).await?;
         let (cell_read, records) = (cell.clone(), self.records(cell));
         let length = journal_length(cell, &records)?;
         if length == indexed {
-            return Ok(());
+            return Ok(Synced::Yes);
         }
         // A journal that is shorter than what was read from it was begun anew.
         let from = if length < indexed { 0 } else { indexed };
@@ -40,13 +53,16 @@ impl Site {
             tracing::warn!(%cell, lines = tail.skipped, "unreadable lines in the journal");
         }
         if tail.entries.is_empty() && tail.end <= indexed {
-            return Ok(());
+            return Ok(Synced::Yes);
         }
         if from < indexed {
             self.store.put_execs(cell, &[], 0).await?;
         }
-        let table = self.fold(cell, &tail).await?;
-        self.store.put_execs(cell, &table.changed(), tail.end).await
+        let Some(table) = self.fold(cell, &tail, from).await? else {
+            return Ok(Synced::Overtaken);
+        };
+        self.store.put_execs(cell, &table.changed(), tail.end).await?;
+        Ok(Synced::Yes)
     }
 
     /// Brings the index of a cell up to date, and ends in it what a dead supervisor left.
@@ -127,12 +143,22 @@ impl Site {
         }
     }
 
-    async fn fold(&self, cell: &CellId, tail: &JournalTail) -> Result<ExecTable> {
+    /// What the execs of a cell come to with the entries after `from`; `None` when the index has
+    /// some of these entries already.
+    async fn fold(
+        &self,
+        cell: &CellId,
+        tail: &JournalTail,
+        from: u64,
+    ) -> Result<Option<ExecTable>> {
         let mut table = ExecTable::new(cell.clone());
         if tail.entries.iter().any(|entry| matches!(entry, Entry::Opened { .. })) {
-            // A new supervisor ends all that its predecessor left.
+            // A new supervisor ends all that its predecessor left; never what it started itself.
             for exec in self.live_execs(cell).await? {
                 table.insert_known(exec);
+            }
+            if self.store.indexed_bytes(cell).await? != from {
+                return Ok(None);
             }
         }
         for exec in known_before(&tail.entries) {
@@ -145,7 +171,7 @@ impl Site {
         for entry in &tail.entries {
             table.apply(entry);
         }
-        Ok(table)
+        Ok(Some(table))
     }
 }
 
