@@ -27,15 +27,10 @@ impl Namespaces {
     /// The view of the cgroup tree.
     pub const CGROUP: Self = Self(libc::CLONE_NEWCGROUP as u64);
 
-    /// Every namespace of a cell.
-    pub const ALL: Self = Self(
-        Self::USER.0
-            | Self::MOUNT.0
-            | Self::PID.0
-            | Self::NETWORK.0
-            | Self::IPC.0
-            | Self::UTS.0
-            | Self::CGROUP.0,
+    /// Every namespace that a cell's first process is born into; that of cgroups comes once it is
+    /// in its groups.
+    pub const AT_BIRTH: Self = Self(
+        Self::USER.0 | Self::MOUNT.0 | Self::PID.0 | Self::NETWORK.0 | Self::IPC.0 | Self::UTS.0,
     );
 
     /// These and those.

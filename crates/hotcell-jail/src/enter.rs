@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_change, unmount};
 use rustix::process::{Gid, Uid, chdir, pivot_root};
+use rustix::thread::UnshareFlags;
 
 use crate::lists::{
     DEVICE_LINKS, DEVICES, PROC_HIDDEN_DIRECTORIES, PROC_HIDDEN_FILES, PROC_READ_ONLY, SYS_VISIBLE,
@@ -57,6 +58,10 @@ const STAGES: [&str; 4] = ["/tmp", "/run", "/mnt", "/home"];
 /// The step that failed.
 pub fn enter(inside: &Inside<'_>, layers: Layers) -> Result<(), StepError> {
     become_supervisor(inside)?;
+    // Only now: the groups this process is in become the root of what it sees of them.
+    // SAFETY: nothing in this process depends on how its cgroups are named.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWCGROUP) }
+        .step(|| "unshare the cgroup namespace".to_owned())?;
     rustix::system::sethostname(b"cell").step(|| "set the host name".to_owned())?;
     loopback::bring_up().step(|| "bring up lo".to_owned())?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)

@@ -41,7 +41,7 @@ pub enum Cgroup<'a> {
     Inherit,
     /// It is born in this cgroup v2 directory.
     Born(BorrowedFd<'a>),
-    /// It writes itself into this open `cgroup.procs` of a v1 hierarchy.
+    /// It writes itself into this open `tasks` of a v1 hierarchy.
     Joins(BorrowedFd<'a>),
 }
 

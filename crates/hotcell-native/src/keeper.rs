@@ -17,7 +17,7 @@ use crate::isolation::{describe, hierarchies};
 use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, read_json, write_json};
 use crate::removal::remove_files;
-use crate::start::start;
+use crate::start::{cell_limits, start};
 use crate::watch::{tidy_up, watch};
 
 /// The whole life of a keeper: its order comes on standard input, its outcome goes to standard
@@ -76,7 +76,8 @@ fn carry_out(order: &Order) -> io::Result<()> {
         return answer(&Outcome::Done);
     };
     let hierarchies = hierarchies(order.cgroups);
-    let cgroups = CellCgroups::of(&hierarchies, placed.spec.id.as_str());
+    let cgroups =
+        CellCgroups::of(&hierarchies, placed.spec.id.as_str(), &cell_limits(&placed.spec.limits));
     match &order.task {
         Task::Start { program } => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };

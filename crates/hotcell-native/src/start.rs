@@ -8,7 +8,7 @@ use std::os::unix::fs::chown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies};
+use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies, join};
 use hotcell_jail::enter::{Inside, Layers, become_program, enter};
 use hotcell_jail::host::{make_layers, move_up};
 use hotcell_jail::ids::{EXEC_ID, IdLayout};
@@ -17,6 +17,7 @@ use hotcell_jail::{
     Forked, Namespaces, Step, StepError, fork_into_namespaces, receive_fds, send_fds,
 };
 use hotcell_link::{ExecIds, Plan, PlanFds};
+use hotcell_model::Limits;
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
@@ -45,6 +46,7 @@ struct Birth<'a> {
     records: OwnedFd,
     program: OwnedFd,
     ready: OwnedFd,
+    entrances: Vec<OwnedFd>,
     cgroups: &'a CellCgroups,
     hierarchies: &'a Hierarchies,
 }
@@ -59,7 +61,7 @@ pub(crate) fn start(
 ) -> Result<Started, StepError> {
     // What an earlier supervisor left behind; its processes are gone.
     cgroups.remove()?;
-    cgroups.create(&cell_limits(placed), placed.ids.supervisor())?;
+    cgroups.create(&cell_limits(&placed.spec.limits), placed.ids.supervisor())?;
     make_uppers(&placed.layers, &placed.ids).step(|| "make the cell's directories".to_owned())?;
     std::fs::create_dir_all(paths.scratch()).step(|| "make the cell's directories".to_owned())?;
     let (uid, gid) = placed.ids.supervisor();
@@ -73,11 +75,12 @@ pub(crate) fn start(
         records: open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY)?,
         program: open(program, OFlags::PATH)?,
         ready,
+        entrances: cgroups.entrances()?,
         cgroups,
         hierarchies,
     };
     let birthplace = cgroups.birthplace()?;
-    let forked = fork_into_namespaces(Namespaces::ALL, birthplace.as_ref().map(AsFd::as_fd));
+    let forked = fork_into_namespaces(Namespaces::AT_BIRTH, birthplace.as_ref().map(AsFd::as_fd));
     match forked.step(|| "clone into new namespaces".to_owned())? {
         Forked::Child => {
             drop((ours, ready_ours));
@@ -88,18 +91,17 @@ pub(crate) fn start(
         }
         Forked::Parent { pid, pidfd } => {
             drop((theirs, birth));
-            raise(paths, placed, cgroups, pid, &ours)?;
+            raise(paths, placed, pid, &ours)?;
             await_ready(ready_ours, ours)?;
             Ok(Started { pid, pidfd })
         }
     }
 }
 
-/// The parent's part: ids, groups and mounts that only the host's side can give.
+/// The parent's part: ids and mounts that only the host's side can give.
 fn raise(
     paths: &CellPaths,
     placed: &Placed,
-    cgroups: &CellCgroups,
     pid: Pid,
     child: &UnixStream,
 ) -> Result<(), StepError> {
@@ -111,9 +113,7 @@ fn raise(
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Vec::new(),
     };
     let fds: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
-    send_fds(child, b"g", &fds).step(|| "send the cell its mounts".to_owned())?;
-    // While the child makes its inside: the slow part of v1 groups costs nothing this way.
-    cgroups.add(pid)
+    send_fds(child, b"g", &fds).step(|| "send the cell its mounts".to_owned())
 }
 
 fn await_ready(ready: OwnedFd, mut child: UnixStream) -> Result<(), StepError> {
@@ -140,6 +140,7 @@ fn try_to_be_born(
     birth: &Birth<'_>,
     parent: &UnixStream,
 ) -> Result<std::convert::Infallible, StepError> {
+    join(&birth.entrances)?;
     let mut byte = [0];
     let (length, mounts) =
         receive_fds(parent, &mut byte).step(|| "wait for the keeper".to_owned())?;
@@ -225,8 +226,8 @@ fn plan_file(plan: &Plan) -> Result<OwnedFd, StepError> {
     Ok(OwnedFd::from(file))
 }
 
-fn cell_limits(placed: &Placed) -> CellLimits {
-    let limits = &placed.spec.limits;
+/// A cell's limits in the kernel's units.
+pub(crate) fn cell_limits(limits: &Limits) -> CellLimits {
     CellLimits {
         memory_bytes: limits.memory_mb << 20,
         #[expect(

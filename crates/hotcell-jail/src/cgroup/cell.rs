@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::process::Pid;
 
 use super::{Controller, Hierarchies, Kind, Version};
 use crate::{Step, StepError};
@@ -38,13 +37,19 @@ pub struct CellCgroups {
 }
 
 impl CellCgroups {
-    /// The groups that a cell of this name has or would have.
+    /// The groups that a cell of this name and these limits has or would have: no more than it
+    /// needs, since each costs time to make, and a CPU group makes the cell share one weight.
     #[must_use]
-    pub fn of(hierarchies: &Hierarchies, cell: &str) -> Self {
-        let controllers = hierarchies
-            .controllers
-            .iter()
-            .map(|(controller, place)| (*controller, place.version, place.directory.join(cell)));
+    pub fn of(hierarchies: &Hierarchies, cell: &str, limits: &CellLimits) -> Self {
+        let needed = |controller: Controller| match controller {
+            Controller::Memory | Controller::Pids => true,
+            Controller::Cpu => limits.cpu_millis.is_some(),
+            Controller::Freezer => hierarchies.unified.is_none(),
+        };
+        let controllers =
+            hierarchies.controllers.iter().filter(|(controller, _)| needed(**controller)).map(
+                |(controller, place)| (*controller, place.version, place.directory.join(cell)),
+            );
         Self {
             unified: hierarchies.unified.as_ref().map(|base| base.join(cell)),
             controllers: controllers.collect(),
@@ -108,16 +113,19 @@ impl CellCgroups {
         self.unified.as_ref().map(|unified| open(&unified.join(SUPERVISOR))).transpose()
     }
 
-    /// Moves a process into the groups of the v1 hierarchies, which nobody can be born into.
+    /// The ways into the groups of the v1 hierarchies, which nobody can be born into. Whoever opens
+    /// them needs the permission; whoever [enters](join) need not have it.
     ///
     /// # Errors
-    /// A group refused it.
-    pub fn add(&self, pid: Pid) -> Result<(), StepError> {
+    /// One of them cannot be opened.
+    pub fn entrances(&self) -> Result<Vec<OwnedFd>, StepError> {
         let v1 = self.controllers.iter().filter(|(_, version, _)| *version == Version::V1);
-        for (_, _, directory) in v1 {
-            set(directory, "cgroup.procs", pid.as_raw_nonzero())?;
-        }
-        Ok(())
+        v1.map(|(_, _, directory)| {
+            let path = directory.join("tasks");
+            openat(CWD, &path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+                .step(|| format!("open {}", path.display()))
+        })
+        .collect()
     }
 
     /// The directory below which each exec gets a group, and how its processes are killed there.
@@ -162,6 +170,18 @@ impl CellCgroups {
         }
         Ok(())
     }
+}
+
+/// Moves this process, which has a single thread, into groups. A thread that moves itself through
+/// `tasks` spares the kernel a lock that costs a grace period, ten milliseconds and more.
+///
+/// # Errors
+/// A group refused it.
+pub fn join(entrances: &[OwnedFd]) -> Result<(), StepError> {
+    for entrance in entrances {
+        rustix::io::write(entrance, b"0").step(|| "join a cgroup".to_owned())?;
+    }
+    Ok(())
 }
 
 fn make(directory: &Path) -> Result<(), StepError> {

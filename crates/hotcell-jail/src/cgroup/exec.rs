@@ -73,7 +73,7 @@ impl ExecCgroups {
             Kind::Unified => None,
             Kind::Freezer => {
                 let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-                Some(openat(&directory, "cgroup.procs", flags, Mode::empty())?)
+                Some(openat(&directory, "tasks", flags, Mode::empty())?)
             }
         };
         Ok(ExecCgroup {

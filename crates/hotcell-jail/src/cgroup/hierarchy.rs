@@ -111,6 +111,10 @@ impl Hierarchies {
         for controller in controllers_of(&mounted.point) {
             match enable(&mounted.point, &base, controller) {
                 Ok(()) => {
+                    if controller == Controller::Cpu {
+                        // All cells together would otherwise weigh as much as one process.
+                        let _ = fs::write(base.join("cpu.weight"), "10000");
+                    }
                     let place = Place { directory: base.clone(), version: Version::V2 };
                     self.controllers.insert(controller, place);
                 }
@@ -134,6 +138,10 @@ impl Hierarchies {
             });
             match writable_base(&mounted.point, own) {
                 Ok(directory) => {
+                    if controller == Controller::Cpu {
+                        // All cells together would otherwise weigh as much as one process.
+                        let _ = fs::write(directory.join("cpu.shares"), "262144");
+                    }
                     let place = Place { directory, version: Version::V1 };
                     self.controllers.insert(controller, place);
                 }

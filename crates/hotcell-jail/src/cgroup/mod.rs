@@ -6,7 +6,7 @@ mod cell;
 mod exec;
 mod hierarchy;
 
-pub use cell::{CellCgroups, CellLimits};
+pub use cell::{CellCgroups, CellLimits, join};
 pub use exec::{ExecCgroup, ExecCgroups, Kind};
 pub use hierarchy::{Controller, Hierarchies, Place, Version};
 

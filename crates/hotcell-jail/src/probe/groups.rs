@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
+use rustix::process::{Signal, WaitOptions, pidfd_send_signal, waitpid};
 
 use super::Finding;
-use crate::cgroup::{CellCgroups, CellLimits, ExecCgroups, Hierarchies};
+use crate::cgroup::{CellCgroups, CellLimits, ExecCgroups, Hierarchies, join};
 use crate::ids::IdLayout;
 use crate::process::Cgroup;
 use crate::{Forked, Namespaces, Step, StepError, fork_into_namespaces};
@@ -22,7 +22,8 @@ pub(super) fn try_out(hierarchies: &Hierarchies, ids: &IdLayout) -> Finding {
     if hierarchies.unified.is_none() && hierarchies.controllers.is_empty() {
         return Finding::NotTried("none may be used".to_owned());
     }
-    let groups = CellCgroups::of(hierarchies, &format!("probe-{}", std::process::id()));
+    let name = format!("probe-{}", std::process::id());
+    let groups = CellCgroups::of(hierarchies, &name, &LIMITS);
     let tried = groups.create(&LIMITS, ids.supervisor()).and_then(|()| live_and_die(&groups));
     tried.and(groups.remove()).into()
 }
@@ -39,17 +40,31 @@ fn live_and_die(groups: &CellCgroups) -> Result<(), StepError> {
         Cgroup::Born(directory) => Some(directory),
         Cgroup::Inherit | Cgroup::Joins(_) => None,
     };
+    let entrances = groups.entrances()?;
+    let (joined, joiner) = rustix::pipe::pipe().step(|| "make a pipe".to_owned())?;
     let forked = fork_into_namespaces(Namespaces::NONE, birthplace);
     match forked.step(|| "clone3 into a control group".to_owned())? {
-        Forked::Child => loop {
-            // SAFETY: waits for a signal, and takes nothing.
-            unsafe { libc::pause() };
-        },
-        Forked::Parent { pid, pidfd } => {
-            let lived = groups.add(pid).and_then(|()| match entry {
-                Cgroup::Joins(procs) => join(procs, pid),
+        Forked::Child => {
+            let own = match entry {
+                Cgroup::Joins(tasks) => rustix::io::write(tasks, b"0").map(drop),
                 Cgroup::Inherit | Cgroup::Born(_) => Ok(()),
-            });
+            };
+            if join(&entrances).is_ok() && own.is_ok() {
+                let _ = rustix::io::write(&joiner, b"j");
+                // SAFETY: waits for a signal, and takes nothing.
+                unsafe { libc::pause() };
+            }
+            // SAFETY: _exit ends this process without running anything of the parent's.
+            unsafe { libc::_exit(1) }
+        }
+        Forked::Parent { pid, pidfd } => {
+            drop(joiner);
+            let lived = match rustix::io::read(&joined, &mut [0; 1]) {
+                Ok(1) => Ok(()),
+                Ok(_) => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+                Err(errno) => Err(errno.into()),
+            };
+            let lived = lived.step(|| "move a process into a control group".to_owned());
             let died = match (&lived, &group) {
                 (Ok(()), Some(group)) => {
                     group.kill();
@@ -63,13 +78,6 @@ fn live_and_die(groups: &CellCgroups) -> Result<(), StepError> {
             lived.and(died)
         }
     }
-}
-
-fn join(procs: std::os::fd::BorrowedFd<'_>, pid: Pid) -> Result<(), StepError> {
-    let pid = pid.as_raw_nonzero().to_string();
-    rustix::io::write(procs, pid.as_bytes())
-        .map(drop)
-        .step(|| format!("write {pid} to cgroup.procs of the freezer"))
 }
 
 fn await_end(pidfd: &OwnedFd) -> io::Result<()> {

@@ -76,7 +76,7 @@ pub(super) fn whole(ids: &IdLayout, inside: &Inside<'_>, directory: &Path) -> Fi
             })
             .run()
     };
-    let attempt = Attempt::new(Namespaces::ALL, Maps::Of(ids));
+    let attempt = Attempt::new(Namespaces::AT_BIRTH, Maps::Of(ids));
     match ids {
         IdLayout::Private { .. } => {
             let attempt =
