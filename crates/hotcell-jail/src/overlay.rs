@@ -1,20 +1,19 @@
 //! A cell's layers as mounts that are not attached yet.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
 use crate::mounts::{
-    Depth, Layer, OverlayMaker, attach, copy_tree, make_read_only, map_ids, overlay,
+    Depth, Layer, OverlayMaker, Upper, attach, copy_tree, make_read_only, map_ids, overlay,
 };
 use crate::{Step, StepError};
 
 /// Makes the layers of a cell from the host's side, with the ids of the layers below shown through
-/// the cell's map. `scratch` is an empty directory. This process gets a mount namespace of its own
-/// for it, so that nothing of it is seen on the host.
+/// the cell's map. `scratch` is an empty directory.
 pub(crate) fn layers_from_host(
     layers: &[Layer],
     cell: Pid,
@@ -22,7 +21,6 @@ pub(crate) fn layers_from_host(
 ) -> Result<Vec<OwnedFd>, StepError> {
     let namespace = format!("/proc/{}/ns/user", cell.as_raw_nonzero());
     let user_namespace = std::fs::File::open(&namespace).step(|| format!("open {namespace}"))?;
-    unshare_mounts()?;
     let mut mounts = Vec::with_capacity(layers.len());
     for layer in layers {
         let lower = copy_tree(&layer.lower)?;
@@ -35,16 +33,25 @@ pub(crate) fn layers_from_host(
                 mounts.push(lower);
             }
             Some(upper) => {
-                attach(lower.as_fd(), scratch)?;
-                let made = overlay(scratch, upper, OverlayMaker::Host);
-                // The overlay has its own hold on the layer below.
-                unmount(scratch, UnmountFlags::DETACH)
-                    .step(|| format!("detach {}", scratch.display()))?;
-                mounts.push(made?);
+                // Since Linux 6.15 a layer need not be attached anywhere.
+                let unattached = PathBuf::from(format!("/proc/self/fd/{}", lower.as_raw_fd()));
+                let made = overlay(&unattached, upper, OverlayMaker::Host);
+                mounts.push(made.or_else(|_| overlay_attached(&lower, upper, scratch))?);
             }
         }
     }
     Ok(mounts)
+}
+
+/// Makes an overlay on a layer that is attached meanwhile, in a mount namespace of this process's
+/// own, so that nothing of it is seen on the host.
+fn overlay_attached(lower: &OwnedFd, upper: &Upper, scratch: &Path) -> Result<OwnedFd, StepError> {
+    unshare_mounts()?;
+    attach(lower.as_fd(), scratch)?;
+    let made = overlay(scratch, upper, OverlayMaker::Host);
+    // The overlay has its own hold on the layer below.
+    unmount(scratch, UnmountFlags::DETACH).step(|| format!("detach {}", scratch.display()))?;
+    made
 }
 
 /// Makes the layers of a cell from inside its user namespace.
