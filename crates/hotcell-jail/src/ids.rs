@@ -141,11 +141,9 @@ fn find_helper(program: &str) -> Option<std::path::PathBuf> {
 #[must_use]
 pub fn starter() -> Starter {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    if uid == 0
-        && may_mount()
-        && maps_everything("/proc/self/uid_map")
-        && maps_everything("/proc/self/gid_map")
-    {
+    // Root without the power to mount is refused later on rather than given cells whose single id
+    // is the host's root.
+    if uid == 0 && maps_everything("/proc/self/uid_map") && maps_everything("/proc/self/gid_map") {
         return Starter::Root;
     }
     match subordinate(uid, gid) {
@@ -155,12 +153,6 @@ pub fn starter() -> Starter {
             without_subordinates: Some(reason),
         },
     }
-}
-
-/// Root of a container has often lost this, and then is a user like others.
-fn may_mount() -> bool {
-    rustix::thread::capabilities(None)
-        .is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::SYS_ADMIN))
 }
 
 /// Whether an id map is that of the machine itself and not of some container.

@@ -203,8 +203,24 @@ fn enable(point: &Path, base: &Path, controller: Controller) -> Result<(), Strin
         if enabled.split_ascii_whitespace().any(|name| name == controller.name()) {
             continue;
         }
-        fs::write(&control, format!("+{}", controller.name()))
+        let turn_on = || fs::write(&control, format!("+{}", controller.name()));
+        turn_on()
+            .or_else(|error| match error.kind() {
+                std::io::ErrorKind::ResourceBusy => step_aside(directory).and_then(|()| turn_on()),
+                _ => Err(error),
+            })
             .map_err(|error| format!("{}: {error}", control.display()))?;
     }
     Ok(())
+}
+
+/// Moves this process into a leaf of its group: a group that passes controllers on has no processes
+/// of its own. Enough where this process is alone in a group that was delegated to it.
+fn step_aside(group: &Path) -> std::io::Result<()> {
+    let leaf = group.join("hotcell-caller");
+    match fs::create_dir(&leaf) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    fs::write(leaf.join("cgroup.procs"), "0")
 }
