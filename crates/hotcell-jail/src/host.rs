@@ -32,6 +32,19 @@ pub fn move_up(fd: &OwnedFd, least: i32) -> Result<OwnedFd, StepError> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
+/// Closes everything but the standard streams: what the caller of whoever started this program had
+/// open must not live as long as a cell. For a program that has opened nothing yet.
+///
+/// # Errors
+/// The kernel does not know `close_range`.
+pub fn close_inherited() -> io::Result<()> {
+    // SAFETY: plain numbers; nothing in this process owns a descriptor above 2 yet.
+    match unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Takes over descriptors that the program which started this one left open for it.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 use crate::clone::{
     CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, CLONE_VFORK, CLONE_VM, CloneArgs, clone3_call,
 };
+use crate::signals::use_default;
 use crate::{Forked, Step, StepError, fork};
 
 /// Where a new process's standard streams lead.
@@ -376,6 +377,8 @@ fn take_on(launch: &Launch<'_>) -> Result<(), (&'static str, Errno)> {
     if closed != 0 {
         return Err(("close_range", Errno::NOSYS));
     }
+    // Rust's runtime ignores it in the supervisor; a command expects to be ended by it.
+    use_default(libc::SIGPIPE);
     // SAFETY: an empty set is valid, and so are the pointers.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();

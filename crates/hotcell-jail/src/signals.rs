@@ -44,6 +44,27 @@ impl AsFd for ChildSignal {
     }
 }
 
+/// Lets every signal do what it does by default: what the caller of this program ignored must not
+/// be ignored in a cell for ever, and a child that ends must be waited for. A write to a closed
+/// pipe stays an error instead of an end.
+pub fn use_defaults() {
+    for signal in 1..=64 {
+        if signal != libc::SIGPIPE {
+            use_default(signal);
+        }
+    }
+}
+
+/// Lets one signal do what it does by default. Safe in a process that shares its parent's memory.
+pub(crate) fn use_default(signal: i32) {
+    // SAFETY: an all-zero sigaction is SIG_DFL without flags. Numbers that cannot be set, such as
+    // SIGKILL's, are refused and change nothing.
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+    }
+}
+
 /// Sends a signal by number to one process. `ESRCH` when it is gone.
 ///
 /// # Errors

@@ -288,7 +288,11 @@ impl Native {
             if let Some(mut stdin) = keeper.stdin.take() {
                 stdin.write_all(&serde_json::to_vec(&order)?)?;
             }
-            keeper.wait()?;
+            match keeper.wait() {
+                // Whoever started this process made it ignore the end of its children.
+                Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {}
+                waited => drop(waited?),
+            }
             let mut line = String::new();
             if let Some(stdout) = keeper.stdout.take() {
                 BufReader::new(stdout).read_line(&mut line)?;

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use hotcell_jail::cgroup::CellCgroups;
+use hotcell_jail::host::close_inherited;
 use hotcell_jail::ids::starter;
+use hotcell_jail::signals::use_defaults;
 use hotcell_jail::{Forked, StepError, fork};
 use hotcell_model::Error;
 use rustix::fs::{Mode, OFlags};
@@ -24,6 +26,10 @@ use crate::watch::{tidy_up, watch};
 /// output, and then it belongs to nobody.
 #[must_use]
 pub fn keep(_args: &[OsString]) -> ExitCode {
+    if close_inherited().is_err() {
+        return ExitCode::FAILURE;
+    }
+    use_defaults();
     let mut text = String::new();
     let order = io::stdin()
         .read_to_string(&mut text)

@@ -8,7 +8,7 @@ use hotcell_jail::process::{Ending, Reaped};
 use hotcell_jail::{proctree, signals};
 use hotcell_journal::OutputLog;
 use hotcell_model::{
-    EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, Signal, Stream, Timestamp, Usage,
+    Command, EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, Signal, Stream, Timestamp, Usage,
 };
 use rustix::process::Pid;
 
@@ -53,7 +53,14 @@ pub(crate) enum Main {
     /// A child of the supervisor.
     Child(Pid),
     /// A child of a subreaper, which is a child of the supervisor.
-    Reaped { reaper: Pid, report: OwnedFd, main: Option<Pid>, reaper_ended: bool },
+    Reaped {
+        reaper: Pid,
+        report: OwnedFd,
+        main: Option<Pid>,
+        reaper_ended: bool,
+        /// What is run, should the report be that it cannot be.
+        command: Command,
+    },
 }
 
 /// Where a running exec is on the way to its end.

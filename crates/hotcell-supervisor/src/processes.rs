@@ -10,7 +10,7 @@ use hotcell_jail::process::{
 };
 use hotcell_jail::{proctree, pty, signals};
 use hotcell_journal::{Entry, OutputLog};
-use hotcell_model::{EndCause, ExecSpec, Stdin, Stream, Timestamp};
+use hotcell_model::{Command, EndCause, ExecSpec, Stdin, Stream, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal as UnixSignal};
@@ -47,7 +47,7 @@ impl Supervisor {
             Ok(parts) => parts,
             Err(error) => {
                 let code = exit_code_for(&error);
-                return self.fail_to_start(number, code, &start_failure(&spec, &error));
+                return self.fail_to_start(number, code, &start_failure(&spec.command, &error));
             }
         };
         parts.timeout = spec.timeout_ms.map(Duration::from_millis);
@@ -115,6 +115,7 @@ impl Supervisor {
                 report: launched.report,
                 main: None,
                 reaper_ended: false,
+                command: spec.command.clone(),
             })
         };
         drop(wiring.theirs);
@@ -164,7 +165,7 @@ impl Supervisor {
     pub(crate) fn read_report(&mut self, number: u32) {
         let mut failed = None;
         if let Some(running) = self.running_mut(number)
-            && let Main::Reaped { report, main, .. } = &mut running.main
+            && let Main::Reaped { report, main, command, .. } = &mut running.main
         {
             let mut ended = None;
             let mut bytes = [0; Report::BYTES];
@@ -180,7 +181,8 @@ impl Supervisor {
                             (false, false) => "start",
                         };
                         let source = io::Error::from_raw_os_error(errno);
-                        failed = Some(LaunchError { step, source });
+                        let error = LaunchError { step, source };
+                        failed = Some((exit_code_for(&error), start_failure(command, &error)));
                     }
                     None => {}
                 }
@@ -189,14 +191,10 @@ impl Supervisor {
                 running.main_ended(end);
             }
         }
-        if let Some(error) = failed {
+        if let Some((code, message)) = failed {
             self.unwatch(number);
             self.running.remove(&number);
-            self.fail_to_start(
-                number,
-                exit_code_for(&error),
-                &format!("cannot run the command: {error}"),
-            );
+            self.fail_to_start(number, code, &message);
             self.start_waiting();
         } else {
             self.step(number);
@@ -414,10 +412,10 @@ fn exit_code_for(error: &LaunchError) -> i32 {
     }
 }
 
-fn start_failure(spec: &ExecSpec, error: &LaunchError) -> String {
+fn start_failure(command: &Command, error: &LaunchError) -> String {
     if error.step == EXECVE_STEP {
-        format!("cannot run {}: {}", spec.command, error.source)
+        format!("cannot run {command}: {}", error.source)
     } else {
-        format!("cannot start {}: {error}", spec.command)
+        format!("cannot start {command}: {error}")
     }
 }

@@ -26,7 +26,8 @@ impl Session {
         let uid = rustix::process::getuid().as_raw();
         state::prepare(&config.state_dir, uid)?;
         let program = std::env::current_exe().map_err(|error| {
-            Error::internal(format!("cannot find the program file of hotcell: {error}"))
+            Error::unsupported(format!("cannot find the program file of hotcell: {error}"))
+                .hint("mount a proc file system at /proc")
         })?;
         let store = SqliteStore::open(&config.state_dir)?;
         if let Some(aside) = store.recovered() {

@@ -205,9 +205,13 @@ fn enable(point: &Path, base: &Path, controller: Controller) -> Result<(), Strin
         }
         let turn_on = || fs::write(&control, format!("+{}", controller.name()));
         turn_on()
-            .or_else(|error| match error.kind() {
-                std::io::ErrorKind::ResourceBusy => step_aside(directory).and_then(|()| turn_on()),
-                _ => Err(error),
+            .or_else(|error| {
+                if error.kind() == std::io::ErrorKind::ResourceBusy {
+                    step_aside(directory)?;
+                    turn_on()
+                } else {
+                    Err(error)
+                }
             })
             .map_err(|error| format!("{}: {error}", control.display()))?;
     }
