@@ -13,6 +13,8 @@ use hotcell_jail::signals::send_by_pidfd;
 use hotcell_model::{
     CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, PlacedCell, Placement, Result,
 };
+use rustix::io::Errno;
+use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
@@ -207,8 +209,11 @@ impl Native {
                 rustix::event::poll(&mut fds, None).map_err(|errno| failed(errno.into()))?;
             }
         }
-        // A keeper that lives tidies up; once it is done its lock is free.
-        paths.lock_keeper(LockWait::Wait).map_err(failed).map(drop)
+        // A keeper that lives tidies up; once it is done its lock is free, or gone with the cell.
+        match paths.lock_keeper(LockWait::Wait) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     fn remove(&self, cell: &CellId) -> Result<()> {
@@ -220,7 +225,10 @@ impl Native {
         let placed = read_json::<Placed>(&paths.placed()).map_err(failed)?;
         // The keeper of an ended supervisor removes the files; this waits for it, and does what it
         // did not.
-        drop(paths.lock_keeper(LockWait::Wait).map_err(failed)?);
+        match paths.lock_keeper(LockWait::Wait) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            locked => drop(locked.map_err(failed)?),
+        }
         if let Some(placed) = &placed {
             if paths.files().exists() {
                 match self.order(&paths, Task::Remove)? {
