@@ -14,7 +14,6 @@ use hotcell_model::{
     CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, PlacedCell, Placement, Result,
 };
 use rustix::io::Errno;
-use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
