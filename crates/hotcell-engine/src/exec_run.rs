@@ -1,6 +1,9 @@
 //! Starts an exec and waits a while for its end.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use hotcell_link::{LinkError, Started};
 use hotcell_model::{
@@ -131,6 +134,20 @@ async fn find_earlier(site: &Site, origin: &Origin, id: &ExecId) -> Result<Optio
     }
 }
 
+/// What a future comes to before a deadline. Once it has passed, what is ready is still taken: a
+/// timer would wait for its next tick, a whole millisecond.
+async fn before<T>(deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
+    if Instant::now() < deadline {
+        return timeout_at(deadline, future).await.ok();
+    }
+    let mut future = pin!(future);
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
 /// Takes output until the end or the deadline. The records are raw: a character may be cut at the
 /// end of the last one while the exec runs.
 async fn collect(site: &Site, mut stream: ExecStream, deadline: Instant) -> Result<ExecResult> {
@@ -139,26 +156,26 @@ async fn collect(site: &Site, mut stream: ExecStream, deadline: Instant) -> Resu
     let ended = loop {
         let event = match stream.exec().state {
             // All of it is there: reading it is no waiting.
-            ExecState::Ended => Ok(stream.next().await),
-            ExecState::Queued | ExecState::Running => timeout_at(deadline, stream.next()).await,
+            ExecState::Ended => Some(stream.next().await),
+            ExecState::Queued | ExecState::Running => before(deadline, stream.next()).await,
         };
         match event {
-            Ok(Ok(Some(ExecEvent::Record(record)))) => {
+            Some(Ok(Some(ExecEvent::Record(record)))) => {
                 next_seq = record.seq;
                 kept.push(record);
             }
-            Ok(Ok(Some(ExecEvent::Dropped(dropped)))) => {
+            Some(Ok(Some(ExecEvent::Dropped(dropped)))) => {
                 next_seq = dropped.to_seq;
                 kept.note_gap();
             }
-            Ok(Ok(Some(ExecEvent::Ended(exec)))) => break Some(exec),
-            Ok(Err(error)) => {
+            Some(Ok(Some(ExecEvent::Ended(exec)))) => break Some(exec),
+            Some(Err(error)) => {
                 // The exec was started and goes on: its caller must learn its id.
                 tracing::warn!(exec = %stream.exec().id, %error, "stopped waiting for an exec");
                 kept.note_gap();
                 break None;
             }
-            Ok(Ok(None)) | Err(_) => break None,
+            Some(Ok(None)) | None => break None,
         }
     };
     let exec = match (ended, stream.exec().state) {
