@@ -111,8 +111,9 @@ impl<'a> Spawn<'a> {
         claimed: &ClaimedId,
         lock: Box<dyn CellLock>,
     ) -> Result<Option<Cell>> {
-        if claimed.origin == Origin::Earlier {
-            // With the lock held nobody is making it; but the one who was may have given up.
+        if self.request.idempotency_key.is_some() {
+            // With the lock held nobody is making it; but whoever had it before, with the same key,
+            // may have made it or given up.
             let claim = self.claim_for(&claimed.id).await?;
             let stored = self.site.store.find_cell(&claimed.id).await?;
             match (claim, stored) {

@@ -129,7 +129,7 @@ impl Default for CellSpawn {
 /// Lists cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CellList {
-    /// Whether cells that have no processes at present are listed too.
+    /// Whether stopped cells are listed too, whose supervisor died or whose machine was restarted.
     pub include_stopped: bool,
 }
 

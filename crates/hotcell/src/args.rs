@@ -241,7 +241,7 @@ pub(crate) struct Spawn {
 /// List cells.
 #[derive(Debug, Args)]
 pub(crate) struct Cells {
-    /// Show those too that have no processes at present: asleep or stopped.
+    /// Show stopped ones too, whose supervisor died or whose machine was restarted.
     #[arg(long, short)]
     pub(crate) all: bool,
     /// Print JSON.

@@ -2,7 +2,9 @@
 
 use std::io;
 
-use hotcell_model::{Cell, Command, ErrorCode, Exec, ExecCancel, ExecId, ExecRun, Signal, Stdin};
+use hotcell_model::{
+    Cell, CellInfo, Command, ErrorCode, Exec, ExecCancel, ExecId, ExecRun, Signal, Stdin,
+};
 use serde::Serialize;
 
 use super::place::{Place, Stay};
@@ -44,6 +46,8 @@ async fn run_in(
     let exec = match session.ask(request(args, environment, &place.cell)).await {
         Ok(result) => result.exec,
         Err(error) if error.code == ErrorCode::NotFound => {
+            // A cell that was killed just now is not a command that was not found.
+            session.ask(CellInfo { cell: place.cell.id.clone().into() }).await?;
             Failure::Refused(error).tell(&mut io::stderr());
             return Ok(NOT_FOUND);
         }
