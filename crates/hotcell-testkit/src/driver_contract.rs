@@ -1,0 +1,206 @@
+//! What every driver must do, shown through the port, the link and the records alone.
+//!
+//! A driver places a supervisor and opens streams to it; the rest is the supervisor's. Both are
+//! tried together here, because it is together that they are of use. Cases branch on
+//! [`DriverCapabilities`] and on nothing else.
+
+mod ending;
+mod execs;
+mod following;
+mod guest;
+mod input;
+mod lifetime;
+mod limits;
+mod placing;
+mod queueing;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use hotcell_model::{Driver, DriverCapabilities, Error, ErrorCode};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Cases wait more than they work.
+const CASES_AT_ONCE: usize = 6;
+/// A case that takes longer hangs.
+const CASE_WITHIN: Duration = Duration::from_secs(100);
+/// What has ended is gone within this.
+const GONE_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Where the cells of one case are. The driver can be opened as often as a case likes, as several
+/// processes would.
+pub struct DriverPlace {
+    records: PathBuf,
+    open: Box<dyn Fn() -> Result<Arc<dyn Driver>> + Send + Sync>,
+    left_behind: Box<dyn Fn() -> Result<Vec<String>> + Send + Sync>,
+}
+
+impl DriverPlace {
+    /// A place whose driver this opens. Below `records` each cell gets a directory for its journal
+    /// and logs. What the closures own must live as long as they do.
+    pub fn new(
+        records: PathBuf,
+        open: impl Fn() -> Result<Arc<dyn Driver>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { records, open: Box::new(open), left_behind: Box::new(|| Ok(Vec::new())) }
+    }
+
+    /// The same place, with a look at what is left of cells that were removed: processes, mounts,
+    /// groups, files, each in a few words.
+    #[must_use]
+    pub fn with_left_behind(
+        mut self,
+        look: impl Fn() -> Result<Vec<String>> + Send + Sync + 'static,
+    ) -> Self {
+        self.left_behind = Box::new(look);
+        self
+    }
+
+    fn open(&self) -> Result<Arc<dyn Driver>> {
+        (self.open)().context("open the driver")
+    }
+
+    fn records(&self) -> &Path {
+        &self.records
+    }
+
+    async fn capabilities(&self) -> Result<DriverCapabilities> {
+        Ok(self.open()?.capabilities().await?)
+    }
+
+    /// Ends and removes every cell, whatever a case left it in, and looks that nothing stays.
+    async fn clear(&self) -> Result<()> {
+        let driver = self.open()?;
+        for cell in driver.list().await? {
+            driver.stop(&cell.spec.id).await?;
+            driver.remove(&cell.spec.id).await?;
+        }
+        ensure!(driver.list().await?.is_empty(), "cells are listed that were removed");
+        let looking = async {
+            loop {
+                let left = (self.left_behind)()?;
+                if left.is_empty() {
+                    return anyhow::Ok(());
+                }
+                sleep(LOOK_AGAIN).await;
+            }
+        };
+        match timeout(GONE_WITHIN, looking).await {
+            Ok(looked) => looked,
+            Err(_) => bail!("left behind: {}", (self.left_behind)()?.join("; ")),
+        }
+    }
+}
+
+impl fmt::Debug for DriverPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DriverPlace").field("records", &self.records).finish_non_exhaustive()
+    }
+}
+
+macro_rules! spawn_cases {
+    ($running:ident, $fresh:ident, $turn:ident: $($group:ident :: $case:ident),* $(,)?) => {
+        $(
+            let (fresh, turn) = (Arc::clone(&$fresh), Arc::clone(&$turn));
+            $running.spawn(async move {
+                let _turn = turn.acquire().await;
+                let ran = match fresh() {
+                    Ok(place) => in_place(&place, $group::$case(&place)).await,
+                    Err(error) => Err(error),
+                };
+                let name = concat!(stringify!($group), "::", stringify!($case));
+                ran.map_err(|error| format!("{name}: {error:#}"))
+            });
+        )*
+    };
+}
+
+/// Runs every case, each in a place of its own that `fresh` makes empty, a few at a time.
+///
+/// # Errors
+/// Names every case that failed, and how.
+pub async fn run_driver_contract(
+    fresh: impl Fn() -> Result<DriverPlace> + Send + Sync + 'static,
+) -> Result<()> {
+    let (fresh, turn) = (Arc::new(fresh), Arc::new(Semaphore::new(CASES_AT_ONCE)));
+    let mut running = JoinSet::new();
+    spawn_cases!(
+        running, fresh, turn:
+        placing::a_cell_is_started_once_and_found_until_it_is_removed,
+        placing::a_cell_that_was_never_made_is_not_there,
+        placing::a_stopped_cell_keeps_its_files_and_loses_its_execs,
+        placing::a_stop_leaves_no_process,
+        placing::several_engines_share_a_cell,
+        placing::cells_do_not_see_each_other,
+        execs::streams_codes_and_usage_are_told,
+        execs::a_signal_that_ends_an_exec_is_told,
+        execs::directory_and_variables_are_set,
+        execs::what_cannot_be_run_is_refused,
+        execs::a_second_start_is_the_same_exec,
+        execs::root_of_the_cell_where_there_is_one,
+        execs::the_journal_tells_every_exec,
+        execs::many_at_once_are_kept_apart,
+        input::text_is_read_to_its_end,
+        input::open_input_waits_for_its_reader,
+        input::input_that_nobody_reads_is_refused,
+        input::a_terminal_has_a_size_that_changes,
+        input::signals_reach_the_process,
+        ending::a_polite_exec_ends_by_itself_when_cancelled,
+        ending::a_cancel_ends_every_descendant,
+        ending::a_process_that_forks_without_end_is_caught,
+        ending::descendants_end_with_the_main_process,
+        ending::a_timeout_needs_nobody_connected,
+        queueing::the_rest_waits_by_priority_and_then_in_order,
+        queueing::a_queued_exec_can_be_cancelled,
+        following::output_goes_on_from_any_seq,
+        following::a_record_is_on_disk_before_it_is_seen,
+        following::a_window_is_kept_to,
+        following::a_slow_reader_stops_nobody,
+        following::a_reader_that_comes_back_misses_nothing,
+        following::head_and_tail_of_too_much_are_kept,
+        limits::memory_ends_the_exec_alone,
+        limits::processes_are_counted,
+        lifetime::a_busy_cell_is_closed_by_force_only,
+        lifetime::a_held_cell_outlives_one_holder_and_not_the_last,
+        lifetime::a_cell_for_one_exec_ends_with_it,
+        lifetime::a_persistent_cell_sleeps_and_wakes_with_its_files,
+        lifetime::a_cell_ends_when_its_time_is_over,
+        lifetime::an_idle_cell_ends_when_it_is_told_to,
+    );
+    let mut failures = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        failures.extend(ended?.err());
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    failures.sort();
+    bail!("{} cases of the driver contract failed:\n{}", failures.len(), failures.join("\n"))
+}
+
+/// Runs one case, and clears its place whatever came of it.
+async fn in_place(place: &DriverPlace, case: impl Future<Output = Result<()>>) -> Result<()> {
+    let ran = match timeout(CASE_WITHIN, Box::pin(case)).await {
+        Ok(ran) => ran,
+        Err(_) => bail!("it hangs; its cells are left as they are"),
+    };
+    let cleared = match timeout(CASE_WITHIN, place.clear()).await {
+        Ok(cleared) => cleared.context("clear the place"),
+        Err(_) => bail!("clearing the place hangs, after {ran:?}"),
+    };
+    ran.and(cleared)
+}
+
+/// The code with which something must fail, whoever says no.
+fn refusal<T>(result: Result<T, impl Into<Error>>) -> Result<ErrorCode> {
+    match result {
+        Ok(_) => bail!("it was allowed"),
+        Err(error) => Ok(error.into().code),
+    }
+}

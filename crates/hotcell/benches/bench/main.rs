@@ -1,0 +1,119 @@
+//! Measures what Hotcell promises, in one run and as ratios. Nothing here passes or fails by time.
+//!
+//! `cargo bench -p hotcell -- [--quick] [--user NAME] [--only PART]...`; see `scripts/bench`.
+
+mod floor;
+mod memory;
+mod oneshot;
+mod parts;
+mod samples;
+mod site;
+mod table;
+
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail, ensure};
+use hotcell_native::CgroupUse;
+
+use crate::parts::{Bench, Part};
+
+/// What was asked for on the command line.
+#[derive(Debug, Default)]
+struct Asked {
+    quick: bool,
+    only: Vec<Part>,
+    cgroups: CgroupUse,
+    /// The ordinary user under which everything is measured a second time.
+    user: Option<String>,
+    /// Where an earlier process put the programs, when this one runs as that user.
+    programs: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let asked = ask(std::env::args().skip(1))?;
+    let place = tempfile::tempdir()?;
+    let (hotcell, floor) = match &asked.programs {
+        Some(programs) => (programs.join("hotcell"), programs.join("floor")),
+        None => (PathBuf::from(env!("CARGO_BIN_EXE_hotcell")), floor::compile(place.path())?),
+    };
+    let state = place.path().join("state");
+    std::fs::create_dir(&state)?;
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700))?;
+    let mut bench = Bench {
+        hotcell: &hotcell,
+        floor: &floor,
+        state: &state,
+        files: place.path(),
+        quick: asked.quick,
+        cgroups: asked.cgroups,
+        rows: Vec::new(),
+    };
+    let measured = bench.measure(&asked.only);
+    table::print(&mut io::stdout().lock(), &title(asked.cgroups), &bench.rows)?;
+    measured?;
+    match &asked.user {
+        Some(user) => again_as(user, &asked, &hotcell, &floor),
+        None => Ok(()),
+    }
+}
+
+fn ask(args: impl Iterator<Item = String>) -> Result<Asked> {
+    let mut asked = Asked::default();
+    let mut args = args;
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            // Given by `cargo bench` itself.
+            "--bench" => {}
+            "--quick" => asked.quick = true,
+            "--no-cgroups" => asked.cgroups = CgroupUse::Off,
+            "--only" => asked.only.push(value()?.parse()?),
+            "--user" => asked.user = Some(value()?),
+            "--programs" => asked.programs = Some(value()?.into()),
+            other => bail!(
+                "unknown argument {other:?}: use --quick, --only PART, --no-cgroups, --user NAME"
+            ),
+        }
+    }
+    Ok(asked)
+}
+
+fn title(cgroups: CgroupUse) -> String {
+    let who = if rustix::process::getuid().is_root() { "root" } else { "an ordinary user" };
+    let cgroups = match cgroups {
+        CgroupUse::Auto => "",
+        CgroupUse::Off => ", without cgroups",
+    };
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("?").to_owned();
+    format!("As {who}{cgroups}; {cpus} CPUs, load {load} after the run")
+}
+
+/// Runs all of it once more as an ordinary user, who needs copies of the programs to reach them.
+fn again_as(user: &str, asked: &Asked, hotcell: &Path, floor: &Path) -> Result<()> {
+    if !rustix::process::getuid().is_root() {
+        bail!("only root can measure as another user: leave --user out");
+    }
+    let programs = tempfile::tempdir()?;
+    let this = std::env::current_exe()?;
+    std::fs::set_permissions(programs.path(), std::fs::Permissions::from_mode(0o755))?;
+    for (from, name) in [(hotcell, "hotcell"), (floor, "floor"), (this.as_path(), "bench")] {
+        std::fs::copy(from, programs.path().join(name))?;
+    }
+    io::stdout().flush()?;
+    let mut command = oneshot::program("runuser");
+    command.args(["-u", user, "--"]).arg(programs.path().join("bench"));
+    command.arg("--programs").arg(programs.path());
+    command.args(asked.quick.then_some("--quick"));
+    command.args((asked.cgroups == CgroupUse::Off).then_some("--no-cgroups"));
+    for part in &asked.only {
+        command.args(["--only", part.name()]);
+    }
+    let status = command.stdout(Stdio::inherit()).current_dir("/").status()?;
+    ensure!(status.success(), "the run as {user} failed: {status}");
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! An engine on a state directory of its own, as a server would have it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use hotcell_engine::{Engine, ExecEvent, Settings};
+use hotcell_model::{
+    Caller, CellId, CellKill, CellSpawn, Command, EndCause, ExecFollow, ExecResult, ExecRun, Keep,
+    KillWait, Pace,
+};
+use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
+use hotcell_store::SqliteStore;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+/// The engine of this process.
+pub(crate) struct Site {
+    pub(crate) runtime: Runtime,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) state: PathBuf,
+    caller: Caller,
+}
+
+impl Site {
+    pub(crate) fn open(state: &Path, hotcell: &Path, cgroups: CgroupUse) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let store = runtime.block_on(async { SqliteStore::open(state) })?;
+        let driver = NativeDriver::new(NativeSettings {
+            state_dir: state.to_owned(),
+            program: hotcell.to_owned(),
+            cgroups,
+        });
+        let engine = Engine::new(
+            state.to_owned(),
+            Arc::new(store),
+            vec![Arc::new(driver)],
+            Settings::default(),
+        );
+        let caller = Caller::local(rustix::process::getuid().as_raw());
+        Ok(Self { runtime, engine: Arc::new(engine), state: state.to_owned(), caller })
+    }
+
+    /// Makes a cell and tells how long that took.
+    pub(crate) fn spawn(&self, alias: Option<&str>) -> Result<(CellId, Duration)> {
+        let request = CellSpawn {
+            alias: alias.map(str::parse).transpose()?,
+            keep: Keep::Ttl,
+            ttl_s: Some(3600),
+            ..CellSpawn::default()
+        };
+        let began = Instant::now();
+        let cell = self.runtime.block_on(self.engine.ask(&self.caller, request))?;
+        Ok((cell.id, began.elapsed()))
+    }
+
+    /// Ends a cell.
+    pub(crate) fn kill(&self, cell: &CellId) -> Result<()> {
+        let request = CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Removed };
+        self.runtime.block_on(self.engine.ask(&self.caller, request))?;
+        Ok(())
+    }
+
+    /// Makes a cell, measures that, and ends it.
+    pub(crate) fn spawn_and_kill(&self) -> Result<Duration> {
+        let (cell, took) = self.spawn(None)?;
+        self.kill(&cell)?;
+        Ok(took)
+    }
+
+    /// `sh -c true` in a cell.
+    pub(crate) fn exec(&self, cell: &CellId) -> Result<Duration> {
+        let request = run(cell, &["sh", "-c", "true"]);
+        let began = Instant::now();
+        let result = self.runtime.block_on(self.engine.ask(&self.caller, request))?;
+        let took = began.elapsed();
+        succeeded(&result)?;
+        Ok(took)
+    }
+
+    /// The same as often as `calls` says, with `at_once` under way.
+    pub(crate) fn exec_many(&self, cell: &CellId, calls: usize, at_once: usize) -> Result<()> {
+        self.runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            for number in 0..at_once {
+                let (engine, caller) = (Arc::clone(&self.engine), self.caller.clone());
+                let request = run(cell, &["sh", "-c", "true"]);
+                let share = (calls + at_once - 1 - number) / at_once;
+                tasks.spawn(async move {
+                    for _ in 0..share {
+                        succeeded(&engine.ask(&caller, request.clone()).await?)?;
+                    }
+                    anyhow::Ok(())
+                });
+            }
+            while let Some(ended) = tasks.join_next().await {
+                ended??;
+            }
+            Ok(())
+        })
+    }
+
+    /// Starts as many execs at once as `count` says, each with an answer and an exit code of its
+    /// own; how long it took until all ran, and how many were right in the end.
+    pub(crate) fn parallel(&self, cell: &CellId, count: u32) -> Result<(Duration, u32)> {
+        self.runtime.block_on(async {
+            let began = Instant::now();
+            let mut tasks = JoinSet::new();
+            for number in 0..count {
+                let (engine, caller) = (Arc::clone(&self.engine), self.caller.clone());
+                let script = format!("read line; echo job {number} $line; exit {}", number % 7);
+                let mut request = run(cell, &["sh", "-c", &script]);
+                request.wait_s = 0.0;
+                request.stdin = hotcell_model::Stdin::Open;
+                tasks.spawn(async move {
+                    let id = engine.ask(&caller, request).await?.exec.id;
+                    anyhow::Ok((number, id))
+                });
+            }
+            let mut started = Vec::new();
+            while let Some(ended) = tasks.join_next().await {
+                started.push(ended??);
+            }
+            let took = began.elapsed();
+            let mut right = 0;
+            for (number, exec) in started {
+                let mut input = hotcell_model::ExecInput::to(exec.clone());
+                input.data = b"done\n".to_vec();
+                self.engine.ask(&self.caller, input).await?;
+                let (text, code) = self.follow(exec).await?;
+                let expected = format!("job {number} done\n").into_bytes();
+                right += u32::from(text == expected && code == i32::try_from(number % 7)?);
+            }
+            Ok((took, right))
+        })
+    }
+
+    async fn follow(&self, exec: hotcell_model::ExecId) -> Result<(Vec<u8>, i32)> {
+        let request = ExecFollow { exec, after_seq: 0, pace: Pace::Free };
+        let mut stream = self.engine.follow(&self.caller, request).await?;
+        let mut text = Vec::new();
+        while let Some(event) = stream.next().await? {
+            match event {
+                ExecEvent::Record(record) => text.extend(record.bytes),
+                ExecEvent::Dropped(dropped) => anyhow::bail!("output is missing: {dropped:?}"),
+                ExecEvent::Ended(exec) => {
+                    let end = exec.end.context("an end without an end")?;
+                    return Ok((text, end.exit_code.context("no exit code")?));
+                }
+            }
+        }
+        anyhow::bail!("the output ended without an end")
+    }
+
+    /// Runs a command that prints `bytes` and reads all of it as it comes.
+    pub(crate) fn read_output(
+        &self,
+        cell: &CellId,
+        argv: &[&str],
+        bytes: usize,
+    ) -> Result<Duration> {
+        self.runtime.block_on(async {
+            let mut request = run(cell, argv);
+            request.wait_s = 0.0;
+            let began = Instant::now();
+            let exec = self.engine.ask(&self.caller, request).await?.exec.id;
+            let request = ExecFollow { exec, after_seq: 0, pace: Pace::Free };
+            let mut stream = self.engine.follow(&self.caller, request).await?;
+            let mut read = 0;
+            while let Some(event) = stream.next().await? {
+                match event {
+                    ExecEvent::Record(record) => read += record.bytes.len(),
+                    ExecEvent::Dropped(dropped) => anyhow::bail!("output is missing: {dropped:?}"),
+                    ExecEvent::Ended(_) => break,
+                }
+            }
+            let took = began.elapsed();
+            ensure!(read == bytes, "{read} of {bytes} bytes came");
+            Ok(took)
+        })
+    }
+}
+
+fn run(cell: &CellId, argv: &[&str]) -> ExecRun {
+    let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+    ExecRun { wait_s: 30.0, ..ExecRun::new(cell.clone(), Command::Argv(argv)) }
+}
+
+fn succeeded(result: &ExecResult) -> Result<()> {
+    let end = result.exec.end.as_ref().context("it did not end")?;
+    ensure!(end.cause == EndCause::Exited && end.exit_code == Some(0), "it ended as {end:?}");
+    Ok(())
+}
