@@ -1,0 +1,138 @@
+//! What a cell sees of the host and what it keeps of its caller: nothing.
+
+use std::fs;
+
+use crate::world::{
+    Kind, World, descendants, eventually, fd_count, is_root, processes_of, program,
+};
+
+in_every_world! {
+    the_files_of_the_host_are_not_there,
+    only_the_processes_of_the_cell_are_there,
+    the_network_is_a_loopback_and_nothing_else,
+    an_exec_has_no_privileges,
+    settings_of_the_kernel_cannot_be_changed,
+    what_pid_1_has_is_out_of_reach,
+    a_cell_keeps_no_descriptor_of_its_caller,
+    a_cell_keeps_nothing_of_its_callers_habits,
+}
+
+in_worlds! { [root]
+    the_program_runs_in_an_empty_root,
+}
+
+fn the_files_of_the_host_are_not_there(world: &World) {
+    let secret = world.home().join("secret-of-the-host");
+    fs::write(&secret, "hush").unwrap();
+    let script = format!(
+        "cat {} ; ls -A /root /home /run /mnt /media /var/lib /boot; ls -A /home/cell; cat /etc/shadow",
+        secret.display()
+    );
+    let finished = world.hotcell(["run", &script]).run();
+    assert!(!finished.stdout().contains("hush"), "{finished:?}");
+    let hosts = fs::read_dir("/home").into_iter().flatten().flatten();
+    for name in hosts.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
+        assert!(!finished.stdout().lines().any(|line| line == name), "{name}: {finished:?}");
+    }
+    let shadow = world.hotcell(["run", "cat /etc/shadow /etc/sudoers /etc/ssh/*"]).run();
+    assert_eq!(shadow.stdout(), "", "{shadow:?}");
+}
+
+fn only_the_processes_of_the_cell_are_there(world: &World) {
+    let text = world.text(["run", "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null; echo; echo pid $$"]);
+    let count = text.lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(count < 12, "{text}");
+    assert!(!text.contains("e2e") || !text.contains("nextest"), "{text}");
+    let own: u32 = text.lines().last().unwrap().trim_start_matches("pid ").parse().unwrap();
+    assert!(own < 50, "pids begin anew in a cell: {own}");
+}
+
+fn the_network_is_a_loopback_and_nothing_else(world: &World) {
+    let text = world.text([
+        "run",
+        "cat /proc/net/dev | tail -n +3 | cut -d: -f1; cat /proc/net/route | tail -n +2",
+    ]);
+    assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["lo"]);
+}
+
+fn an_exec_has_no_privileges(world: &World) {
+    let text = world.text([
+        "run",
+        "grep -E 'CapEff|CapPrm|CapBnd|NoNewPrivs' /proc/self/status; umask; ulimit -c",
+    ]);
+    assert!(text.contains("NoNewPrivs:\t1"), "{text}");
+    assert!(text.contains("CapEff:\t0000000000000000"), "{text}");
+    assert!(text.contains("\n0022\n") && text.ends_with("0\n"), "{text}");
+    let mounted = world.hotcell(["run", "mount -t tmpfs none /mnt"]).run();
+    assert_ne!(mounted.code(), 0, "{mounted:?}");
+}
+
+fn settings_of_the_kernel_cannot_be_changed(world: &World) {
+    let script = "for f in /proc/sys/kernel/core_pattern /proc/sys/vm/drop_caches /proc/sysrq-trigger /sys/kernel/mm/transparent_hugepage/enabled; do (echo x > $f) 2>/dev/null && echo wrote $f; done; true";
+    assert_eq!(world.text(["run", script]), "");
+    if world.kind() != Kind::SingleId {
+        assert_eq!(world.text(["run", "--as-root", script]), "");
+    }
+}
+
+fn what_pid_1_has_is_out_of_reach(world: &World) {
+    let script = "ls /proc/1/fd /proc/1/root /proc/1/cwd; cat /proc/1/environ /proc/1/maps; kill -9 1; echo alive";
+    let finished = world.hotcell(["run", script]).run();
+    assert_eq!(finished.stdout(), "alive\n", "{finished:?}");
+}
+
+fn a_cell_keeps_no_descriptor_of_its_caller(world: &World) {
+    let pipe = world.home().join("pipe");
+    let script = format!(
+        "mkfifo {pipe}; exec 9<>{pipe}; {program} spawn held; {program} run -d --cell held 'sleep 1000'",
+        pipe = pipe.display(),
+        program = program().display()
+    );
+    world.other("bash", ["-c", &script]).run().succeeded();
+    let holders = processes_of(&pipe);
+    assert_eq!(holders, Vec::<i32>::new(), "they would keep the pipe open for ever");
+    if is_root() {
+        // Three streams for the command, one pipe for its reaper.
+        eventually("nothing else is open", || {
+            descendants(world.supervisor("held")).into_iter().all(|pid| fd_count(pid) <= 3)
+        });
+    }
+    assert_eq!(
+        world.text(["run", "--cell", "held", "ls /proc/self/fd | tr '\\n' ' '"]),
+        "0 1 2 3 "
+    );
+}
+
+fn a_cell_keeps_nothing_of_its_callers_habits(world: &World) {
+    let script = format!(
+        "umask 077; trap '' INT TERM PIPE CHLD HUP USR1; exec {} spawn plain",
+        program().display()
+    );
+    world.other("bash", ["-c", &script]).run().succeeded();
+    assert_eq!(
+        world.text(["run", "--cell", "plain", "umask; grep SigIgn /proc/self/status | cut -f2"]),
+        "0022\n0000000000000000\n"
+    );
+    let exec = world.detach("plain", "echo up; sleep 1000");
+    eventually("it runs", || world.text(["logs", &exec]).contains("up"));
+    world.text(["input", "--signal", "INT", &exec]);
+    assert_eq!(world.ended(&exec)["end"]["signal"], "INT");
+}
+
+fn the_program_runs_in_an_empty_root(world: &World) {
+    let root = world.home().join("root");
+    fs::create_dir(&root).unwrap();
+    fs::copy(program(), root.join("hotcell")).unwrap();
+    let run = |args: &[&str]| {
+        let chroot = world.other("chroot", [root.to_str().unwrap(), "/hotcell"]);
+        chroot.args(args.iter().copied()).env("HOTCELL_STATE_DIR", "/state").run()
+    };
+    assert!(run(&["--version"]).succeeded().stdout().starts_with("hotcell "));
+    assert!(run(&["--help"]).succeeded().stdout().contains("Usage"));
+    run(&["config"]).succeeded();
+    // Without /proc and programs there is no cell; that is said, and nothing panics.
+    let refused = run(&["run", "true"]);
+    assert!([125, 126, 127].contains(&refused.code()), "{refused:?}");
+    assert!(refused.stderr().starts_with("error: "), "{refused:?}");
+    assert!(refused.stderr().contains("hint: "), "{refused:?}");
+}

@@ -1,0 +1,26 @@
+//! End-to-end tests: the real program, as root and as ordinary users, with and without cgroups.
+#![expect(clippy::disallowed_methods, reason = "tests start programs and read their own settings")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on fails, and one that is skipped says so"
+)]
+
+#[macro_use]
+mod world;
+
+mod containment;
+mod detached_execs;
+mod diagnosis;
+mod ends_of_execs;
+mod killed_processes;
+mod lasting_cells;
+mod lifetimes;
+mod many_execs;
+mod output_of_execs;
+mod races;
+mod resource_limits;
+mod running_commands;
+mod terminals;
+mod tree_kill;

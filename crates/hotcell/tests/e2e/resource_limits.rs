@@ -1,0 +1,85 @@
+//! What a cell may use: memory, processes, disk, processor time.
+
+use crate::world::{Need, World, require};
+
+in_worlds! { [root]
+    too_much_memory_is_reported_as_such,
+}
+
+in_worlds! { [root]
+    processor_time_is_shared_out,
+}
+
+in_every_world! {
+    processes_are_counted,
+    more_on_disk_than_allowed_ends_the_command,
+    limits_are_shown_and_fixed_once_made,
+}
+
+/// Skips where no control group keeps this limit.
+fn has_layer(world: &World, name: &str) -> bool {
+    world.text(["spawn", "probe"]);
+    let info = world.json(["info", "probe", "--json"]);
+    let layers = info["cell"]["isolation"]["layers"].as_array().unwrap();
+    let found = layers.iter().any(|layer| {
+        layer["name"] == name && layer["means"].as_str().is_some_and(|m| m.contains("cgroup"))
+    });
+    let reason = || format!("no control group keeps the {name}");
+    require(Need::Cgroup, found.then_some(()).ok_or_else(reason)).is_some()
+}
+
+const GREEDY: &str = "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo got ${#x}";
+
+fn too_much_memory_is_reported_as_such(world: &World) {
+    if !has_layer(world, "memory_limit") {
+        return;
+    }
+    let finished = world.hotcell(["run", "--cell", "small", "--memory", "64M", GREEDY]).run();
+    finished.clone().exited(137);
+    assert!(finished.stderr().contains("out of memory"), "{finished:?}");
+    let listed = world.json(["ps", "--all", "--cell", "small", "--json"]);
+    assert_eq!(listed["execs"][0]["end"]["cause"], "oom_killed");
+    assert_eq!(world.text(["run", "--cell", "small", "echo alive"]), "alive\n");
+    assert_eq!(world.text(["run", "--memory", "1G", GREEDY]), "got 300000000\n");
+}
+
+fn processor_time_is_shared_out(world: &World) {
+    if !has_layer(world, "cpu_limit") {
+        return;
+    }
+    let script = "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null; i=0; while test $i -lt 60000; do i=$((i+1)); done";
+    let finished = world.hotcell(["run", "--cpus", "0.5", "--json", script]).run().succeeded();
+    let last = finished.stdout().lines().last().unwrap().to_owned();
+    let exec: serde_json::Value = serde_json::from_str(&last).unwrap();
+    let usage = &exec["exec"]["end"]["usage"];
+    let (cpu, wall) = (usage["cpu_ms"].as_u64().unwrap(), usage["wall_ms"].as_u64().unwrap());
+    // A period of the quota is 100 ms long: half of it may be used at once.
+    assert!(cpu < 100 || wall + 100 > cpu * 2 * 8 / 10, "{usage}");
+}
+
+fn processes_are_counted(world: &World) {
+    let many = "i=0; while test $i -lt 60; do sleep 1000 & i=$((i+1)); done; echo all";
+    let few = world.hotcell(["run", "--cell", "few", "--pids", "40", "--", "sh", "-c", many]).run();
+    assert!(few.stderr().contains("fork") && !few.stdout().contains("all"), "{few:?}");
+    assert_eq!(world.text(["run", "--cell", "few", "echo fine"]), "fine\n");
+    assert_eq!(world.text(["run", "--", "sh", "-c", many]), "all\n");
+}
+
+fn more_on_disk_than_allowed_ends_the_command(world: &World) {
+    let fill = "while :; do head -c 4000000 /dev/zero >> big; sleep 0.02; done";
+    let finished = world.hotcell(["run", "--cell", "full", "--disk", "16M", fill]).run();
+    assert!(finished.stderr().contains("over its disk limit"), "{finished:?}");
+    let listed = world.json(["ps", "--all", "--json"]);
+    assert_eq!(listed["execs"][0]["end"]["limit"], "disk");
+    world.text(["run", "--cell", "full", "rm big"]);
+    assert_eq!(world.text(["run", "--cell", "full", "echo ok > f; cat f"]), "ok\n");
+}
+
+fn limits_are_shown_and_fixed_once_made(world: &World) {
+    let args = ["spawn", "fixed", "--pids", "77", "--disk", "2G", "--json"];
+    let cell = world.json(args);
+    assert_eq!((&cell["limits"]["pids"], &cell["limits"]["disk_mb"]), (&77.into(), &2048.into()));
+    let refused = world.hotcell(["run", "--cell", "fixed", "--pids", "78", "true"]).run();
+    assert!(refused.exited(125).stderr().contains("--pids"));
+    world.text(["run", "--cell", "fixed", "--pids", "77", "true"]);
+}

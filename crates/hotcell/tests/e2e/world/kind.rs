@@ -1,0 +1,124 @@
+//! Who uses the program: root or an ordinary user, with what the machine gives each.
+
+use std::fs;
+
+use super::machine::{Need, is_root, own_user, require, setting, user_namespaces_work};
+
+/// A kind of world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Root, with whatever control groups there are.
+    Root,
+    /// Root, told to use no control groups.
+    RootWithoutCgroups,
+    /// An ordinary user with a range of subordinate ids.
+    Rootless,
+    /// An ordinary user with nothing but the own id.
+    SingleId,
+}
+
+/// A user of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl Kind {
+    /// The kind that a test is named after.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "root" => Self::Root,
+            "without_cgroups" => Self::RootWithoutCgroups,
+            "rootless" => Self::Rootless,
+            "single_id" => Self::SingleId,
+            other => panic!("there is no kind of world named {other}"),
+        }
+    }
+
+    /// Whether cells of this kind may have control groups at all.
+    pub(crate) fn uses_cgroups(self) -> bool {
+        match self {
+            Self::Root | Self::Rootless | Self::SingleId => true,
+            Self::RootWithoutCgroups => false,
+        }
+    }
+
+    /// The user to test as, if this machine has one and lets it make namespaces.
+    pub(crate) fn find_user(self) -> Option<User> {
+        let (need, found) = match self {
+            Self::Root | Self::RootWithoutCgroups => (Need::Native, root()),
+            Self::Rootless => (Need::Rootless, ordinary("HOTCELL_TEST_USER", Subordinates::Some)),
+            Self::SingleId => {
+                (Need::Rootless, ordinary("HOTCELL_TEST_USER_SINGLE", Subordinates::None))
+            }
+        };
+        let found = found.and_then(|user| match user_namespaces_work(&user) {
+            true => Ok(user),
+            false => Err(format!("{} may not make namespaces here", user.name)),
+        });
+        require(need, found)
+    }
+}
+
+/// Whether a user has a range of subordinate ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subordinates {
+    Some,
+    None,
+}
+
+fn root() -> Result<User, String> {
+    match is_root() {
+        true => Ok(User { name: "root".to_owned(), uid: 0, gid: 0 }),
+        false => Err("the tests do not run as root".to_owned()),
+    }
+}
+
+/// The user that a variable names; whoever runs the tests where that is not root.
+fn ordinary(variable: &str, wanted: Subordinates) -> Result<User, String> {
+    let user = match (setting(variable), is_root()) {
+        (Some(name), true) => find(|user| user.name == name)
+            .ok_or_else(|| format!("{variable} names {name}, which is no user of this machine")),
+        (None, true) => Err(format!("{variable} is not set (see CONTRIBUTING.md)")),
+        (_, false) => own_user(),
+    }?;
+    match (subordinates(&user), wanted) {
+        (Subordinates::Some, Subordinates::Some) | (Subordinates::None, Subordinates::None) => {
+            Ok(user)
+        }
+        (Subordinates::None, Subordinates::Some) => {
+            Err(format!("{} has no subordinate ids in /etc/subuid", user.name))
+        }
+        (Subordinates::Some, Subordinates::None) => {
+            Err(format!("{} has subordinate ids in /etc/subuid", user.name))
+        }
+    }
+}
+
+fn subordinates(user: &User) -> Subordinates {
+    let listed = fs::read_to_string("/etc/subuid").unwrap_or_default();
+    let owns = |line: &str| {
+        let owner = line.split(':').next().unwrap_or_default();
+        owner == user.name || owner == user.uid.to_string()
+    };
+    match listed.lines().any(owns) {
+        true => Subordinates::Some,
+        false => Subordinates::None,
+    }
+}
+
+/// The first user of this machine of whom that is true.
+pub(super) fn find(wanted: impl Fn(&User) -> bool) -> Option<User> {
+    let listed = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    listed.lines().filter_map(parse).find(|user| wanted(user))
+}
+
+fn parse(line: &str) -> Option<User> {
+    let mut fields = line.split(':');
+    let name = fields.next()?.to_owned();
+    let uid = fields.nth(1)?.parse().ok()?;
+    let gid = fields.next()?.parse().ok()?;
+    Some(User { name, uid, gid })
+}

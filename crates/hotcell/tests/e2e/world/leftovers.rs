@@ -1,0 +1,106 @@
+//! The end of a world: its cells are ended, and whatever is still there is found.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::World;
+use super::processes::processes_of;
+
+/// How long what was ended may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Ends every cell of a world and names what is left of it on the machine.
+pub(super) fn clear(world: &World) -> Vec<String> {
+    let mut found = end_cells(world);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let left = remains(world);
+        if left.is_empty() {
+            return found;
+        }
+        if Instant::now() > until {
+            found.extend(left);
+            end_processes(world);
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn end_cells(world: &World) -> Vec<String> {
+    if !world.state_dir().exists() {
+        return Vec::new();
+    }
+    let listed = world.hotcell(["cells", "--all", "--json"]).run();
+    let Ok(cells) = serde_json::from_str::<Value>(&listed.stdout()) else {
+        return vec![format!("cells cannot be listed: {listed:?}")];
+    };
+    let ids: Vec<&str> =
+        cells["cells"].as_array().unwrap().iter().filter_map(|cell| cell["id"].as_str()).collect();
+    if ids.is_empty() {
+        return Vec::new();
+    }
+    let killed = world.hotcell(["kill", "--force"]).args(ids).run();
+    // One that ended by itself meanwhile cannot be killed, and need not be.
+    match killed.code() {
+        0 | 3 => Vec::new(),
+        _ => vec![format!("cells cannot be ended: {killed:?}")],
+    }
+}
+
+fn remains(world: &World) -> Vec<String> {
+    let state_dir = world.state_dir();
+    let mut found: Vec<String> = processes_of(&state_dir)
+        .into_iter()
+        .map(|pid| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            format!("process {pid}: {}", line.replace('\0', " "))
+        })
+        .collect();
+    for cell in names(&state_dir.join("cells")) {
+        found.extend(cgroups(Path::new("/sys/fs/cgroup"), &cell, 4));
+    }
+    for directory in ["native/cells", "native/ids"] {
+        let names = names(&state_dir.join(directory));
+        found.extend(names.into_iter().map(|name| format!("{directory}/{name}")));
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let shown = state_dir.to_string_lossy().into_owned();
+    found.extend(
+        mounts.lines().filter(|line| line.contains(&shown)).map(|line| format!("mount {line}")),
+    );
+    found
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Control groups with this name, at most so deep.
+fn cgroups(below: &Path, name: &str, depth: u32) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(below).into_iter().flatten().flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        if entry.file_name() == name {
+            found.push(format!("cgroup {}", entry.path().display()));
+        } else if depth > 0 {
+            found.extend(cgroups(&entry.path(), name, depth - 1));
+        }
+    }
+    found
+}
+
+/// Nothing of a failed test may disturb the next one.
+fn end_processes(world: &World) {
+    for pid in processes_of(&world.state_dir()) {
+        if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}

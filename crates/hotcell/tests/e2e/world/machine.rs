@@ -1,0 +1,122 @@
+//! What the tests need of this machine, and what they do where it is absent.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::kind::{self, User};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Something that a machine may lack; named as in `HOTCELL_REQUIRE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Cells on this kernel.
+    Native,
+    /// Cells made by an ordinary user.
+    Rootless,
+    /// Limits kept by a control group.
+    Cgroup,
+}
+
+impl Need {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Rootless => "rootless",
+            Self::Cgroup => "cgroup",
+        }
+    }
+}
+
+/// What was found; where it was not, the test is skipped loudly, or fails if it is required.
+pub(crate) fn require<T>(need: Need, found: Result<T, String>) -> Option<T> {
+    let reason = match found {
+        Ok(found) => return Some(found),
+        Err(reason) => reason,
+    };
+    let required = setting("HOTCELL_REQUIRE").unwrap_or_default();
+    let is_required = required.split(',').any(|name| name.trim() == need.name());
+    assert!(!is_required, "{} is required: {reason}", need.name());
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    eprintln!("SKIPPED {test}: {reason}");
+    if let Some(list) = setting("HOTCELL_TEST_SKIPS") {
+        let mut list = fs::OpenOptions::new().create(true).append(true).open(list).unwrap();
+        writeln!(list, "{test}: {reason}").unwrap();
+    }
+    None
+}
+
+/// A setting of the tests.
+pub(super) fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whoever runs the tests.
+pub(super) fn own_user() -> Result<User, String> {
+    let uid = rustix::process::getuid().as_raw();
+    kind::find(|user| user.uid == uid).ok_or_else(|| format!("uid {uid} has no name"))
+}
+
+/// Whether a user may make namespaces; not by what is tested.
+pub(super) fn user_namespaces_work(user: &User) -> bool {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--mount", "--map-root-user", "true"]);
+    unshare.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
+    if is_root() {
+        unshare.uid(user.uid).gid(user.gid);
+    }
+    unshare.status().is_ok_and(|status| status.success())
+}
+
+/// The program under test, at a place where every user can read it.
+pub(crate) fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let built = setting("HOTCELL_TEST_BIN")
+            .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_hotcell")), PathBuf::from);
+        if is_root() { readable_copy(&built) } else { built }
+    })
+}
+
+/// One copy of each build, whichever test comes first; those of earlier days go.
+fn readable_copy(built: &Path) -> PathBuf {
+    let source = fs::metadata(built).unwrap_or_else(|error| {
+        panic!("the program under test is not at {}: {error}", built.display())
+    });
+    let all = std::env::temp_dir().join("hotcell-e2e-program");
+    let name = format!("{:x}-{:x}-{:x}", source.ino(), source.mtime(), source.mtime_nsec());
+    let program = all.join(&name).join("hotcell");
+    if program.exists() {
+        return program;
+    }
+    fs::create_dir_all(&all).unwrap();
+    let draft = tempfile::Builder::new().prefix("draft-").tempdir_in(&all).unwrap();
+    for directory in [all.as_path(), draft.path()] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let copy = draft.path().join("hotcell");
+    // By another process: had this one the file open for writing, what it starts meanwhile would
+    // have it too, and no file that is being written can be run.
+    let copied = Command::new("cp").arg(built).arg(&copy).status().unwrap();
+    assert!(copied.success(), "the program under test cannot be copied");
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    // Whoever is second finds a directory that is not empty in the way, and uses it.
+    let _ = fs::rename(draft.path(), all.join(&name));
+    for entry in fs::read_dir(&all).unwrap().flatten() {
+        let age = entry.metadata().and_then(|metadata| metadata.modified()).map(|at| at.elapsed());
+        if age.is_ok_and(|age| age.is_ok_and(|age| age > DAY)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    program
+}
