@@ -57,11 +57,19 @@ pub fn use_defaults() {
 
 /// Lets one signal do what it does by default. Safe in a process that shares its parent's memory.
 pub(crate) fn use_default(signal: i32) {
-    // SAFETY: an all-zero sigaction is SIG_DFL without flags. Numbers that cannot be set, such as
-    // SIGKILL's, are refused and change nothing.
+    // The kernel's sigaction: handler, flags, restorer, mask. The C library's call keeps two
+    // signals for itself and would leave them ignored.
+    let default = [0_u64; 4];
+    // SAFETY: all zeros are SIG_DFL without flags, and the mask has the eight bytes that are given
+    // as its size. Numbers that cannot be set, such as SIGKILL's, are refused and change nothing.
     unsafe {
-        let default: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            default.as_ptr(),
+            std::ptr::null_mut::<u64>(),
+            std::mem::size_of::<u64>(),
+        );
     }
 }
 
