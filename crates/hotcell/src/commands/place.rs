@@ -1,6 +1,8 @@
 //! The cell that a `hotcell run` runs in: a new one, or one that is there.
 
-use hotcell_model::{Cell, CellInfo, CellKill, CellRef, CellSpawn, Error, ErrorCode, Keep, Result, KillWait};
+use hotcell_model::{
+    Cell, CellInfo, CellKill, CellRef, CellSpawn, Error, ErrorCode, Keep, KillWait, Result,
+};
 
 use crate::args::{Run, Shape};
 use crate::session::Session;
@@ -62,7 +64,11 @@ impl Place {
         match self.stay {
             Stay::Stays => {}
             Stay::Goes => {
-                let kill = CellKill { cell: self.cell.id.clone().into(), force: true, wait: KillWait::Ended };
+                let kill = CellKill {
+                    cell: self.cell.id.clone().into(),
+                    force: true,
+                    wait: KillWait::Ended,
+                };
                 match session.ask(kill).await {
                     Ok(_) => {}
                     Err(error) if error.code == ErrorCode::NotFound => {}
