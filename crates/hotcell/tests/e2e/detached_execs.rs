@@ -84,11 +84,11 @@ fn following_shows_what_comes_until_the_end(world: &World) {
     live.await_stdout("one\n");
     world.text(["input", exec, "two"]);
     live.await_stdout("two\n");
-    world.text(["input", "-n", exec, "thr"]);
-    world.hotcell(["input", exec, "-"]).input("ee\n").run().succeeded();
-    live.await_stdout("three\n");
+    world.text(["input", "-n", exec, "three "]);
+    world.hotcell(["input", exec, "-"]).input("four\n").run().succeeded();
+    live.await_stdout("three four\n");
     world.text(["input", "--eof", exec]);
-    assert_eq!(live.finish().succeeded().stdout(), "one\ntwo\nthree\nend\n");
+    assert_eq!(live.finish().succeeded().stdout(), "one\ntwo\nthree four\nend\n");
     world.hotcell(["wait", exec]).run().exited(2);
     let refused = world.hotcell(["input", exec, "too late"]).run().exited(4);
     assert!(refused.stderr().contains("has ended"), "{refused:?}");
