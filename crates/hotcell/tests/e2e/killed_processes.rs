@@ -118,7 +118,9 @@ fn supervisor_and_keeper_killed_together_leave_a_cell_that_wakes(world: &World) 
 fn chatter(number: u64) -> String {
     let lines = 40 + number % 60;
     format!(
-        "for i in $(seq 1 {lines}); do echo \"{number}:$i\"; test $((i % 7)) = 0 && echo \"{number}!$i\" >&2; test $((i % 11)) = 0 && sleep 0.005; done; exit {}",
+        "for i in $(seq 1 {lines}); do echo \"{number}:$i\"; \
+         test $((i % 7)) = 0 && echo \"{number}!$i\" >&2; \
+         test $((i % 11)) = 0 && sleep 0.005; done; exit {}",
         number % 90
     )
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::world::{Kind, World};
+use crate::world::{Kind, World, eventually};
 
 in_every_world! {
     a_named_cell_keeps_what_was_written,
@@ -15,6 +15,8 @@ in_every_world! {
     what_is_printed_as_json_is_json,
 }
 
+// An ordinary user cannot own copies of what the host's root owns: for one the programs are
+// read-only.
 in_worlds! { [root, without_cgroups]
     what_root_of_a_cell_installs_stays_in_the_cell,
 }
@@ -24,9 +26,12 @@ fn is_null_or_absent(value: &Value, name: &str) -> bool {
 }
 
 fn a_named_cell_keeps_what_was_written(world: &World) {
-    let write = "echo mine > note; mkdir -p ~/d /var/tmp/e; echo x > ~/d/f; ln -s note link; echo y >> /etc/hosts.mine";
-    let wrote = world.hotcell(["run", "--cell", "work", write]).run();
-    assert!(wrote.code() <= 1, "{wrote:?}");
+    world.text([
+        "run",
+        "--cell",
+        "work",
+        "echo mine > note; mkdir ~/d; echo x > ~/d/f; ln -s note link",
+    ]);
     assert_eq!(world.text(["run", "--cell", "work", "cat note link ~/d/f"]), "mine\nmine\nx\n");
     assert_eq!(world.text(["run", "--cell", "other", "ls -A"]), "", "cells share no files");
     let id = world.cell_id("work");
@@ -36,8 +41,9 @@ fn a_named_cell_keeps_what_was_written(world: &World) {
 fn an_unnamed_cell_is_removed_with_its_command(world: &World) {
     assert_eq!(world.text(["run", "echo x > f; ls"]), "f\n");
     assert_eq!(world.json(["cells", "--all", "--json"])["cells"], Value::Array(Vec::new()));
-    let kept = fs::read_dir(world.state_dir().join("native/cells")).unwrap().count();
-    assert_eq!(kept, 0);
+    eventually("its files are gone", || {
+        fs::read_dir(world.state_dir().join("native/cells")).unwrap().count() == 0
+    });
 }
 
 fn cells_are_spawned_listed_shown_and_killed(world: &World) {
@@ -112,18 +118,13 @@ fn what_is_printed_as_json_is_json(world: &World) {
             .collect()
     };
     assert_eq!((of("stdout").as_str(), of("stderr").as_str()), ("o\n", "e\n"));
-    assert!(
-        world.json(["doctor", "--json"])["drivers"].is_array()
-            || world.json(["doctor", "--json"]).is_object()
-    );
-    assert!(
-        world.json(["config", "--json"]).is_object() || world.json(["config", "--json"]).is_array()
-    );
+    assert_eq!(world.json(["doctor", "--json"])["drivers"][0]["driver"], "native");
+    assert_eq!(world.json(["config", "--json"])["state_dir"]["origin"], "HOTCELL_STATE_DIR");
 }
 
-// An ordinary user cannot own copies of what the host's root owns: there the programs are read-only.
 fn what_root_of_a_cell_installs_stays_in_the_cell(world: &World) {
-    let install = "printf '#!/bin/sh\\necho hi' > /usr/bin/made-here; chmod 755 /usr/bin/made-here; rm /usr/bin/env";
+    let install = "printf '#!/bin/sh\\necho hi' > /usr/bin/made-here; \
+                   chmod 755 /usr/bin/made-here; rm /usr/bin/env";
     world.text(["run", "--cell", "tools", "--as-root", install]);
     assert_eq!(
         world.text(["run", "--cell", "tools", "made-here; test -e /usr/bin/env || echo gone"]),

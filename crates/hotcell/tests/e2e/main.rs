@@ -10,10 +10,13 @@
 #[macro_use]
 mod world;
 
+mod bad_input;
 mod containment;
+mod damaged_state;
 mod detached_execs;
 mod diagnosis;
 mod ends_of_execs;
+mod full_disk;
 mod killed_processes;
 mod lasting_cells;
 mod lifetimes;
@@ -22,5 +25,6 @@ mod output_of_execs;
 mod races;
 mod resource_limits;
 mod running_commands;
+mod state_directory;
 mod terminals;
 mod tree_kill;

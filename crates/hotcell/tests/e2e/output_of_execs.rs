@@ -27,7 +27,9 @@ in_worlds! { [root]
 }
 
 /// Bytes that no text has, the same every time.
-const NOISE: &str = r#"perl -e '$s = 1; for (1..$ARGV[0]) { $s = ($s * 1103515245 + 12345) & 0x7fffffff; print chr(($s >> 16) & 255) }' "#;
+const NOISE: &str = "perl -e '$s = 1; for (1..$ARGV[0]) { \
+                     $s = ($s * 1103515245 + 12345) & 0x7fffffff; \
+                     print chr(($s >> 16) & 255) }' ";
 
 fn noise(length: usize) -> Vec<u8> {
     let mut state: u64 = 1;
@@ -55,7 +57,8 @@ fn raw_bytes_come_through_unchanged(world: &World) {
 }
 
 fn text_split_between_records_is_whole_in_json(world: &World) {
-    let script = "printf 'gr\\303'; sleep 0.1; printf '\\274\\303\\237e \\360\\237'; sleep 0.1; printf '\\246\\200 \\377!\\n'";
+    let script = "printf 'gr\\303'; sleep 0.1; printf '\\274\\303\\237e \\360\\237'; sleep 0.1; \
+                  printf '\\246\\200 \\377!\\n'";
     let exec = world.detach("utf8", script);
     world.ended(&exec);
     let text = world.text(["logs", "--json", &exec]);

@@ -1,5 +1,7 @@
 //! What a cell may use: memory, processes, disk, processor time.
 
+use std::fs;
+
 use crate::world::{Need, World, require};
 
 in_worlds! { [root]
@@ -47,14 +49,21 @@ fn processor_time_is_shared_out(world: &World) {
     if !has_layer(world, "cpu_limit") {
         return;
     }
-    let script = "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null; i=0; while test $i -lt 60000; do i=$((i+1)); done";
-    let finished = world.hotcell(["run", "--cpus", "0.5", "--json", script]).run().succeeded();
-    let last = finished.stdout().lines().last().unwrap().to_owned();
-    let exec: serde_json::Value = serde_json::from_str(&last).unwrap();
-    let usage = &exec["exec"]["end"]["usage"];
-    let (cpu, wall) = (usage["cpu_ms"].as_u64().unwrap(), usage["wall_ms"].as_u64().unwrap());
-    // A period of the quota is 100 ms long: half of it may be used at once.
-    assert!(cpu < 100 || wall + 100 > cpu * 2 * 8 / 10, "{usage}");
+    world.text(["spawn", "half", "--cpus", "0.5"]);
+    let id = world.cell_id("half");
+    let quota = cgroup_files(&id, &["cpu.cfs_quota_us", "cpu.max"]);
+    assert!(quota.iter().any(|text| text.starts_with("50000")), "{quota:?}");
+    let of_other = cgroup_files(&world.cell_id("probe"), &["cpu.cfs_quota_us", "cpu.max"]);
+    assert!(!of_other.iter().any(|text| text.starts_with("50000")), "{of_other:?}");
+}
+
+/// What these files hold in the control groups of a cell, whatever hierarchies there are.
+fn cgroup_files(cell: &str, names: &[&str]) -> Vec<String> {
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/unified"];
+    let paths = roots
+        .iter()
+        .flat_map(|root| names.iter().map(move |name| format!("{root}/hotcell/{cell}/{name}")));
+    paths.filter_map(|path| fs::read_to_string(path).ok()).collect()
 }
 
 fn processes_are_counted(world: &World) {

@@ -1,0 +1,198 @@
+//! What is lost or damaged on disk is found again, or stated; nothing else is lost with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::world::{World, eventually, kill_9, marked, unique};
+
+in_every_world! {
+    a_deleted_database_is_rebuilt,
+    a_damaged_database_is_put_aside_and_rebuilt,
+    a_machine_that_was_restarted_is_recognised,
+}
+
+in_worlds! { [root, single_id]
+    a_damaged_record_costs_itself_alone,
+    a_damaged_line_of_the_journal_costs_itself_alone,
+    a_supervisor_that_is_written_down_wrongly_is_nobodys_fault,
+}
+
+/// A world with a bit of everything in it: an exec that ended, one that runs, a cell that is gone.
+struct Past {
+    ended: String,
+    running: String,
+    of_gone_cell: String,
+    mark: String,
+}
+
+fn make_past(world: &World) -> Past {
+    let mark = unique("51");
+    let ended = world.detach("lasting", "echo kept > f; echo output; exit 6");
+    world.ended(&ended);
+    let started = world.json(["run", "-d", "--json", "echo from a cell that is gone; exit 2"]);
+    let of_gone_cell = started["exec"]["id"].as_str().unwrap().to_owned();
+    world.ended(&of_gone_cell);
+    let gone = started["cell"]["id"].as_str().unwrap();
+    eventually("the cell is gone", || world.hotcell(["info", gone]).run().code() == 3);
+    let running = world.detach("lasting", &format!("echo begun; sleep {mark}"));
+    eventually("it runs", || world.text(["logs", &running]).contains("begun"));
+    Past { ended, running, of_gone_cell, mark }
+}
+
+fn assert_all_is_found(world: &World, past: &Past) {
+    let listed = world.json(["cells", "--json"]);
+    assert_eq!(listed["cells"][0]["alias"], "lasting", "{listed}");
+    assert_eq!(world.text(["run", "--cell", "lasting", "cat f"]), "kept\n");
+    let exec = world.ended(&past.ended);
+    assert_eq!((&exec["end"]["cause"], &exec["end"]["exit_code"]), (&"exited".into(), &6.into()));
+    assert_eq!(world.text(["logs", &past.ended]), "output\n");
+    assert_eq!(world.exec(&past.running)["state"], "running");
+    assert_eq!(world.text(["logs", &past.running]), "begun\n");
+    assert!(!marked(&past.mark).is_empty(), "the exec runs on");
+    assert_eq!(world.ended(&past.of_gone_cell)["end"]["exit_code"], 2);
+    assert_eq!(world.text(["logs", &past.of_gone_cell]), "from a cell that is gone\n");
+    world.text(["cancel", "--grace", "0", &past.running]);
+    assert_eq!(world.ended(&past.running)["end"]["cause"], "cancelled");
+}
+
+fn a_deleted_database_is_rebuilt(world: &World) {
+    let past = make_past(world);
+    for name in ["hotcell.db", "hotcell.db-wal", "hotcell.db-shm"] {
+        fs::remove_file(world.state_dir().join(name)).unwrap();
+    }
+    assert_all_is_found(world, &past);
+}
+
+fn a_damaged_database_is_put_aside_and_rebuilt(world: &World) {
+    let past = make_past(world);
+    let database = world.state_dir().join("hotcell.db");
+    let length = usize::try_from(fs::metadata(&database).unwrap().len()).unwrap();
+    fs::write(&database, vec![0x5a; length]).unwrap();
+    world.own(&database);
+    let told = world.hotcell(["cells"]).run().succeeded();
+    assert!(told.stderr().contains("damaged"), "{told:?}");
+    assert_all_is_found(world, &past);
+    let names = fs::read_dir(world.state_dir()).unwrap().flatten();
+    let aside = names.filter(|entry| entry.file_name().to_string_lossy().contains("corrupt"));
+    assert!(aside.count() >= 1, "the damaged one is kept");
+}
+
+/// Ends the processes of a cell as a power failure does, and makes the past another boot's.
+fn restart_machine(world: &World, cell: &str, edit: impl FnOnce(&mut Value)) -> PathBuf {
+    let file = world.native_dir(cell).join("supervisor.json");
+    let (keeper, supervisor) = (world.keeper(cell), world.supervisor(cell));
+    kill_9(keeper);
+    kill_9(supervisor);
+    let mut process: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    edit(&mut process);
+    fs::write(&file, serde_json::to_vec(&process).unwrap()).unwrap();
+    file
+}
+
+fn a_machine_that_was_restarted_is_recognised(world: &World) {
+    let exec = world.detach("old", "echo kept > f; echo begun; sleep 1000");
+    eventually("it runs", || world.text(["logs", &exec]).contains("begun"));
+    // After a restart the number belongs to another process, which nobody may touch.
+    let mut bystander = Command::new("sleep")
+        .arg("1000")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = bystander.id();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start: u64 =
+        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap();
+    restart_machine(world, "old", |process| {
+        process["boot"] = "00000000-0000-0000-0000-000000000000".into();
+        process["pid"] = pid.into();
+        process["start_time"] = start.into();
+    });
+
+    assert_eq!(world.ended(&exec)["end"]["cause"], "lost");
+    assert_eq!(world.text(["logs", &exec]), "begun\n");
+    let cells = world.json(["cells", "--all", "--json"]);
+    assert_eq!(cells["cells"][0]["state"], "stopped");
+    assert_eq!(world.text(["run", "--cell", "old", "cat f"]), "kept\n");
+    restart_machine(world, "old", |process| {
+        process["boot"] = "00000000-0000-0000-0000-000000000000".into();
+        process["pid"] = pid.into();
+        process["start_time"] = start.into();
+    });
+    world.text(["kill", "--force", "old"]);
+    assert!(bystander.try_wait().unwrap().is_none(), "a process of somebody else was killed");
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+}
+
+fn a_supervisor_that_is_written_down_wrongly_is_nobodys_fault(world: &World) {
+    world.text(["run", "--cell", "odd", "echo kept > f"]);
+    let file = restart_machine(world, "odd", |_| {});
+    fs::write(&file, "{ not json").unwrap();
+    let finished = world.hotcell(["run", "--cell", "odd", "cat f"]).run();
+    assert_eq!(finished.clone().succeeded().stdout(), "kept\n", "{finished:?}");
+}
+
+/// The only segment of an exec's log.
+fn segment(world: &World, cell: &str, exec: &str) -> PathBuf {
+    let log = world.state_dir().join("cells").join(world.cell_id(cell)).join("records/log");
+    let entries = fs::read_dir(log).unwrap().flatten();
+    entries.map(|entry| entry.path()).find(|path| names(path, exec)).unwrap()
+}
+
+fn names(path: &Path, exec: &str) -> bool {
+    path.file_name().unwrap().to_string_lossy().starts_with(exec)
+}
+
+fn a_damaged_record_costs_itself_alone(world: &World) {
+    let script = "for i in 1 2 3 4 5; do echo line $i; sleep 0.05; done; exit 3";
+    let exec = world.detach("marred", script);
+    world.ended(&exec);
+    let path = segment(world, "marred", &exec);
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(6).position(|window| window == b"line 3").unwrap();
+    bytes[at] ^= 0xff;
+    fs::write(&path, &bytes).unwrap();
+
+    let logs = world.hotcell(["logs", &exec]).run().succeeded();
+    let text = logs.stdout();
+    assert!(text.contains("line 1\n") && text.contains("line 2\n"), "{logs:?}");
+    assert!(!text.contains("line 3"), "{logs:?}");
+    assert!(text.contains("line 4\n") && text.contains("line 5\n"), "{logs:?}");
+    assert!(logs.stderr().contains("not kept"), "the gap is stated: {logs:?}");
+    world.hotcell(["wait", &exec]).run().exited(3);
+
+    fs::write(&path, b"not a log at all").unwrap();
+    let logs = world.hotcell(["logs", &exec]).run();
+    assert!(logs.code() == 0 || logs.stderr().contains("error: "), "{logs:?}");
+    assert_eq!(world.text(["run", "--cell", "marred", "echo fine"]), "fine\n");
+}
+
+fn a_damaged_line_of_the_journal_costs_itself_alone(world: &World) {
+    let execs: Vec<String> =
+        (0..4).map(|n| world.detach("scarred", &format!("echo {n}; exit {n}"))).collect();
+    for exec in &execs {
+        world.ended(exec);
+    }
+    let cell = world.cell_id("scarred");
+    let journal = world.state_dir().join("cells").join(&cell).join("records/journal");
+    let (keeper, supervisor) = (world.keeper("scarred"), world.supervisor("scarred"));
+    kill_9(keeper);
+    kill_9(supervisor);
+    let text = fs::read_to_string(&journal).unwrap();
+    let ended = |line: &&str| line.contains("\"ended\"") && line.contains(&execs[1]);
+    let line = text.lines().find(ended).unwrap();
+    fs::write(&journal, text.replace(line, &line.replace("exited", "exTted"))).unwrap();
+    for name in ["hotcell.db", "hotcell.db-wal", "hotcell.db-shm"] {
+        fs::remove_file(world.state_dir().join(name)).unwrap();
+    }
+    for number in [0, 2, 3] {
+        assert_eq!(world.ended(&execs[number])["end"]["exit_code"], number, "exec {number}");
+    }
+    assert_eq!(world.ended(&execs[1])["end"]["cause"], "lost", "its end is not known any more");
+    assert_eq!(world.text(["logs", &execs[1]]), "1\n");
+    assert_eq!(world.text(["run", "--cell", "scarred", "echo fine"]), "fine\n");
+}

@@ -1,0 +1,75 @@
+//! A disk that fills up while a command prints: the command goes on and the gap is stated.
+
+use serde_json::Value;
+
+use crate::world::{World, program};
+
+in_worlds! { [root]
+    a_full_disk_costs_output_and_nothing_else,
+}
+
+/// The state directory on a small disk in a mount namespace of its own; what happens there is
+/// printed, section by section.
+const SCRIPT: &str = r#"
+set -eu
+mkdir -p "$HOTCELL_STATE_DIR"
+mount -t tmpfs -o size=96m none "$HOTCELL_STATE_DIR"
+dir=$(mktemp -d)
+mkfifo "$dir/in"
+exec 8<>"$dir/in"
+"$P" spawn full >/dev/null
+"$P" run -i --cell full '
+    echo before; read a
+    head -c 3000000 /dev/zero | tr "\0" a; echo; echo printed; cat /dev/null > /tmp/printed
+    read b; echo after; exit 7' <"$dir/in" >"$dir/out" 2>"$dir/err" &
+client=$!
+until grep -q before "$dir/out"; do sleep 0.02; done
+dd if=/dev/zero of="$HOTCELL_STATE_DIR/filler" bs=64k 2>/dev/null || true
+dd if=/dev/zero of="$HOTCELL_STATE_DIR/filler2" bs=4k 2>/dev/null || true
+echo go >&8
+# The command is seen to have printed all of it from outside: nothing can be asked on a full disk.
+supervisor=$(sed 's/.*"pid":\([0-9]*\).*/\1/' "$HOTCELL_STATE_DIR"/native/cells/*/supervisor.json)
+until test -e "/proc/$supervisor/root/tmp/printed"; do sleep 0.02; done
+"$P" run --cell full 'echo on a full disk' >"$dir/refused" 2>&1 && code_full=0 || code_full=$?
+rm "$HOTCELL_STATE_DIR/filler" "$HOTCELL_STATE_DIR/filler2"
+echo go >&8
+wait $client && code=0 || code=$?
+echo "code $code"
+exec_id=$("$P" ps --all --json | grep -o '"id":"e_[a-z0-9]*"' | tail -1 | cut -d'"' -f4)
+"$P" wait --json "$exec_id" | sed 's/^/ended /' || true
+"$P" logs --json "$exec_id" >"$dir/log"
+grep -h dropped "$dir/log" | sed 's/^/dropped /' || true
+grep -c '"data"' "$dir/log" | sed 's/^/records /'
+grep -q 'after' "$dir/log" && echo "log has after"
+grep -q 'after' "$dir/out" && echo "client has after"
+grep -q 'not kept' "$dir/err" && echo "client states the gap"
+cat "$dir/refused"
+echo "full disk $code_full"
+"$P" run --cell full 'echo works again'
+"$P" kill --force full >/dev/null
+"$P" cells --all --json | sed 's/^/cells /'
+"#;
+
+fn a_full_disk_costs_output_and_nothing_else(world: &World) {
+    let finished = world
+        .other("unshare", ["--mount", "--propagation", "private", "bash", "-c", SCRIPT])
+        .env("P", program())
+        .run();
+    let text = finished.clone().succeeded().stdout();
+    let told = |name: &str| {
+        let found = text.lines().find_map(|line| line.strip_prefix(name));
+        found.unwrap_or_else(|| panic!("{name} is missing: {finished:?}")).to_owned()
+    };
+    assert_eq!(told("code "), "7");
+    let ended: Value = serde_json::from_str(&told("ended ")).unwrap();
+    assert_eq!((&ended["end"]["cause"], &ended["end"]["exit_code"]), (&"exited".into(), &7.into()));
+    assert_eq!(ended["end"]["usage"]["stdout_bytes"], 7 + 3_000_001 + 8 + 6);
+    let dropped: Value = serde_json::from_str(&told("dropped ")).unwrap();
+    assert!(dropped["dropped"]["dropped_bytes"].as_u64().unwrap() > 2_000_000, "{dropped}");
+    for line in ["log has after", "client has after", "client states the gap", "works again"] {
+        assert!(text.lines().any(|found| found == line), "{line}: {finished:?}");
+    }
+    assert_eq!(told("full disk "), "125");
+    assert!(text.contains("disk is full\nhint: free some disk space\n"), "{finished:?}");
+    assert_eq!(told("cells "), r#"{"cells":[]}"#);
+}
