@@ -1,6 +1,6 @@
 //! Pid 1 of a cell: starts execs, keeps their output, ends them on time.
 //!
-//! One thread, one epoll loop, one owner of all state ([`cell::Supervisor`]). It talks to any
+//! One thread, one epoll loop, one owner of all state (`cell.rs`). It talks to any
 //! number of engine processes over the link and needs none of them to go on.
 
 mod asks;
