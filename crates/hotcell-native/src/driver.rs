@@ -228,14 +228,18 @@ impl Native {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             locked => drop(locked.map_err(failed)?),
         }
-        if let Some(placed) = &placed {
-            if paths.files().exists() {
-                match self.order(&paths, Task::Remove)? {
-                    Outcome::Done | Outcome::Ready(_) | Outcome::Probed(_) => {}
-                    Outcome::Failed(error) => return Err(error),
+        let id_ranges = self.paths.id_ranges();
+        match &placed {
+            Some(placed) => {
+                if paths.files().exists() {
+                    match self.order(&paths, Task::Remove)? {
+                        Outcome::Done | Outcome::Ready(_) | Outcome::Probed(_) => {}
+                        Outcome::Failed(error) => return Err(error),
+                    }
                 }
+                give_back_ids(&id_ranges, &placed.ids).map_err(failed)?;
             }
-            give_back_ids(&self.paths.id_ranges(), &placed.ids).map_err(failed)?;
+            None => id_range::give_back_of(&id_ranges, cell).map_err(failed)?,
         }
         match std::fs::remove_dir_all(paths.root()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
@@ -287,7 +291,6 @@ impl Native {
             let mut keeper = Command::new(&self.settings.program)
                 .arg("keep")
                 .env_clear()
-                .current_dir("/")
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())

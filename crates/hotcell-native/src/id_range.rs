@@ -42,3 +42,19 @@ pub(crate) fn give_back(directory: &Path, ids: &IdLayout) -> io::Result<()> {
         Ok(()) | Err(_) => Ok(()),
     }
 }
+
+/// Gives back what was taken for a cell before it was written down which range that is.
+pub(crate) fn give_back_of(directory: &Path, cell: &CellId) -> io::Result<()> {
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        // One that was given back meanwhile is nobody's.
+        if std::fs::read(&path).is_ok_and(|owner| owner == cell.as_str().as_bytes()) {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}

@@ -61,9 +61,10 @@ pub(crate) fn start(
 ) -> Result<Started, StepError> {
     // What an earlier supervisor left behind; its processes are gone.
     cgroups.remove()?;
-    cgroups.create(&cell_limits(&placed.spec.limits), placed.ids.supervisor())?;
+    // Before the groups: a cell without directories is taken for one without groups.
     make_uppers(&placed.layers, &placed.ids).step(|| "make the cell's directories".to_owned())?;
     std::fs::create_dir_all(paths.scratch()).step(|| "make the cell's directories".to_owned())?;
+    cgroups.create(&cell_limits(&placed.spec.limits), placed.ids.supervisor())?;
     let (uid, gid) = placed.ids.supervisor();
     give_records(&placed.records, uid, gid)?;
 
