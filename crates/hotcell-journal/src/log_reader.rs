@@ -145,7 +145,8 @@ impl LogReader {
         let ReadCursor { scanner, aligner } = &mut self.read;
         let mut batch = Batch::after(after_seq);
         let mut room = max_bytes;
-        while !batch.is_crowded() {
+        // With no room left even the next record's size is not worth a look at the file.
+        while !batch.is_crowded() && (room > 0 || batch.records.is_empty()) {
             match scanner.peek(&self.place, ended)? {
                 Step::End => {
                     batch.at_end = true;

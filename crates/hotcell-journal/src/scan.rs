@@ -13,8 +13,8 @@ use crate::segment::{
     find_record, parse,
 };
 
-/// What is read from a file at once; more than the largest record.
-const CHUNK_BYTES: usize = 64 * 1024;
+/// What is read from a file at once: some of the largest records, the last of them whole.
+const CHUNK_BYTES: usize = 4 * MAX_RECORD_BYTES;
 
 /// What comes next in a log.
 #[derive(Debug)]
