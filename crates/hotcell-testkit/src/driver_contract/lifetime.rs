@@ -38,7 +38,7 @@ pub(super) async fn a_held_cell_outlives_one_holder_and_not_the_last(
 ) -> Result<()> {
     let mut guest = Guest::start_with(place, |spec| {
         spec.keep = Keep::Holder;
-        spec.orphan_grace_s = 1;
+        spec.orphan_grace_s = 4;
     })
     .await?;
     guest.ask(&Ask::Hold, &[]).await?;
@@ -46,11 +46,11 @@ pub(super) async fn a_held_cell_outlives_one_holder_and_not_the_last(
     let second = guest.connect().await?;
     second.ask(&Ask::Hold, &[]).await?;
     guest.link = second;
-    guest.output_of("sleep 1.5").await?;
+    guest.output_of("sleep 4.5").await?;
     // None is there for less than the grace, then one is again.
     guest.link = guest.connect().await?;
     guest.ask(&Ask::Hold, &[]).await?;
-    guest.output_of("sleep 1.5").await?;
+    guest.output_of("sleep 4.5").await?;
 
     // The last one goes while something runs; a connection that holds nothing does not count.
     let spec = sh("echo up; sleep 717273");
@@ -81,7 +81,7 @@ pub(super) async fn a_persistent_cell_sleeps_and_wakes_with_its_files(
     let mut guest = Guest::start_with(place, |spec| {
         spec.keep = Keep::Always;
         spec.ttl_s = None;
-        spec.sleep_after_s = 1;
+        spec.sleep_after_s = 4;
     })
     .await?;
     // Being connected keeps nothing awake; running does.
@@ -101,18 +101,18 @@ pub(super) async fn a_persistent_cell_sleeps_and_wakes_with_its_files(
 }
 
 pub(super) async fn a_cell_ends_when_its_time_is_over(place: &DriverPlace) -> Result<()> {
-    let guest = Guest::start_with(place, |spec| spec.ttl_s = Some(1)).await?;
+    let guest = Guest::start_with(place, |spec| spec.ttl_s = Some(5)).await?;
     let spec = sh("echo up; sleep 717273");
     let following = guest.start_until(spec, "up").await?;
     let end = Outcome::of(following).await?.end;
     ensure!(end.cause == EndCause::Cancelled, "it ended as {end:?}");
-    ensure!(end.ended_at >= guest.spec.created_at.plus_seconds(1), "before its time: {end:?}");
+    ensure!(end.ended_at >= guest.spec.created_at.plus_seconds(5), "before its time: {end:?}");
     ensure!(guest.closed().await? == CloseReason::Expired);
 
     // The time goes on while there is no supervisor.
     let late = Guest::start_with(place, |spec| {
         spec.created_at = Timestamp(spec.created_at.0 - 10_000);
-        spec.ttl_s = Some(11);
+        spec.ttl_s = Some(15);
     })
     .await?;
     ensure!(late.closed().await? == CloseReason::Expired);
@@ -120,8 +120,8 @@ pub(super) async fn a_cell_ends_when_its_time_is_over(place: &DriverPlace) -> Re
 }
 
 pub(super) async fn an_idle_cell_ends_when_it_is_told_to(place: &DriverPlace) -> Result<()> {
-    let guest = Guest::start_with(place, |spec| spec.idle_ttl_s = Some(1)).await?;
-    guest.output_of("sleep 1.5").await?;
+    let guest = Guest::start_with(place, |spec| spec.idle_ttl_s = Some(4)).await?;
+    guest.output_of("sleep 4.5").await?;
     ensure!(guest.closed().await? == CloseReason::Idle);
     Ok(())
 }
