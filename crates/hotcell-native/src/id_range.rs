@@ -1,7 +1,7 @@
 //! Ranges of host ids, each given to one cell.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use hotcell_jail::ids::{IdLayout, RANGE};
@@ -22,11 +22,9 @@ pub(crate) fn take(directory: &Path, cell: &CellId) -> io::Result<IdLayout> {
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let base = FIRST + (u32::from_le_bytes(random) % RANGES) * RANGE;
         let path = directory.join(base.to_string());
-        match OpenOptions::new().write(true).create_new(true).open(path) {
-            Ok(mut file) => {
-                file.write_all(cell.as_str().as_bytes())?;
-                return Ok(IdLayout::Private { base });
-            }
+        // A link has its owner's name from the first moment on; a file would be empty at first.
+        match symlink(cell.as_str(), path) {
+            Ok(()) => return Ok(IdLayout::Private { base }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -52,7 +50,7 @@ pub(crate) fn give_back_of(directory: &Path, cell: &CellId) -> io::Result<()> {
     for entry in entries {
         let path = entry?.path();
         // One that was given back meanwhile is nobody's.
-        if std::fs::read(&path).is_ok_and(|owner| owner == cell.as_str().as_bytes()) {
+        if std::fs::read_link(&path).is_ok_and(|owner| owner == Path::new(cell.as_str())) {
             std::fs::remove_file(path)?;
         }
     }
