@@ -54,7 +54,7 @@ fn output_written_just_before_the_end_is_there(world: &World) {
 }
 
 fn usage_is_measured(world: &World) {
-    let script = "i=0; while test $i -lt 200000; do i=$((i+1)); done; head -c 100000 /dev/zero";
+    let script = "i=0; while test $i -lt 30000; do i=$((i+1)); done; head -c 100000 /dev/zero";
     let finished = world.hotcell(["run", "--json", script]).run().succeeded();
     let last = finished.stdout().lines().last().unwrap().to_owned();
     let exec: serde_json::Value = serde_json::from_str(&last).unwrap();

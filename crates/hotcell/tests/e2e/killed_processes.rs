@@ -1,7 +1,5 @@
 //! Any process may be killed at any moment: execs, output and exit codes are not lost.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use crate::world::{World, descendants, eventually, is_alive, kill_9, marked, unique};
@@ -13,10 +11,6 @@ in_every_world! {
     a_killed_keeper_does_not_keep_a_cell_from_ending,
     a_dead_supervisor_ends_its_execs_and_keeps_its_files,
     supervisor_and_keeper_killed_together_leave_a_cell_that_wakes,
-}
-
-in_worlds! { [root, single_id]
-    clients_and_keepers_killed_at_random_lose_nothing,
 }
 
 fn await_log(world: &World, exec: &str, text: &str) {
@@ -112,115 +106,4 @@ fn supervisor_and_keeper_killed_together_leave_a_cell_that_wakes(world: &World) 
     kill_9(supervisor);
     assert_eq!(world.text(["run", "--cell", "both", "cat f"]), "x\n");
     assert_eq!(world.exec(&exec)["end"]["cause"], "lost");
-}
-
-/// What an exec of the random test prints: numbered lines on both streams.
-fn chatter(number: u64) -> String {
-    let lines = 40 + number % 60;
-    format!(
-        "for i in $(seq 1 {lines}); do echo \"{number}:$i\"; \
-         test $((i % 7)) = 0 && echo \"{number}!$i\" >&2; \
-         test $((i % 11)) = 0 && sleep 0.005; done; exit {}",
-        number % 90
-    )
-}
-
-fn wanted(number: u64) -> (String, String) {
-    let lines = 40 + number % 60;
-    let out = (1..=lines).map(|i| format!("{number}:{i}\n")).collect();
-    let err = (1..=lines).filter(|i| i % 7 == 0).map(|i| format!("{number}!{i}\n")).collect();
-    (out, err)
-}
-
-/// A sequence that differs from run to run and is told when the test fails.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
-/// Reads an exec's output by cursor, in pages of one request each, each by another process.
-fn read_by_cursor(world: &World, exec: &str) -> (String, String) {
-    let (mut after, mut out, mut err) = (0, String::new(), String::new());
-    loop {
-        let text = world.text(["logs", "--json", "--after", &after.to_string(), exec]);
-        if text.is_empty() {
-            return (out, err);
-        }
-        for line in text.lines() {
-            let message: Value = serde_json::from_str(line).unwrap();
-            let seq = message["seq"].as_u64().unwrap();
-            assert_eq!(seq, after + 1, "no seq is left out: {line}");
-            after = seq;
-            let sink = if message["stream"] == "stdout" { &mut out } else { &mut err };
-            sink.push_str(message["data"].as_str().unwrap());
-        }
-    }
-}
-
-fn random_kills(world: &World, rounds: u64) {
-    let mut seed = [0; 8];
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty()).unwrap();
-    let seed = u64::from_le_bytes(seed) | 1;
-    eprintln!("seed {seed}");
-    let mut chance = Chance(seed);
-    let mut keys = BTreeMap::new();
-    for round in 0..rounds {
-        let key = format!("round-{round}");
-        let mut clients = Vec::new();
-        // One that starts the exec, and one that reads along when it can.
-        let run = ["run", "--cell", "storm", "--idempotency-key", &key];
-        clients.push(world.hotcell(run).arg(&chatter(round)).start());
-        if let Some(other) = keys.keys().next_back().and_then(|last: &u64| keys.get(last)) {
-            let other: &String = other;
-            clients.push(world.hotcell(["logs", "-f", other]).start());
-        }
-        std::thread::sleep(std::time::Duration::from_micros(chance.below(60_000)));
-        if chance.below(8) == 0 {
-            kill_9(world.keeper("storm"));
-        }
-        for client in clients {
-            client.kill();
-        }
-        // Asked again with the same key, it is the same exec, started or not before.
-        let started = world.json([
-            "run",
-            "-d",
-            "--json",
-            "--cell",
-            "storm",
-            "--idempotency-key",
-            &key,
-            &chatter(round),
-        ]);
-        keys.insert(round, started["exec"]["id"].as_str().unwrap().to_owned());
-    }
-    for (round, exec) in &keys {
-        let ended = world.ended(exec);
-        let code = i64::try_from(round % 90).unwrap();
-        assert_eq!(
-            (&ended["end"]["cause"], &ended["end"]["exit_code"]),
-            (&"exited".into(), &code.into()),
-            "seed {seed}, round {round}: {ended}"
-        );
-        assert_eq!(read_by_cursor(world, exec), wanted(*round), "seed {seed}, round {round}");
-    }
-    let ids: std::collections::BTreeSet<&String> = keys.values().collect();
-    assert_eq!(ids.len() as u64, rounds, "seed {seed}: every key is an exec of its own");
-    let listed = world.json(["ps", "--all", "--limit", "1000", "--json"]);
-    assert_eq!(
-        listed["execs"].as_array().unwrap().len() as u64,
-        rounds,
-        "seed {seed}: none ran twice"
-    );
-}
-
-fn clients_and_keepers_killed_at_random_lose_nothing(world: &World) {
-    world.text(["spawn", "storm"]);
-    random_kills(world, 60);
 }

@@ -11,6 +11,7 @@
 mod world;
 
 mod bad_input;
+mod command_line;
 mod containment;
 mod damaged_state;
 mod detached_execs;
@@ -23,6 +24,7 @@ mod lifetimes;
 mod many_execs;
 mod output_of_execs;
 mod races;
+mod random_kills;
 mod resource_limits;
 mod running_commands;
 mod state_directory;

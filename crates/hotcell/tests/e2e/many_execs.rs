@@ -9,8 +9,8 @@ in_worlds! { [root]
     a_thousand_execs_leave_nothing_behind,
 }
 
-in_worlds! { [rootless]
-    a_thousand_execs_without_cgroups_leave_nothing_behind,
+in_worlds! { [without_cgroups, rootless]
+    hundreds_of_execs_with_reapers_leave_nothing_behind,
 }
 
 in_every_world! {
@@ -103,8 +103,8 @@ fn a_thousand_execs_leave_nothing_behind(world: &World) {
     leaves_nothing(world, 1000);
 }
 
-fn a_thousand_execs_without_cgroups_leave_nothing_behind(world: &World) {
-    leaves_nothing(world, 1000);
+fn hundreds_of_execs_with_reapers_leave_nothing_behind(world: &World) {
+    leaves_nothing(world, 300);
 }
 
 fn a_hundred_at_once_give_a_hundred_right_results(world: &World) {

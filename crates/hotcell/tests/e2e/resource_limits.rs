@@ -30,7 +30,7 @@ fn has_layer(world: &World, name: &str) -> bool {
     require(Need::Cgroup, found.then_some(()).ok_or_else(reason)).is_some()
 }
 
-const GREEDY: &str = "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo got ${#x}";
+const GREEDY: &str = "perl -e '$x = \"x\" x 300000000; print \"got \", length $x, \"\\n\"'";
 
 fn too_much_memory_is_reported_as_such(world: &World) {
     if !has_layer(world, "memory_limit") {

@@ -1,6 +1,8 @@
 //! `hotcell run`: a command's output, input, surroundings and exit code.
 
-use crate::world::{World, send};
+use rustix::process::Signal;
+
+use crate::world::{World, eventually, has_pending, send};
 
 in_every_world! {
     the_exit_code_is_the_commands,
@@ -15,6 +17,9 @@ in_every_world! {
     a_command_may_write_to_its_directories,
     a_closed_pipe_ends_the_writer,
     interrupting_the_program_interrupts_the_command,
+    a_second_interrupt_kills_the_command,
+    a_request_to_end_is_passed_on,
+    a_lost_terminal_leaves_a_named_cell_alone,
 }
 
 fn the_exit_code_is_the_commands(world: &World) {
@@ -105,7 +110,39 @@ fn interrupting_the_program_interrupts_the_command(world: &World) {
         .hotcell(["run", "trap 'echo caught; exit 7' INT; echo up; while :; do sleep 0.05; done"])
         .start();
     live.await_stdout("up\n");
-    send(live.pid(), rustix::process::Signal::INT);
+    send(live.pid(), Signal::INT);
     let finished = live.finish();
     assert_eq!((finished.code(), finished.stdout().as_str()), (7, "up\ncaught\n"));
+}
+
+const DEAF: &str = "trap '' INT TERM HUP; echo up; while :; do sleep 0.05; done";
+
+fn a_second_interrupt_kills_the_command(world: &World) {
+    let live = world.hotcell(["run", "--cell", "deaf", DEAF]).start();
+    live.await_stdout("up\n");
+    send(live.pid(), Signal::INT);
+    // Signals of one kind that wait are one signal: the second may come only after the first.
+    eventually("the first interrupt is taken", || !has_pending(live.pid()));
+    assert_eq!(world.json(["ps", "--json"])["execs"][0]["state"], "running");
+    send(live.pid(), Signal::INT);
+    live.finish().exited(130);
+    let exec = &world.json(["ps", "--all", "--json"])["execs"][0];
+    assert_eq!(exec["end"]["cause"], "cancelled");
+}
+
+fn a_request_to_end_is_passed_on(world: &World) {
+    let script = "trap 'echo bye; exit 4' TERM; echo up; while :; do sleep 0.05; done";
+    let live = world.hotcell(["run", script]).start();
+    live.await_stdout("up\n");
+    send(live.pid(), Signal::TERM);
+    assert_eq!(live.finish().exited(4).stdout(), "up\nbye\n");
+}
+
+fn a_lost_terminal_leaves_a_named_cell_alone(world: &World) {
+    let live = world.hotcell(["run", "--cell", "named", DEAF]).start();
+    live.await_stdout("up\n");
+    send(live.pid(), Signal::HUP);
+    let left = live.finish().exited(129);
+    assert!(left.stderr().contains("runs on"), "{left:?}");
+    assert_eq!(world.json(["ps", "--json"])["execs"][0]["state"], "running");
 }

@@ -13,17 +13,17 @@ in_every_world! {
     the_flag_wins_over_the_variable,
 }
 
-fn mode(world: &World) -> u32 {
-    fs::metadata(world.state_dir()).unwrap().permissions().mode() & 0o7777
-}
-
 fn a_state_directory_is_made_private(world: &World) {
-    world.text(["cells"]);
-    assert_eq!(mode(world), 0o700);
-    fs::set_permissions(world.state_dir(), fs::Permissions::from_mode(0o755)).unwrap();
-    let told = world.hotcell(["cells"]).run().succeeded();
+    let path = world.home().join("fresh").join("state");
+    let run =
+        |args: [&str; 2]| world.hotcell(args).env("HOTCELL_STATE_DIR", &path).run().succeeded();
+    let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+    run(["run", "true"]);
+    assert_eq!(mode(), 0o700);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let told = run(["run", "true"]);
     assert!(told.stderr().contains("open to others"), "{told:?}");
-    assert_eq!(mode(world), 0o700);
+    assert_eq!(mode(), 0o700);
 }
 
 fn any_path_will_do(world: &World) {
@@ -79,7 +79,7 @@ fn a_directory_that_cannot_be_used_is_refused_with_a_reason(world: &World) {
 fn the_flag_wins_over_the_variable(world: &World) {
     let other = world.home().join("other");
     world.text(["--state-dir", other.to_str().unwrap(), "cells"]);
-    assert!(other.join("version").exists() && !world.state_dir().exists());
+    assert!(other.join("version").exists() && !world.state_dir().join("version").exists());
     let shown = world.json(["config", "--json"]);
     assert!(shown.to_string().contains("HOTCELL_STATE_DIR"), "{shown}");
 }

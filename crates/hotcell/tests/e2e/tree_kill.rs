@@ -6,10 +6,13 @@ use crate::world::{World, descendants, eventually, marked, unique};
 
 in_every_world! {
     cancelling_leaves_no_process,
-    a_timeout_leaves_no_process,
     the_end_of_the_main_process_leaves_no_process,
     killing_the_cell_leaves_no_process,
     only_the_exec_that_is_cancelled_is_ended,
+}
+
+in_worlds! { [root, rootless]
+    a_timeout_leaves_no_process,
 }
 
 /// A script with a child, a grandchild, one in a session of its own, a daemon that forked twice,

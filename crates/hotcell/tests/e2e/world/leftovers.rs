@@ -1,5 +1,6 @@
 //! The end of a world: its cells are ended, and whatever is still there is found.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ pub(super) fn clear(world: &World) -> Vec<String> {
 }
 
 fn end_cells(world: &World) -> Vec<String> {
-    if !world.state_dir().exists() {
+    if !world.state_dir().join("version").exists() {
         return Vec::new();
     }
     let listed = world.hotcell(["cells", "--all", "--json"]).run();
@@ -60,9 +61,7 @@ fn remains(world: &World) -> Vec<String> {
             format!("process {pid}: {}", line.replace('\0', " "))
         })
         .collect();
-    for cell in names(&state_dir.join("cells")) {
-        found.extend(cgroups(Path::new("/sys/fs/cgroup"), &cell, 4));
-    }
+    found.extend(cgroups(Path::new("/sys/fs/cgroup"), &cells_ever_made(&state_dir), 4));
     for directory in ["native/cells", "native/ids"] {
         let names = names(&state_dir.join(directory));
         found.extend(names.into_iter().map(|name| format!("{directory}/{name}")));
@@ -75,22 +74,37 @@ fn remains(world: &World) -> Vec<String> {
     found
 }
 
+/// Every cell of which there is a trace: a directory, or its id somewhere in the database.
+fn cells_ever_made(state_dir: &Path) -> BTreeSet<String> {
+    const ID_BYTES: usize = "c_0123456789".len();
+    let mut found: BTreeSet<String> = names(&state_dir.join("cells")).into_iter().collect();
+    for file in ["hotcell.db", "hotcell.db-wal"] {
+        let bytes = fs::read(state_dir.join(file)).unwrap_or_default();
+        for id in bytes.windows(ID_BYTES).filter(|window| window.starts_with(b"c_")) {
+            if id[2..].iter().all(u8::is_ascii_alphanumeric) {
+                found.insert(String::from_utf8_lossy(id).into_owned());
+            }
+        }
+    }
+    found
+}
+
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Control groups with this name, at most so deep.
-fn cgroups(below: &Path, name: &str, depth: u32) -> Vec<String> {
+/// Control groups named after one of these cells, at most so deep.
+fn cgroups(below: &Path, cells: &BTreeSet<String>, depth: u32) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(below).into_iter().flatten().flatten() {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        if entry.file_name() == name {
+        if cells.contains(&*entry.file_name().to_string_lossy()) {
             found.push(format!("cgroup {}", entry.path().display()));
         } else if depth > 0 {
-            found.extend(cgroups(&entry.path(), name, depth - 1));
+            found.extend(cgroups(&entry.path(), cells, depth - 1));
         }
     }
     found

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -86,6 +86,19 @@ pub(crate) fn program() -> &'static Path {
             .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_hotcell")), PathBuf::from);
         if is_root() { readable_copy(&built) } else { built }
     })
+}
+
+/// Where all worlds of a user find what their cells start from, so that it is made once for each
+/// build of the program and not once for each test.
+pub(super) fn shared_bases(user: &User) -> Option<PathBuf> {
+    if !is_root() {
+        return None;
+    }
+    let bases = program().with_file_name(format!("bases-{}", user.uid));
+    // Another test may have been quicker.
+    let _ = fs::create_dir(&bases);
+    chown(&bases, Some(user.uid), Some(user.gid)).unwrap();
+    Some(bases)
 }
 
 /// One copy of each build, whichever test comes first; those of earlier days go.

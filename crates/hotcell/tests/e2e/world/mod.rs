@@ -9,7 +9,7 @@ mod processes;
 mod terminal;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
@@ -21,8 +21,8 @@ pub(crate) use kind::{Kind, User};
 pub(crate) use machine::{Need, is_root, program, require};
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
-    descendants, fd_count, handles, is_alive, kill_9, marked, peak_kib, processes_of, send,
-    state_of, unique,
+    descendants, fd_count, handles, has_pending, is_alive, kill_9, marked, peak_kib, processes_of,
+    send, session_of, state_of, unique,
 };
 pub(crate) use terminal::Terminal;
 
@@ -73,7 +73,20 @@ impl World {
         // state directory.
         fs::set_permissions(world.home.path(), fs::Permissions::from_mode(0o755)).unwrap();
         world.own(world.home.path());
+        world.share_bases();
         Some(world)
+    }
+
+    fn share_bases(&self) {
+        if let Some(bases) = machine::shared_bases(&self.user) {
+            let native = self.state_dir().join("native");
+            fs::create_dir_all(&native).unwrap();
+            symlink(bases, native.join("bases")).unwrap();
+            for directory in [self.state_dir(), native] {
+                fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
+                self.own(&directory);
+            }
+        }
     }
 
     pub(crate) fn kind(&self) -> Kind {

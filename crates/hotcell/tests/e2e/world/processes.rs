@@ -31,7 +31,7 @@ pub(crate) fn processes_of(path: &Path) -> Vec<i32> {
 pub(crate) fn descendants(of: i32) -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for pid in all() {
-        if let Some(parent) = parent(pid) {
+        if let Some(parent) = parent_of(pid) {
             children.entry(parent).or_default().push(pid);
         }
     }
@@ -47,10 +47,20 @@ pub(crate) fn descendants(of: i32) -> Vec<i32> {
     found.into_iter().collect()
 }
 
-fn parent(pid: i32) -> Option<i32> {
+fn parent_of(pid: i32) -> Option<i32> {
+    stat_number(pid, 1)
+}
+
+/// The leader of the session in which a process is.
+pub(crate) fn session_of(pid: i32) -> Option<i32> {
+    stat_number(pid, 3)
+}
+
+/// One of the numbers after a process's name and state.
+fn stat_number(pid: i32, place: usize) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may contain anything.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    stat.rsplit_once(')')?.1.split_whitespace().nth(place)?.parse().ok()
 }
 
 /// Processes with this word among their arguments, those of `hotcell` itself left out.
@@ -112,4 +122,14 @@ pub(crate) fn handles(pid: i32, signal: Signal) -> bool {
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
     let mask = u64::from_str_radix(caught.trim(), 16).unwrap_or(0);
     mask & (1 << (signal.as_raw() - 1)) != 0
+}
+
+/// Whether signals wait for a process that it has not taken yet.
+pub(crate) fn has_pending(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let waiting = |line: &str| {
+        let mask = line.strip_prefix("ShdPnd:").or_else(|| line.strip_prefix("SigPnd:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    };
+    status.lines().filter_map(waiting).any(|mask| mask != 0)
 }
