@@ -37,9 +37,9 @@ fn a_setting_that_means_nothing_is_named(world: &World) {
     let refused = world.hotcell(["cells"]).env("HOTCELL_MAX_RUNNING", "0").run().exited(2);
     assert!(refused.stderr().contains("HOTCELL_MAX_RUNNING"), "{refused:?}");
     let path = world.home().join("hotcell.toml");
-    fs::write(&path, "max_runing = 3\n").unwrap();
+    fs::write(&path, "max_sprinting = 3\n").unwrap();
     let refused = world.hotcell(["--config", path.to_str().unwrap(), "cells"]).run().exited(2);
-    assert!(refused.stderr().contains("max_runing"), "{refused:?}");
+    assert!(refused.stderr().contains("max_sprinting"), "{refused:?}");
 }
 
 fn a_configuration_file_is_read_and_overridden(world: &World) {
