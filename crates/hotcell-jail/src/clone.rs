@@ -140,7 +140,7 @@ pub(crate) unsafe fn clone3_call(
     args: &mut CloneArgs,
     entry: extern "C" fn(*mut libc::c_void) -> !,
     argument: *mut libc::c_void,
-) -> io::Result<i32> {
+) -> io::Result<Pid> {
     let args: *mut CloneArgs = args;
     let size = std::mem::size_of::<CloneArgs>();
     let result: i64;
@@ -188,8 +188,8 @@ pub(crate) unsafe fn clone3_call(
         );
     }
     if result < 0 {
-        Err(io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EINVAL)))
-    } else {
-        i32::try_from(result).map_err(|_| io::Error::other("clone3 returned no pid"))
+        return Err(io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EINVAL)));
     }
+    let pid = i32::try_from(result).ok().and_then(Pid::from_raw);
+    pid.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
 }

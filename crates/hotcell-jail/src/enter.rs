@@ -21,10 +21,10 @@ use crate::process::Groups;
 use crate::{Step, StepError, loopback};
 
 /// Where a cell's layers come from.
-#[derive(Debug)]
-pub enum Layers {
-    /// Made from the host's side.
-    Made(Vec<OwnedFd>),
+#[expect(missing_debug_implementations, reason = "a function has nothing to show")]
+pub enum Layers<'a> {
+    /// From the host's side, where they are being made; this waits for them.
+    Coming(Box<dyn FnOnce() -> Result<Vec<OwnedFd>, StepError> + 'a>),
     /// To be made from inside.
     ToMake,
 }
@@ -56,7 +56,7 @@ const STAGES: [&str; 4] = ["/tmp", "/run", "/mnt", "/home"];
 ///
 /// # Errors
 /// The step that failed.
-pub fn enter(inside: &Inside<'_>, layers: Layers) -> Result<(), StepError> {
+pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<(), StepError> {
     become_supervisor(inside)?;
     // Only now: the groups this process is in become the root of what it sees of them.
     // SAFETY: nothing in this process depends on how its cgroups are named.
@@ -67,10 +67,6 @@ pub fn enter(inside: &Inside<'_>, layers: Layers) -> Result<(), StepError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .step(|| "make mounts private".to_owned())?;
 
-    let mounts = match layers {
-        Layers::Made(mounts) => mounts,
-        Layers::ToMake => layers_from_inside(inside.layers)?,
-    };
     // Everything of the host that goes in is taken before the new root covers a part of the old.
     let devices = DEVICES
         .iter()
@@ -78,6 +74,10 @@ pub fn enter(inside: &Inside<'_>, layers: Layers) -> Result<(), StepError> {
         .collect::<Result<Vec<_>, _>>()?;
     let cpus = copy_tree(&Path::new("/sys").join(SYS_VISIBLE)).ok();
 
+    let mounts = match layers {
+        Layers::Coming(receive) => receive()?,
+        Layers::ToMake => layers_from_inside(inside.layers)?,
+    };
     let stage = STAGES.into_iter().find(|stage| Path::new(stage).is_dir());
     let stage = stage.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
     let stage = stage.step(|| format!("find one of {STAGES:?}"))?;

@@ -6,6 +6,7 @@
 
 pub mod cgroup;
 mod clone;
+mod direct;
 pub mod enter;
 mod fdpass;
 pub mod host;

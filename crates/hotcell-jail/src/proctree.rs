@@ -32,47 +32,65 @@ fn parents() -> io::Result<Vec<(i32, i32)>> {
     Ok(found)
 }
 
+/// The processes below some that are known.
+#[derive(Debug, Default)]
+struct Tree(HashMap<i32, Vec<i32>>);
+
+impl Tree {
+    fn read() -> io::Result<Self> {
+        let mut tree = Self::default();
+        for (pid, parent) in parents()? {
+            tree.0.entry(parent).or_default().push(pid);
+        }
+        Ok(tree)
+    }
+
+    /// All below `root` but those that `is_apart` and what is below them.
+    fn below(&self, root: Pid, is_apart: impl Fn(i32) -> bool) -> HashSet<i32> {
+        let mut found = HashSet::new();
+        let mut to_visit = vec![root.as_raw_nonzero().get()];
+        while let Some(parent) = to_visit.pop() {
+            for child in self.0.get(&parent).into_iter().flatten() {
+                if !is_apart(*child) && found.insert(*child) {
+                    to_visit.push(*child);
+                }
+            }
+        }
+        found
+    }
+}
+
 /// All live descendants of a process.
 ///
 /// # Errors
 /// `/proc` cannot be read.
 pub fn descendants(root: Pid) -> io::Result<HashSet<i32>> {
-    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for (pid, parent) in parents()? {
-        children.entry(parent).or_default().push(pid);
-    }
-    let mut found = HashSet::new();
-    let mut to_visit = vec![root.as_raw_nonzero().get()];
-    while let Some(parent) = to_visit.pop() {
-        for child in children.get(&parent).into_iter().flatten() {
-            if found.insert(*child) {
-                to_visit.push(*child);
-            }
-        }
-    }
-    Ok(found)
+    Ok(Tree::read()?.below(root, |_| false))
 }
 
-/// The live children of a process.
-///
-/// # Errors
-/// `/proc` cannot be read.
-pub fn children(parent: Pid) -> io::Result<Vec<Pid>> {
-    let parent = parent.as_raw_nonzero().get();
-    let found = parents()?.into_iter().filter(|(_, of)| *of == parent);
-    Ok(found.filter_map(|(pid, _)| Pid::from_raw(pid)).collect())
-}
-
-/// Kills all descendants of a process: stops them first, so that none forks away, until two passes
-/// find no new one. Returns how many there were.
+/// Kills all descendants of a process. Returns how many there were.
 ///
 /// # Errors
 /// `/proc` cannot be read.
 pub fn kill_descendants(root: Pid) -> io::Result<usize> {
+    kill_all(|| descendants(root))
+}
+
+/// Kills all descendants of a process but those that `is_apart` and theirs.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn kill_others(root: Pid, is_apart: impl Fn(i32) -> bool) -> io::Result<usize> {
+    kill_all(|| Ok(Tree::read()?.below(root, &is_apart)))
+}
+
+/// Stops whatever is found, so that none forks away, until two passes find no new one; then kills
+/// all of them.
+fn kill_all(find: impl Fn() -> io::Result<HashSet<i32>>) -> io::Result<usize> {
     let mut stopped: HashSet<i32> = HashSet::new();
     let mut quiet_passes = 0;
     for _ in 0..MOST_PASSES {
-        let fresh: Vec<i32> = descendants(root)?.difference(&stopped).copied().collect();
+        let fresh: Vec<i32> = find()?.difference(&stopped).copied().collect();
         if fresh.is_empty() {
             quiet_passes += 1;
             if quiet_passes == 2 {

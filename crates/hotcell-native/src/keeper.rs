@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::diagnose::try_out;
 use crate::isolation::{describe, hierarchies};
 use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
-use crate::paths::{CellPaths, LockWait, read_json, write_json};
+use crate::paths::{CellPaths, LockWait, read_json};
 use crate::removal::remove_files;
 use crate::start::{cell_limits, start};
 use crate::watch::{tidy_up, watch};
@@ -87,7 +87,9 @@ fn carry_out(order: &Order) -> io::Result<()> {
     match &order.task {
         Task::Start { program } => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
-            let started = match start(&paths, &placed, program, &hierarchies, &cgroups) {
+            let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
+            let started = start(&paths, &placed, program, &hierarchies, &cgroups, &isolation);
+            let started = match started {
                 Ok(started) => started,
                 Err(error) => {
                     // Nothing half-made stays behind.
@@ -95,8 +97,6 @@ fn carry_out(order: &Order) -> io::Result<()> {
                     return answer(&Outcome::Failed(start_error(&error)));
                 }
             };
-            let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
-            write_json(&paths.isolation(), &isolation)?;
             answer(&Outcome::Ready(isolation))?;
             watch(&paths, &placed, &cgroups, started.pid, &started.pidfd)
         }

@@ -17,7 +17,7 @@ use hotcell_jail::{
     Forked, Namespaces, Step, StepError, fork_into_namespaces, receive_fds, send_fds,
 };
 use hotcell_link::{ExecIds, Plan, PlanFds};
-use hotcell_model::Limits;
+use hotcell_model::{Isolation, Limits};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
@@ -25,7 +25,7 @@ use rustix::process::Pid;
 use crate::base::{EXEC_DIRECTORIES, make_uppers};
 use crate::isolation::kill_means;
 use crate::order::{Placed, SupervisorProcess};
-use crate::paths::CellPaths;
+use crate::paths::{CellPaths, write_json};
 
 const TMP_BYTES: u64 = 512 << 20;
 const SHM_BYTES: u64 = 64 << 20;
@@ -58,6 +58,7 @@ pub(crate) fn start(
     program: &Path,
     hierarchies: &Hierarchies,
     cgroups: &CellCgroups,
+    isolation: &Isolation,
 ) -> Result<Started, StepError> {
     // What an earlier supervisor left behind; its processes are gone.
     cgroups.remove()?;
@@ -93,6 +94,8 @@ pub(crate) fn start(
         Forked::Parent { pid, pidfd } => {
             drop((theirs, birth));
             raise(paths, placed, pid, &ours)?;
+            write_json(&paths.isolation(), isolation)
+                .step(|| "write down the cell's isolation".to_owned())?;
             await_ready(ready_ours, ours)?;
             Ok(Started { pid, pidfd })
         }
@@ -106,9 +109,11 @@ fn raise(
     pid: Pid,
     child: &UnixStream,
 ) -> Result<(), StepError> {
+    placed.ids.write_maps(pid)?;
+    send_fds(child, b"m", &[]).step(|| "tell the cell of its ids".to_owned())?;
+    // From here on the child does its part meanwhile.
     let name = || "write down the supervisor's process".to_owned();
     SupervisorProcess::of(pid).and_then(|process| process.save(paths)).step(name)?;
-    placed.ids.write_maps(pid)?;
     let mounts = match placed.ids {
         IdLayout::Private { .. } => make_layers(&placed.layers, pid, &paths.scratch())?,
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Vec::new(),
@@ -142,15 +147,10 @@ fn try_to_be_born(
     parent: &UnixStream,
 ) -> Result<std::convert::Infallible, StepError> {
     join(&birth.entrances)?;
-    let mut byte = [0];
-    let (length, mounts) =
-        receive_fds(parent, &mut byte).step(|| "wait for the keeper".to_owned())?;
-    if length == 0 {
-        return Err(io::Error::other("the keeper is gone")).step(|| "start".to_owned());
-    }
+    await_keeper(parent)?;
     let ids = &birth.placed.ids;
     let layers = match ids {
-        IdLayout::Private { .. } => Layers::Made(mounts),
+        IdLayout::Private { .. } => Layers::Coming(Box::new(|| await_keeper(parent))),
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Layers::ToMake,
     };
     let groups = if ids.has_root() { Groups::Cleared } else { Groups::Kept };
@@ -167,7 +167,11 @@ fn try_to_be_born(
     let exec_cgroup = birth.cgroups.exec_directory()?;
     let memory = birth.cgroups.meter(Controller::Memory)?;
     let pids = birth.cgroups.meter(Controller::Pids)?;
+    let goes_on_alone = matches!(layers, Layers::ToMake);
     enter(&inside, layers)?;
+    if goes_on_alone {
+        await_keeper(parent)?;
+    }
     let program = move_up(&birth.program, ABOVE_PLAN_FDS)?;
 
     let mut fds: Vec<BorrowedFd<'_>> =
@@ -214,6 +218,17 @@ fn try_to_be_born(
     fds.insert(0, plan.as_fd());
     let argv = [c"hotcell", c"supervise", c"3"].map(CString::from);
     become_program(&program, &argv, &fds)
+}
+
+/// Waits for the keeper's next word, and takes what comes with it. A cell whose keeper died before
+/// the last one, when it is written down nowhere, ends here.
+fn await_keeper(keeper: &UnixStream) -> Result<Vec<OwnedFd>, StepError> {
+    let name = || "wait for the keeper".to_owned();
+    let mut word = [0];
+    match receive_fds(keeper, &mut word).step(name)? {
+        (0, _) => Err(io::Error::other("the keeper is gone")).step(name),
+        (_, fds) => Ok(fds),
+    }
 }
 
 /// The plan as an open file of no file system.

@@ -8,7 +8,7 @@ use hotcell_jail::process::{Ending, Reaped};
 use hotcell_jail::{proctree, signals};
 use hotcell_journal::OutputLog;
 use hotcell_model::{
-    Command, EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, Signal, Stream, Timestamp, Usage,
+    EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, Signal, Stream, Timestamp, Usage,
 };
 use rustix::process::Pid;
 
@@ -53,14 +53,7 @@ pub(crate) enum Main {
     /// A child of the supervisor.
     Child(Pid),
     /// A child of a subreaper, which is a child of the supervisor.
-    Reaped {
-        reaper: Pid,
-        report: OwnedFd,
-        main: Option<Pid>,
-        reaper_ended: bool,
-        /// What is run, should the report be that it cannot be.
-        command: Command,
-    },
+    Reaped { main: Pid, reaper: Pid, report: OwnedFd, reaper_ended: bool },
 }
 
 /// Where a running exec is on the way to its end.
@@ -163,10 +156,9 @@ impl Running {
     /// Sends a signal to the main process's group.
     pub(crate) fn signal(&self, signal: Signal) {
         let leader = match &self.main {
-            Main::Child(pid) => Some(*pid),
-            Main::Reaped { main, .. } => *main,
+            Main::Child(main) | Main::Reaped { main, .. } => *main,
         };
-        if let (Some(leader), None) = (leader, self.ended) {
+        if self.ended.is_none() {
             // A group that is gone needs no signal.
             let _ = signals::send_to_group(leader, signal.number());
         }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use hotcell_jail::cgroup::Meter;
 use hotcell_jail::process::{
-    CHDIR_STEP, EXECVE_STEP, Identity, Launch, LaunchError, Reaped, Report, Streams, Wait, reap,
+    EXECVE_STEP, Ending, Identity, Launch, LaunchError, Others, Reaped, Report, Streams, Wait, reap,
 };
-use hotcell_jail::{proctree, pty, signals};
+use hotcell_jail::{proctree, pty};
 use hotcell_journal::{Entry, OutputLog};
 use hotcell_model::{Command, EndCause, ExecSpec, Stdin, Stream, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal as UnixSignal};
+use rustix::process::Pid;
 
 use crate::cell::{Supervisor, end_without_process};
 use crate::event_loop::Slot;
@@ -111,11 +111,10 @@ impl Supervisor {
             self.launcher.launch(&launch).map(Main::Child)
         } else {
             self.launcher.launch_reaped(&launch).map(|launched| Main::Reaped {
+                main: launched.main,
                 reaper: launched.reaper,
                 report: launched.report,
-                main: None,
                 reaper_ended: false,
-                command: spec.command.clone(),
             })
         };
         drop(wiring.theirs);
@@ -163,54 +162,32 @@ impl Supervisor {
 
     /// Takes what an exec's subreaper has to tell.
     pub(crate) fn read_report(&mut self, number: u32) {
-        let mut failed = None;
         if let Some(running) = self.running_mut(number)
-            && let Main::Reaped { report, main, command, .. } = &mut running.main
+            && let Main::Reaped { report, .. } = &running.main
         {
-            let mut ended = None;
             let mut bytes = [0; Report::BYTES];
-            // A report is far shorter than what a pipe passes on whole.
-            while matches!(rustix::io::read(&*report, &mut bytes), Ok(Report::BYTES)) {
+            if rustix::io::read(report, &mut bytes) == Ok(Report::BYTES) {
                 match Report::from_bytes(&bytes) {
-                    Some(Report::Started(pid)) => *main = Pid::from_raw(pid),
-                    Some(Report::Ended(end)) => ended = Some(end),
-                    Some(Report::Failed { execve, chdir, errno }) => {
-                        let step = match (execve, chdir) {
-                            (true, _) => EXECVE_STEP,
-                            (false, true) => CHDIR_STEP,
-                            (false, false) => "start",
-                        };
-                        let source = io::Error::from_raw_os_error(errno);
-                        let error = LaunchError { step, source };
-                        failed = Some((exit_code_for(&error), start_failure(command, &error)));
-                    }
+                    Some(Report { end, others: Others::None }) => running.reaper_ended(end),
+                    Some(Report { end, others: Others::Some }) => running.main_ended(end),
                     None => {}
                 }
             }
-            if let Some(end) = ended {
-                running.main_ended(end);
-            }
         }
-        if let Some((code, message)) = failed {
-            self.unwatch(number);
-            self.running.remove(&number);
-            self.fail_to_start(number, code, &message);
-            self.start_waiting();
-        } else {
-            self.step(number);
-        }
+        self.step(number);
     }
 
     /// Collects every child that has ended.
     pub(crate) fn collect_children(&mut self) {
-        let mut reaper_ended = false;
+        let mut orphaned = false;
         while let Ok(Some(end)) = reap(Wait::Poll) {
-            let Some(number) = self.processes.remove(&end.pid.as_raw_nonzero().get()) else {
-                continue;
-            };
-            reaper_ended |= self.note_child_end(number, end);
+            // A subreaper that nobody killed ends after the last of its descendants.
+            orphaned |= self.launcher.forget(end.pid) && end.ending() != Ending::Exited(0);
+            if let Some(number) = self.processes.remove(&end.pid.as_raw_nonzero().get()) {
+                self.note_child_end(number, end);
+            }
         }
-        if reaper_ended {
+        if orphaned {
             self.kill_orphans();
         }
         for number in self.running.clone() {
@@ -218,35 +195,25 @@ impl Supervisor {
         }
     }
 
-    /// Whether it was a subreaper that ended.
-    fn note_child_end(&mut self, number: u32, end: Reaped) -> bool {
-        let is_reaper = match self.running_mut(number).map(|running| &running.main) {
-            Some(Main::Child(_)) | None => false,
-            Some(Main::Reaped { .. }) => true,
-        };
-        if is_reaper {
-            // What it told before it ended comes first.
-            self.read_report(number);
-        }
-        if let Some(running) = self.running_mut(number) {
-            if is_reaper {
-                running.reaper_ended(end);
-            } else {
-                running.main_ended(end);
+    fn note_child_end(&mut self, number: u32, end: Reaped) {
+        let Some(running) = self.running_mut(number) else { return };
+        match &running.main {
+            Main::Child(_) => running.main_ended(end),
+            Main::Reaped { .. } => {
+                // What it told before it ended comes first.
+                self.read_report(number);
+                if let Some(running) = self.running_mut(number) {
+                    running.reaper_ended(end);
+                }
             }
         }
-        is_reaper
     }
 
     /// Kills whatever came to this process because its subreaper is gone.
     fn kill_orphans(&mut self) {
         let Some(own) = Pid::from_raw(1) else { return };
-        for child in proctree::children(own).unwrap_or_default() {
-            if !self.processes.contains_key(&child.as_raw_nonzero().get()) {
-                let _ = proctree::kill_descendants(child);
-                let _ = signals::send(child, UnixSignal::KILL.as_raw());
-            }
-        }
+        // Unreadable /proc would be a broken cell.
+        let _ = proctree::kill_others(own, |pid| self.processes.contains_key(&pid));
     }
 
     /// Moves an exec on towards its end.

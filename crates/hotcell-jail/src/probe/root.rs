@@ -67,7 +67,7 @@ pub(super) fn overlay(ids: &IdLayout, directory: &Path) -> Finding {
 
 /// All of a cell's root, with all of its namespaces.
 pub(super) fn whole(ids: &IdLayout, inside: &Inside<'_>, directory: &Path) -> Finding {
-    let all = |attempt: Attempt<'_>, layers: fn(Vec<OwnedFd>) -> Layers| {
+    let all = |attempt: Attempt<'_>, layers: fn(Vec<OwnedFd>) -> Layers<'static>| {
         attempt
             .work(move |mounts| {
                 enter(inside, layers(mounts))?;
@@ -81,7 +81,7 @@ pub(super) fn whole(ids: &IdLayout, inside: &Inside<'_>, directory: &Path) -> Fi
         IdLayout::Private { .. } => {
             let attempt =
                 attempt.prepare(|cell| layers_from_host(inside.layers, cell, &scratch(directory)?));
-            all(attempt, Layers::Made)
+            all(attempt, |mounts| Layers::Coming(Box::new(|| Ok(mounts))))
         }
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => all(attempt, |_| Layers::ToMake),
     }

@@ -9,6 +9,7 @@ in_every_world! {
     the_end_of_the_main_process_leaves_no_process,
     killing_the_cell_leaves_no_process,
     only_the_exec_that_is_cancelled_is_ended,
+    killing_what_looks_after_it_frees_no_process,
 }
 
 in_worlds! { [root, rootless]
@@ -90,7 +91,10 @@ fn killing_the_cell_leaves_no_process(world: &World) {
 fn only_the_exec_that_is_cancelled_is_ended(world: &World) {
     let (doomed, spared) = (unique("75"), unique("76"));
     let other = world.detach("shared", &format!("setsid sleep {spared} & sleep {spared}; true"));
-    eventually("the other exec runs", || marked(&spared).len() == 3);
+    let sleeps = |pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
+    };
+    eventually("both sleep", || marked(&spared).iter().filter(|pid| sleeps(pid)).count() == 2);
     let before: BTreeSet<i32> = marked(&spared).into_iter().collect();
     let exec = world.detach("shared", &unruly(&doomed));
     await_all(world, &exec, &doomed);
@@ -100,4 +104,19 @@ fn only_the_exec_that_is_cancelled_is_ended(world: &World) {
     let after: BTreeSet<i32> = marked(&spared).into_iter().collect();
     assert_eq!(before, after);
     assert_eq!(world.exec(&other)["state"], "running");
+}
+
+/// Where the process above is one that the exec may kill, that ends the exec; elsewhere the
+/// timeout does.
+fn killing_what_looks_after_it_frees_no_process(world: &World) {
+    let mark = unique("77");
+    let script = format!(
+        "kill -9 $PPID; (setsid sleep {mark} </dev/null >/dev/null 2>&1 &); sleep {mark} & \
+         kill -9 $PPID; sleep {mark}"
+    );
+    for _ in 0..10 {
+        let run = ["run", "--cell", "wild", "--timeout", "0.5", &script];
+        assert_ne!(world.hotcell(run).run().code(), 0);
+        assert_none_left(world, "wild", &mark);
+    }
 }

@@ -1,0 +1,284 @@
+//! A new process, up to the program it becomes.
+//!
+//! The order of steps between clone and execve is the order in which a cell's layers close:
+//! session, standard streams, descriptors, limits, ids, capabilities, (Landlock, seccomp), execve.
+//! `no_new_privs`, the empty bounding set and the locked securebits are inherited from the
+//! supervisor, which calls [`lock_privileges`](super::lock_privileges) once.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::io::Errno;
+use rustix::process::{Gid, Pid, Resource, Rlimit, Uid};
+
+use super::privileges::drop_capabilities;
+use super::subreaper::{ReapedLaunch, Reapers};
+use crate::clone::{
+    CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, CLONE_VFORK, CLONE_VM, CloneArgs, clone3_call,
+};
+use crate::signals::use_default;
+
+/// Where a new process's standard streams lead.
+#[derive(Debug, Clone, Copy)]
+pub enum Streams<'a> {
+    /// Three descriptors.
+    Pipes {
+        /// Its standard input.
+        stdin: BorrowedFd<'a>,
+        /// Its standard output.
+        stdout: BorrowedFd<'a>,
+        /// Its standard error.
+        stderr: BorrowedFd<'a>,
+    },
+    /// A terminal, which becomes the one that controls it.
+    Terminal(BorrowedFd<'a>),
+}
+
+/// How a new process gets into its exec's cgroup.
+#[derive(Debug, Clone, Copy)]
+pub enum Cgroup<'a> {
+    /// It stays in the supervisor's.
+    Inherit,
+    /// It is born in this cgroup v2 directory.
+    Born(BorrowedFd<'a>),
+    /// It writes itself into this open `tasks` of a v1 hierarchy.
+    Joins(BorrowedFd<'a>),
+}
+
+/// The ids a new process takes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity {
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Whether its other groups are emptied; not possible where the kernel forbids `setgroups`.
+    pub groups: Groups,
+}
+
+/// What becomes of the groups a process inherited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Groups {
+    /// It has none but its own.
+    Cleared,
+    /// They stay: the kernel forbids changing them.
+    Kept,
+}
+
+/// Everything that a new process is to be.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// The program's path.
+    pub program: &'a CStr,
+    /// Its arguments, the program's name first.
+    pub argv: &'a [CString],
+    /// Its environment, `NAME=value` each.
+    pub env: &'a [CString],
+    /// The directory it starts in.
+    pub cwd: BorrowedFd<'a>,
+    /// Its standard streams.
+    pub streams: Streams<'a>,
+    /// Its ids.
+    pub identity: Identity,
+    /// Its limits.
+    pub rlimits: &'a [(Resource, Rlimit)],
+    /// Its cgroup.
+    pub cgroup: Cgroup<'a>,
+}
+
+/// Why a process could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{step}: {source}")]
+pub struct LaunchError {
+    /// The step that failed.
+    pub step: &'static str,
+    /// What the kernel said.
+    #[source]
+    pub source: io::Error,
+}
+
+/// The step whose failure means that the program itself could not be run.
+pub const EXECVE_STEP: &str = "execve";
+
+const STACK_BYTES: usize = 64 * 1024;
+
+/// Starts processes.
+#[derive(Debug, Default)]
+pub struct Launcher {
+    /// On which a process runs until it is a program of its own.
+    stack: Stack,
+    pub(super) reapers: Reapers,
+}
+
+/// Memory for a process that has none of its own yet.
+#[derive(Debug)]
+pub(super) struct Stack(Box<[u8]>);
+
+impl Default for Stack {
+    fn default() -> Self {
+        Self(vec![0; STACK_BYTES].into_boxed_slice())
+    }
+}
+
+impl Stack {
+    /// What `clone3` is told of it.
+    pub(super) fn describe(&mut self, args: &mut CloneArgs) {
+        args.stack = self.0.as_mut_ptr() as u64;
+        args.stack_size = self.0.len() as u64;
+    }
+}
+
+/// A process to be, with everything that takes memory done.
+pub(super) struct Conception<'a> {
+    launch: &'a Launch<'a>,
+    argv: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+    stack: &'a mut Stack,
+}
+
+/// What the child sees of the parent's memory.
+struct Shared<'a> {
+    launch: &'a Launch<'a>,
+    argv: *const *const c_char,
+    env: *const *const c_char,
+    failed: Option<(&'static str, i32)>,
+}
+
+impl Launcher {
+    /// Starts a process; returns when it has become its program.
+    ///
+    /// # Errors
+    /// A step failed; no process is left.
+    pub fn launch(&mut self, launch: &Launch<'_>) -> Result<Pid, LaunchError> {
+        Conception::new(launch, &mut self.stack).give_birth()
+    }
+
+    /// Starts a process below a subreaper of its own, so that none of its descendants gets away;
+    /// returns when it has become its program.
+    ///
+    /// # Errors
+    /// A step failed; no process is left.
+    pub fn launch_reaped(&mut self, launch: &Launch<'_>) -> Result<ReapedLaunch, LaunchError> {
+        self.reapers.start(&mut Conception::new(launch, &mut self.stack))
+    }
+
+    /// Takes note that a child has been collected, and tells whether it was a subreaper.
+    pub fn forget(&mut self, child: Pid) -> bool {
+        self.reapers.forget(child)
+    }
+}
+
+impl<'a> Conception<'a> {
+    fn new(launch: &'a Launch<'a>, stack: &'a mut Stack) -> Self {
+        Self { launch, argv: pointers(launch.argv), env: pointers(launch.env), stack }
+    }
+
+    /// Starts the process. Takes no memory, so that a process may call it that shares its parent's.
+    pub(super) fn give_birth(&mut self) -> Result<Pid, LaunchError> {
+        let mut shared = Shared {
+            launch: self.launch,
+            argv: self.argv.as_ptr(),
+            env: self.env.as_ptr(),
+            failed: None,
+        };
+        let mut args = CloneArgs {
+            flags: CLONE_VM | CLONE_VFORK | CLONE_CLEAR_SIGHAND,
+            exit_signal: libc::SIGCHLD as u64,
+            ..CloneArgs::default()
+        };
+        self.stack.describe(&mut args);
+        if let Cgroup::Born(directory) = self.launch.cgroup {
+            args.flags |= CLONE_INTO_CGROUP;
+            args.cgroup = directory.as_raw_fd() as u64;
+        }
+        // SAFETY: the stack and `shared` outlive the child's use of them, since CLONE_VFORK holds
+        // this thread until the child has called execve or _exit; `child` never returns.
+        let pid = unsafe {
+            clone3_call(&mut args, child, std::ptr::from_mut(&mut shared).cast::<c_void>())
+        };
+        let pid = pid.map_err(|source| LaunchError { step: "clone3", source })?;
+        // SAFETY: the child wrote through its pointer before it ended; the read must not be
+        // optimised away.
+        match unsafe { std::ptr::read_volatile(&raw const shared.failed) } {
+            None => Ok(pid),
+            Some((step, errno)) => {
+                // The child has called _exit: it is collected here so that nobody else sees it.
+                let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+                Err(LaunchError { step, source: io::Error::from_raw_os_error(errno) })
+            }
+        }
+    }
+}
+
+fn pointers(words: &[CString]) -> Vec<*const c_char> {
+    words.iter().map(|word| word.as_ptr()).chain(std::iter::once(std::ptr::null())).collect()
+}
+
+/// The new process, on its own stack in the parent's memory: system calls and nothing else.
+extern "C" fn child(shared: *mut c_void) -> ! {
+    // SAFETY: `launch` passed a valid Shared that nobody else touches while this runs.
+    let shared = unsafe { &mut *shared.cast::<Shared<'_>>() };
+    let (step, errno) = become_program(shared);
+    shared.failed = Some((step, errno.raw_os_error()));
+    // SAFETY: _exit ends this process without running anything of the parent's.
+    unsafe { libc::_exit(127) }
+}
+
+fn become_program(shared: &Shared<'_>) -> (&'static str, Errno) {
+    if let Err(failure) = take_on(shared.launch) {
+        return failure;
+    }
+    // SAFETY: both arrays end with a null pointer and point to strings that outlive the call.
+    unsafe { libc::execve(shared.launch.program.as_ptr(), shared.argv, shared.env) };
+    // SAFETY: errno is this thread's, set by the call above.
+    (EXECVE_STEP, Errno::from_raw_os_error(unsafe { *libc::__errno_location() }))
+}
+
+fn take_on(launch: &Launch<'_>) -> Result<(), (&'static str, Errno)> {
+    let named = |step: &'static str| move |errno: Errno| (step, errno);
+    rustix::process::setsid().map_err(named("setsid"))?;
+    if let Cgroup::Joins(procs) = launch.cgroup {
+        rustix::io::write(procs, b"0").map_err(named("join the cgroup"))?;
+    }
+    match launch.streams {
+        Streams::Pipes { stdin, stdout, stderr } => {
+            rustix::stdio::dup2_stdin(stdin).map_err(named("set stdin"))?;
+            rustix::stdio::dup2_stdout(stdout).map_err(named("set stdout"))?;
+            rustix::stdio::dup2_stderr(stderr).map_err(named("set stderr"))?;
+        }
+        Streams::Terminal(terminal) => {
+            rustix::process::ioctl_tiocsctty(terminal).map_err(named("take the terminal"))?;
+            rustix::stdio::dup2_stdin(terminal).map_err(named("set stdin"))?;
+            rustix::stdio::dup2_stdout(terminal).map_err(named("set stdout"))?;
+            rustix::stdio::dup2_stderr(terminal).map_err(named("set stderr"))?;
+        }
+    }
+    for (resource, limit) in launch.rlimits {
+        rustix::process::setrlimit(*resource, *limit).map_err(named("setrlimit"))?;
+    }
+    let uid = Uid::from_raw(launch.identity.uid);
+    let gid = Gid::from_raw(launch.identity.gid);
+    if launch.identity.groups == Groups::Cleared {
+        rustix::thread::set_thread_groups(&[]).map_err(named("setgroups"))?;
+    }
+    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(named("setresgid"))?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(named("setresuid"))?;
+    drop_capabilities().map_err(named("drop capabilities"))?;
+    rustix::process::fchdir(launch.cwd).map_err(named("enter the working directory"))?;
+    // Landlock and the seccomp filter have their place here.
+    // SAFETY: closing descriptors by number; from here on only execve is called.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
+    if closed != 0 {
+        return Err(("close_range", Errno::NOSYS));
+    }
+    // Rust's runtime ignores it in the supervisor; a command expects to be ended by it.
+    use_default(libc::SIGPIPE);
+    // SAFETY: an empty set is valid, and so are the pointers.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+    Ok(())
+}
