@@ -124,7 +124,7 @@ async fn a_question_lost_with_its_supervisor_is_asked_of_the_next() {
     let cell = persistent(&engine).await;
     run_forever(&engine, &cell).await;
     let first = house.driver.supervisor(&cell);
-    first.close(CloseReason::Asleep);
+    first.close(CloseReason::Asleep).await;
     let result = ask(&engine, waiting(&cell, "echo awake")).await.unwrap();
     assert_eq!(text(&result.records), "awake\n");
 }
@@ -165,7 +165,7 @@ async fn a_key_answers_after_its_supervisor_and_after_its_cell() {
     let engine = house.engine();
     let cell = persistent(&engine).await;
     let first = ask(&engine, keyed(&cell, "echo once")).await.unwrap();
-    house.driver.supervisor(&cell).die();
+    house.driver.supervisor(&cell).die().await;
     let again = ask(&engine, keyed(&cell, "echo once")).await.unwrap();
     assert_eq!((&again.exec, &again.records), (&first.exec, &first.records));
     assert_eq!(house.driver.starts(), 1);

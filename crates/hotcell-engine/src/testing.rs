@@ -116,7 +116,7 @@ impl Driver for FakeDriver {
         if let Some(supervisor) =
             self.cells.lock().unwrap().get(cell).and_then(|cell| cell.supervisor.as_ref())
         {
-            supervisor.die();
+            supervisor.kill();
         }
         Ok(())
     }
