@@ -88,6 +88,8 @@ pub(crate) struct Conversation<'a> {
     pub(crate) format: Format,
     /// Our terminal, where it is the exec's for the time being.
     pub(crate) terminal: Option<RawTerminal>,
+    /// Our signals, listened to since before anything was said of how to leave.
+    pub(crate) signals: LocalSignals,
 }
 
 /// What our input came to.
@@ -106,8 +108,7 @@ impl Conversation<'_> {
     ///
     /// # Errors
     /// `Failure::Output` when our standard output fails; the exec is then left as it is.
-    pub(crate) async fn hold(self) -> Result<Outcome, Failure> {
-        let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
+    pub(crate) async fn hold(mut self) -> Result<Outcome, Failure> {
         let mut printer = Printer::start().map_err(Failure::Output)?;
         let pace = match self.role {
             Role::Owner | Role::Tenant => Pace::Follower,
@@ -115,14 +116,15 @@ impl Conversation<'_> {
         };
         let follow = ExecFollow { exec: self.exec.id.clone(), after_seq: self.after_seq, pace };
         let mut stream = self.session.follow(follow).await?;
-        let mut pump = pin!(pump(self.session, &self.exec, self.input));
+        let exec = self.exec.clone();
+        let mut pump = pin!(pump(self.session, &exec, self.input));
         let mut pumping = true;
         let mut speech = Speech::new(self.format);
         let mut strikes = 0;
         let ended = loop {
             tokio::select! {
                 biased;
-                signal = signals.next() => {
+                signal = self.signals.next() => {
                     if let Some(leaving) = self.react(signal, &mut strikes, &mut speech).await {
                         return Ok(Outcome::Left(leaving));
                     }
@@ -150,7 +152,7 @@ impl Conversation<'_> {
             }
         };
         speech.finish(&ended)?;
-        speech.print_rest(printer, &mut signals).await?;
+        speech.print_rest(printer, &mut self.signals).await?;
         Ok(Outcome::Ended(ended))
     }
 
@@ -195,6 +197,11 @@ impl Conversation<'_> {
         match answer {
             Ok(CancelStatus::Cancelled) => None,
             Ok(CancelStatus::AlreadyEnded) => Some(Leaving::Unprinted(signal)),
+            // Nobody is there to try again: the exec ends with its cell, which goes when we do.
+            Err(error) if signal == LocalSignal::HangUp => {
+                tracing::debug!(%error, "an exec did not hear that its terminal hung up");
+                Some(Leaving::Signal(signal))
+            }
             Err(error) => {
                 speech.note(&format!("the signal did not arrive: {}", error.message));
                 None
