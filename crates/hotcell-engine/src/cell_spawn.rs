@@ -239,12 +239,8 @@ impl<'a> Spawn<'a> {
     /// A cell that was made for one command and has ended: what ran in it is answered from its
     /// records by whoever runs it again with its key. `None`, with the key free, when nothing ran.
     async fn answer_ended(&self, cell: &StoredCell) -> Result<Option<Cell>> {
-        let any = ExecFilter {
-            cell: Some(cell.spec.id.clone()),
-            status: None,
-            limit: 1,
-            before: None,
-        };
+        let any =
+            ExecFilter { cell: Some(cell.spec.id.clone()), status: None, limit: 1, before: None };
         if self.site.store.list_execs(&any).await?.is_empty() {
             self.release(&cell.spec.id).await?;
             return Ok(None);

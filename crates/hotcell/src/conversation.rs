@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hotcell_engine::{ExecEvent, ExecStream};
 use hotcell_model::{
-    CancelStatus, Error, ErrorCode, Exec, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput,
-    ExecState, Pace, Result, Signal,
+    CancelStatus, Error, ErrorCode, Exec, ExecCancel, ExecFollow, ExecId, ExecInput, Pace, Result,
+    Signal,
 };
 use tokio::sync::oneshot;
 
@@ -22,8 +22,6 @@ use crate::terminal::{self, RawTerminal};
 
 /// How long a cell may take to answer to a signal before the person is told that it does not.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// How often an exec that waits in the queue is looked at.
-const QUEUE_PAUSE: Duration = Duration::from_millis(100);
 /// What an exec gets between the request to end and the kill.
 const GRACE_S: f64 = 5.0;
 
@@ -332,7 +330,6 @@ async fn pump(session: &Session, exec: &Exec, input: Input) -> Result<InputEnd, 
     if input == Input::Unread {
         return Ok(InputEnd::Over);
     }
-    wait_in_queue(session, exec).await?;
     let mut keys = LeaveKeys::default();
     let mut pieces = stdin::pieces().map_err(Failure::Terminal)?;
     while let Some(bytes) = pieces.recv().await {
@@ -364,16 +361,6 @@ async fn pump(session: &Session, exec: &Exec, input: Input) -> Result<InputEnd, 
         }
         Input::Unread | Input::PassedWithoutEnd | Input::Typed => Ok(InputEnd::Over),
     }
-}
-
-/// An exec takes input once it has a process.
-async fn wait_in_queue(session: &Session, exec: &Exec) -> Result<()> {
-    let mut state = exec.state;
-    while state == ExecState::Queued {
-        tokio::time::sleep(QUEUE_PAUSE).await;
-        state = session.ask(ExecGet { exec: exec.id.clone() }).await?.state;
-    }
-    Ok(())
 }
 
 /// Follows an exec to its end without printing anything.
