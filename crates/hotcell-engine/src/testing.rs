@@ -166,6 +166,15 @@ impl House {
         }
     }
 
+    /// Overwrites the index in place.
+    pub(crate) fn damage_index(&self) {
+        for name in ["hotcell.db", "hotcell.db-wal"] {
+            let path = self.directory.path().join(name);
+            let length = std::fs::metadata(&path).unwrap().len();
+            std::fs::write(&path, vec![0xA5; usize::try_from(length).unwrap()]).unwrap();
+        }
+    }
+
     pub(crate) fn has_records(&self, cell: &CellId) -> bool {
         self.directory.path().join("cells").join(cell.as_str()).exists()
     }
