@@ -20,7 +20,7 @@ async fn a_sleeping_cell_is_listed_and_wakes_at_the_next_run() {
     let house = House::new();
     let engine = house.engine();
     let cell = persistent(&engine).await;
-    house.driver.supervisor(&cell).close(CloseReason::Asleep);
+    house.driver.supervisor(&cell).close(CloseReason::Asleep).await;
     assert_eq!(states(&house, false).await, [(cell.clone(), CellState::Asleep)]);
     let info = ask(&engine, CellInfo { cell: cell.clone().into() }).await.unwrap();
     assert_eq!((info.cell.state, info.stats), (CellState::Asleep, None));
@@ -36,7 +36,7 @@ async fn a_sleeping_cell_is_listed_and_wakes_at_the_next_run() {
 async fn two_processes_wake_a_cell_once() {
     let house = House::new();
     let cell = persistent(&house.engine()).await;
-    house.driver.supervisor(&cell).close(CloseReason::Asleep);
+    house.driver.supervisor(&cell).close(CloseReason::Asleep).await;
     let (one, two) = (house.engine(), house.engine());
     let (one, two) =
         tokio::join!(ask(&one, shell(&cell, "echo 1")), ask(&two, shell(&cell, "echo 2")));
@@ -51,7 +51,7 @@ async fn a_dead_supervisor_ends_its_execs_as_lost_and_keeps_the_cell() {
     let cell = persistent(&engine).await;
     let exec = run_forever(&engine, &cell).await;
     house.driver.supervisor(&cell).print(&exec, Stream::Stdout, b"kept\n");
-    house.driver.supervisor(&cell).die();
+    house.driver.supervisor(&cell).die().await;
 
     for engine in [&engine, &house.engine()] {
         let seen = ask(engine, ExecGet { exec: exec.clone() }).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_cell_that_ended_by_itself_is_removed_and_its_logs_stay() {
     let spawn = CellSpawn { keep: Keep::Exec, ..CellSpawn::default() };
     let cell = ask(&engine, spawn).await.unwrap().id;
     let exec = ask(&engine, shell(&cell, "echo hi")).await.unwrap().exec.id;
-    house.driver.supervisor(&cell).close(CloseReason::ExecEnded);
+    house.driver.supervisor(&cell).close(CloseReason::ExecEnded).await;
 
     let refused = ask(&house.engine(), shell(&cell, "echo again")).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::NotFound);
@@ -143,9 +143,9 @@ async fn sleeping_and_stopped_cells_can_be_killed() {
         let cell = persistent(&engine).await;
         let supervisor = house.driver.supervisor(&cell);
         if asleep {
-            supervisor.close(CloseReason::Asleep);
+            supervisor.close(CloseReason::Asleep).await;
         } else {
-            supervisor.die();
+            supervisor.die().await;
         }
         ask(&engine, CellKill { cell: cell.clone().into(), force: false, wait: KillWait::Removed })
             .await

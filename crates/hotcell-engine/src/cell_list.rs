@@ -8,9 +8,8 @@ use crate::site::Site;
 
 /// Every cell that exists, newest first; stopped ones only if asked for.
 pub(crate) async fn cell_list(site: &Site, request: CellList) -> Result<Cells> {
-    site.rebuild_once().await;
     let mut cells = Vec::new();
-    for stored in site.store.list_cells().await? {
+    for stored in site.list_stored().await? {
         if stored.ended_at.is_some() {
             continue;
         }

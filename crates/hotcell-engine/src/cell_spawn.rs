@@ -1,8 +1,8 @@
 //! Makes a cell.
 
 use hotcell_model::{
-    Cell, CellId, CellLock, CellRef, CellSpawn, CellSpec, CellState, Claim, Error, ErrorCode, Keep,
-    KeyScope, Limits, Result, StoredCell, Timestamp,
+    Cell, CellId, CellLock, CellRef, CellSpawn, CellSpec, CellState, Claim, Error, ErrorCode,
+    ExecFilter, Keep, KeyScope, Limits, Result, StoredCell, Timestamp,
 };
 
 use crate::cell_remove::Busy;
@@ -35,6 +35,14 @@ pub(crate) async fn cell_spawn(site: &Site, request: CellSpawn) -> Result<Cell> 
     }
     Err(Error::unavailable("other processes make and end cells of the same name all the time")
         .hint("choose another alias"))
+}
+
+/// Whether a cell goes with the command that it was made for.
+fn is_for_one_command(spec: &CellSpec) -> bool {
+    match spec.keep {
+        Keep::Holder | Keep::Exec => true,
+        Keep::Always | Keep::Ttl => false,
+    }
 }
 
 struct Spawn<'a> {
@@ -122,11 +130,18 @@ impl<'a> Spawn<'a> {
                 }
                 (_, Some(stored)) if stored.ended_at.is_none() => {
                     drop(lock);
-                    return self.answer(&stored).await.map(Some);
+                    return match self.answer(&stored).await {
+                        // It turned out to be over, and is ended in the index now.
+                        Err(error) if error.code == ErrorCode::NotFound => Ok(None),
+                        answered => answered.map(Some),
+                    };
                 }
                 (Some(Claim::New), Some(_)) => {
                     self.release(&claimed.id).await?;
                     return Ok(None);
+                }
+                (_, Some(stored)) if is_for_one_command(&stored.spec) => {
+                    return self.answer_ended(&stored).await;
                 }
                 (_, Some(_)) => {
                     return Err(Error::conflict(format!(
@@ -219,6 +234,18 @@ impl<'a> Spawn<'a> {
             None => cell.isolation.clone(),
         };
         Ok(Cell::from_spec(&cell.spec, CellState::Ready, isolation))
+    }
+
+    /// A cell that was made for one command and has ended: what ran in it is answered from its
+    /// records by whoever runs it again with its key. `None`, with the key free, when nothing ran.
+    async fn answer_ended(&self, cell: &StoredCell) -> Result<Option<Cell>> {
+        let any =
+            ExecFilter { cell: Some(cell.spec.id.clone()), status: None, limit: 1, before: None };
+        if self.site.store.list_execs(&any).await?.is_empty() {
+            self.release(&cell.spec.id).await?;
+            return Ok(None);
+        }
+        Ok(Some(Cell::from_spec(&cell.spec, CellState::Stopped, cell.isolation.clone())))
     }
 
     /// Leaves nothing of a cell that was never there.

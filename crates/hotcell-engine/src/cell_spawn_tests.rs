@@ -225,7 +225,7 @@ async fn a_cell_that_is_over_gives_its_alias_away() {
     let house = House::new();
     let engine = house.engine();
     let first = ask(&engine, named("work")).await.unwrap();
-    house.driver.supervisor(&first.id).close(hotcell_model::CloseReason::Idle);
+    house.driver.supervisor(&first.id).close(hotcell_model::CloseReason::Idle).await;
     let second = ask(&engine, named("work")).await.unwrap();
     assert_ne!(first.id, second.id);
     assert!(!house.driver.has(&first.id));

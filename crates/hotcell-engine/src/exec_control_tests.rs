@@ -52,7 +52,7 @@ async fn input_for_an_exec_that_has_ended_is_a_conflict() {
     let refused = ask(&engine, input(&ended)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Conflict);
     assert_eq!(refused.message, format!("exec {ended} has ended"));
-    house.driver.supervisor(&cell).die();
+    house.driver.supervisor(&cell).die().await;
     for exec in [&ended, &lost] {
         let refused = ask(&engine, input(exec)).await.unwrap_err();
         assert_eq!(refused.message, format!("exec {exec} has ended"));
@@ -89,7 +89,7 @@ async fn a_cancel_ends_what_runs_and_leaves_what_has_ended() {
     assert_eq!(answer.status, CancelStatus::AlreadyEnded);
 
     let lost = run_forever(&engine, &cell).await;
-    supervisor.die();
+    supervisor.die().await;
     run_forever(&house.engine(), &cell).await;
     let answer = ask(&engine, cancel(&lost)).await.unwrap();
     assert_eq!(answer.status, CancelStatus::AlreadyEnded);
@@ -133,7 +133,7 @@ async fn lists_tell_the_living_from_the_lost() {
     let (dead, alive) = (persistent(&engine).await, persistent(&engine).await);
     let lost = run_forever(&engine, &dead).await;
     let live = run_forever(&engine, &alive).await;
-    house.driver.supervisor(&dead).die();
+    house.driver.supervisor(&dead).die().await;
     let listed = async |status, cell: Option<&hotcell_model::CellId>| {
         let cell = cell.map(|cell| cell.clone().into());
         let execs = ask(&house.engine(), ExecList { status: Some(status), cell, ..list() }).await;

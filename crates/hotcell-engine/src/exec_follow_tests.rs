@@ -105,7 +105,7 @@ async fn a_dead_supervisor_leaves_what_was_printed_and_a_lost_exec() {
     assert_eq!(record(&mut stream).await.0, 1);
     supervisor.drop_links();
     supervisor.print(&exec, Stream::Stdout, b"y");
-    supervisor.die();
+    supervisor.die().await;
     let (seqs, ended) = rest(&mut stream).await;
     assert_eq!(seqs, [2]);
     assert_eq!(ended.end.unwrap().cause, EndCause::Lost);
@@ -120,7 +120,7 @@ async fn an_end_that_was_missed_is_read_from_the_journal() {
     supervisor.drop_links();
     supervisor.print(&exec, Stream::Stdout, b"x");
     supervisor.exit(&exec, 7);
-    supervisor.die();
+    supervisor.die().await;
     let (seqs, ended) = rest(&mut stream).await;
     assert_eq!(seqs, [1]);
     assert_eq!(ended.end.unwrap().exit_code, Some(7));
@@ -131,7 +131,7 @@ async fn a_cell_that_was_woken_meanwhile_does_not_confuse_its_followers() {
     let house = House::new();
     let (engine, cell, exec) = running(&house).await;
     let mut stream = follow(&engine, &exec, 0).await;
-    house.driver.supervisor(&cell).die();
+    house.driver.supervisor(&cell).die().await;
     run_forever(&house.engine(), &cell).await;
     let (_, ended) = rest(&mut stream).await;
     assert_eq!(ended.end.unwrap().cause, EndCause::Lost);

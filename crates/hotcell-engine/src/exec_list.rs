@@ -37,7 +37,7 @@ async fn bring_up_to_date(site: &Site, cell: Option<&CellId>) -> Result<()> {
     if let Some(cell) = cell {
         return site.settle(cell).await;
     }
-    site.rebuild_once().await;
+    site.list_stored().await?;
     site.sync_all().await?;
     let live = ExecFilter {
         cell: None,

@@ -100,7 +100,7 @@ async fn a_wait_ends_with_the_exec_or_with_its_supervisor() {
                 tokio::task::yield_now().await;
             }
             if dies {
-                supervisor.die();
+                supervisor.die().await;
             } else {
                 supervisor.exit(&exec, 0);
             }

@@ -1,8 +1,8 @@
 //! Tests of running: results, keys, and connections and supervisors that are lost on the way.
 
 use hotcell_model::{
-    CellId, CellKill, CloseReason, EndCause, ErrorCode, ExecRun, ExecState, KillWait, Record,
-    Stream,
+    CellId, CellKill, CellSpawn, CloseReason, EndCause, ErrorCode, ExecResult, ExecRun, ExecState,
+    Keep, KillWait, Record, Stream,
 };
 
 use crate::testing::{House, ask, persistent, poll, run_forever, shell};
@@ -124,7 +124,7 @@ async fn a_question_lost_with_its_supervisor_is_asked_of_the_next() {
     let cell = persistent(&engine).await;
     run_forever(&engine, &cell).await;
     let first = house.driver.supervisor(&cell);
-    first.close(CloseReason::Asleep);
+    first.close(CloseReason::Asleep).await;
     let result = ask(&engine, waiting(&cell, "echo awake")).await.unwrap();
     assert_eq!(text(&result.records), "awake\n");
 }
@@ -165,7 +165,7 @@ async fn a_key_answers_after_its_supervisor_and_after_its_cell() {
     let engine = house.engine();
     let cell = persistent(&engine).await;
     let first = ask(&engine, keyed(&cell, "echo once")).await.unwrap();
-    house.driver.supervisor(&cell).die();
+    house.driver.supervisor(&cell).die().await;
     let again = ask(&engine, keyed(&cell, "echo once")).await.unwrap();
     assert_eq!((&again.exec, &again.records), (&first.exec, &first.records));
     assert_eq!(house.driver.starts(), 1);
@@ -175,6 +175,49 @@ async fn a_key_answers_after_its_supervisor_and_after_its_cell() {
         .unwrap();
     let again = ask(&house.engine(), keyed(&cell, "echo once")).await.unwrap();
     assert_eq!(again.exec, first.exec);
+}
+
+/// What `hotcell run` without a cell does with a key.
+async fn run_keyed(house: &House, text: &str) -> hotcell_model::Result<ExecResult> {
+    let engine = house.engine();
+    let idempotency_key = Some("k".to_owned());
+    let spawn = CellSpawn { keep: Keep::Holder, idempotency_key, ..CellSpawn::default() };
+    let cell = ask(&engine, spawn).await?.id;
+    let ran = ask(&engine, keyed(&cell, text)).await;
+    let kill = CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Ended };
+    match ask(&engine, kill).await {
+        Err(error) if error.code != ErrorCode::NotFound => Err(error),
+        Ok(_) | Err(_) => ran,
+    }
+}
+
+#[tokio::test]
+async fn a_key_answers_after_the_cell_that_was_made_for_it() {
+    let house = House::new();
+    let first = run_keyed(&house, "echo once").await.unwrap();
+    assert_eq!(text(&first.records), "once\n");
+    // Over and not cleared away the first time, ended in the index the second time.
+    for _ in 0..2 {
+        let again = run_keyed(&house, "echo once").await.unwrap();
+        assert_eq!((&again.exec, &again.records), (&first.exec, &first.records));
+        assert!(!house.driver.has(&first.exec.cell));
+    }
+    assert_eq!(house.driver.starts(), 1);
+    let refused = run_keyed(&house, "echo twice").await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Conflict);
+}
+
+#[tokio::test]
+async fn a_key_whose_cell_ended_before_anything_ran_is_free() {
+    let house = House::new();
+    let engine = house.engine();
+    let idempotency_key = Some("k".to_owned());
+    let spawn = CellSpawn { keep: Keep::Holder, idempotency_key, ..CellSpawn::default() };
+    let cell = ask(&engine, spawn).await.unwrap().id;
+    house.driver.supervisor(&cell).close(CloseReason::Orphaned).await;
+    let ran = run_keyed(&house, "echo once").await.unwrap();
+    assert_eq!(text(&ran.records), "once\n");
+    assert_ne!(ran.exec.cell, cell);
 }
 
 #[tokio::test]

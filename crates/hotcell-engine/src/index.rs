@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use hotcell_journal::{Entry, ExecTable, JournalTail, read_journal};
 use hotcell_model::{
-    CellId, EndCause, Exec, ExecEnd, ExecFilter, ExecId, ExecState, ExecStatusFilter, Result,
-    Timestamp, Usage,
+    CellId, EndCause, ErrorCode, Exec, ExecEnd, ExecFilter, ExecId, ExecState, ExecStatusFilter,
+    Result, Timestamp, Usage,
 };
 
 use crate::fault;
@@ -32,6 +32,20 @@ enum Synced {
 impl Site {
     /// Reads what is new in a cell's journal into the index.
     pub(crate) async fn sync(&self, cell: &CellId) -> Result<()> {
+        match self.sync_known(cell).await {
+            // The index was begun anew under the feet of a process that still has a link.
+            Err(error) if error.code == ErrorCode::NotFound => {
+                match self.find_stored(cell).await? {
+                    Some(_) => self.sync_known(cell).await,
+                    None => Err(error),
+                }
+            }
+            synced => synced,
+        }
+    }
+
+    /// The same for a cell that the index has; the rebuilding of the index itself relies on it.
+    async fn sync_known(&self, cell: &CellId) -> Result<()> {
         while self.sync_once(cell).await? == Synced::Overtaken {}
         Ok(())
     }
@@ -77,7 +91,7 @@ impl Site {
 
     /// Brings the index of a cell up to date that is known to have no supervisor.
     pub(crate) async fn end_live(&self, cell: &CellId) -> Result<()> {
-        self.sync(cell).await?;
+        self.sync_known(cell).await?;
         let live = self.live_execs(cell).await?;
         self.end_lost(cell, &live).await
     }
@@ -85,7 +99,7 @@ impl Site {
     /// Ends in the index those of `live` that have no end in the journal. They were known before
     /// the supervisor was found to be gone, so no later supervisor has them.
     pub(crate) async fn end_lost(&self, cell: &CellId, live: &[Exec]) -> Result<()> {
-        self.sync(cell).await?;
+        self.sync_known(cell).await?;
         let mut lost = Vec::new();
         for exec in live {
             match self.store.find_exec(&exec.id).await? {

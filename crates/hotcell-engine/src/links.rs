@@ -90,12 +90,14 @@ impl Site {
         Ok(Some(link))
     }
 
-    /// Makes this process a holder of a cell that has a supervisor, for as long as it lives.
+    /// Makes this process a holder of a cell that has a supervisor, for as long as it lives. One
+    /// that ends just now is found to be gone by whoever needs it next.
     pub(crate) async fn hold_cell(&self, spec: &CellSpec) -> Result<()> {
         self.links.slot(spec).holds.store(true, Ordering::Relaxed);
-        match self.find_link(spec).await? {
-            Some(link) => hold(&link, &spec.id).await,
-            None => Ok(()),
+        let Some(link) = self.find_link(spec).await? else { return Ok(()) };
+        match hold(&link, &spec.id).await {
+            Err(LinkError::Lost) => Ok(()),
+            held => held.map_err(Error::from),
         }
     }
 
@@ -168,7 +170,6 @@ pub(crate) fn stuck(cell: &CellId) -> Error {
     .hint("try again when the machine is less busy, or end the cell with `hotcell kill --force`")
 }
 
-async fn hold(link: &Link, cell: &CellId) -> Result<()> {
-    ask(link, cell, &Ask::Hold).await?;
-    Ok(())
+async fn hold(link: &Link, cell: &CellId) -> Result<(), LinkError> {
+    ask(link, cell, &Ask::Hold).await.map(drop)
 }

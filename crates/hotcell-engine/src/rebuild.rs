@@ -13,14 +13,54 @@ use crate::site::Site;
 /// The driver of a cell of which only records are left.
 const NO_DRIVER: &str = "none";
 
+/// How much of an index was brought back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rebuild {
+    /// All that is known anywhere.
+    Complete,
+    /// Something could not be read or written.
+    Partial,
+}
+
 impl Site {
-    /// Rebuilds the index once in this process. What cannot be rebuilt is logged: the request that
-    /// asked for it finds or does not find what it looks for.
+    /// Rebuilds the index once in this process, and whenever it was begun anew since: the store
+    /// replaces a database that is found to be damaged. What cannot be rebuilt is logged: the
+    /// request that asked for it finds or does not find what it looks for.
     pub(crate) async fn rebuild_once(&self) {
-        self.rebuilt.get_or_init(|| self.rebuild()).await;
+        let mut rebuilt = self.rebuilt.lock().await;
+        if *rebuilt && !self.is_begun_anew().await {
+            return;
+        }
+        *rebuilt = true;
+        if self.rebuild().await == Rebuild::Complete
+            && let Err(error) = self.store.mark_rebuilt().await
+        {
+            tracing::warn!(%error, "the index is rebuilt again by the next process");
+        }
     }
 
-    async fn rebuild(&self) {
+    /// Every cell in the index, which is complete: a listing that came upon damage is repeated.
+    pub(crate) async fn list_stored(&self) -> Result<Vec<StoredCell>> {
+        self.rebuild_once().await;
+        let listed = self.store.list_cells().await?;
+        if !self.is_begun_anew().await {
+            return Ok(listed);
+        }
+        self.rebuild_once().await;
+        self.store.list_cells().await
+    }
+
+    async fn is_begun_anew(&self) -> bool {
+        match self.store.needs_rebuild().await {
+            Ok(needs_rebuild) => needs_rebuild,
+            Err(error) => {
+                tracing::warn!(%error, "whether the index is complete is not known");
+                false
+            }
+        }
+    }
+
+    async fn rebuild(&self) -> Rebuild {
         let mut complete = true;
         for driver in &self.drivers {
             let listed = match driver.list().await {
@@ -41,8 +81,15 @@ impl Site {
             }
         }
         // A cell that some driver may have would look as if only its records were left.
-        if complete && let Err(error) = self.restore_records().await {
-            tracing::warn!(%error, "records without a cell stay out of the index");
+        if !complete {
+            return Rebuild::Partial;
+        }
+        match self.restore_records().await {
+            Ok(()) => Rebuild::Complete,
+            Err(error) => {
+                tracing::warn!(%error, "records without a cell stay out of the index");
+                Rebuild::Partial
+            }
         }
     }
 

@@ -1,15 +1,17 @@
 //! Tests of an index that was lost: everything but the keys comes back.
 
 use hotcell_model::{
-    CellKill, CellList, CellRef, CellSpawn, CellState, ExecGet, ExecList, Keep, KillWait, Stream,
+    Alias, CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellState, ExecGet, ExecId,
+    ExecList, ExecRun, Keep, KillWait, Stream,
 };
 
+use crate::Engine;
 use crate::testing::{House, ask, isolation, persistent, poll, run_forever, shell};
 
 #[tokio::test]
 async fn cells_come_back_by_id_by_alias_and_in_lists() {
     let house = House::new();
-    let alias: hotcell_model::Alias = "work".parse().unwrap();
+    let alias: Alias = "work".parse().unwrap();
     let spawn =
         CellSpawn { alias: Some(alias.clone()), keep: Keep::Always, ..CellSpawn::default() };
     let cell = ask(&house.engine(), spawn.clone()).await.unwrap().id;
@@ -67,4 +69,58 @@ async fn execs_of_a_cell_that_is_gone_come_back_from_its_records() {
     assert_eq!(ask(&engine, poll(&exec, 0)).await.unwrap().records[0].bytes, b"kept\n");
     assert!(ask(&engine, CellList { include_stopped: true }).await.unwrap().cells.is_empty());
     assert!(ask(&engine, shell(&cell, "echo x")).await.is_err());
+}
+
+/// Whether an engine knows a cell by every way to it, and the exec that ran in it.
+async fn knows(engine: &Engine, cell: &CellId, alias: &Alias, exec: &ExecId) {
+    let listed = ask(engine, CellList { include_stopped: true }).await.unwrap().cells;
+    assert_eq!(listed.iter().map(|cell| &cell.id).collect::<Vec<_>>(), [cell]);
+    let by_alias = ask(engine, CellInfo { cell: CellRef::Alias(alias.clone()) }).await.unwrap();
+    assert_eq!(&by_alias.cell.id, cell);
+    let seen = ask(engine, ExecGet { exec: exec.clone() }).await.unwrap();
+    assert_eq!(seen.end.unwrap().exit_code, Some(0));
+    let all = ExecList { cell: None, status: None, limit: 50, cursor: None };
+    assert!(ask(engine, all).await.unwrap().execs.iter().any(|listed| &listed.id == exec));
+}
+
+#[tokio::test]
+async fn an_engine_that_runs_on_rebuilds_an_index_that_is_lost_again_and_again() {
+    let house = House::new();
+    let engine = house.engine();
+    let alias: Alias = "work".parse().unwrap();
+    let spawn =
+        CellSpawn { alias: Some(alias.clone()), keep: Keep::Always, ..CellSpawn::default() };
+    let cell = ask(&engine, spawn).await.unwrap().id;
+    let exec = ask(&engine, shell(&cell, "echo kept")).await.unwrap().exec.id;
+    knows(&engine, &cell, &alias, &exec).await;
+    for round in 0..3 {
+        house.delete_index();
+        // Through the link that it has: the index is not asked for the cell.
+        let run = ExecRun { wait_s: 30.0, ..shell(&cell, "echo more") };
+        let more = ask(&engine, run).await.unwrap().exec;
+        let seen = ask(&engine, ExecGet { exec: more.id.clone() }).await.unwrap();
+        assert_eq!(seen.end, more.end, "round {round}");
+        knows(&engine, &cell, &alias, &exec).await;
+        house.delete_index();
+        knows(&engine, &cell, &alias, &exec).await;
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_runs_on_rebuilds_an_index_that_is_overwritten() {
+    let house = House::new();
+    let engine = house.engine();
+    let alias: Alias = "work".parse().unwrap();
+    let spawn =
+        CellSpawn { alias: Some(alias.clone()), keep: Keep::Always, ..CellSpawn::default() };
+    let cell = ask(&engine, spawn).await.unwrap().id;
+    let exec = ask(&engine, shell(&cell, "echo kept")).await.unwrap().exec.id;
+    knows(&engine, &cell, &alias, &exec).await;
+    house.damage_index();
+    // What it writes from now on goes on top of garbage.
+    for _ in 0..3 {
+        ask(&engine, shell(&cell, "echo more")).await.unwrap();
+        knows(&engine, &cell, &alias, &exec).await;
+    }
+    knows(&house.engine(), &cell, &alias, &exec).await;
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hotcell_model::{CellId, Driver, Error, Result, Store};
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
 use crate::links::Links;
 use crate::recent::RecentExecs;
@@ -22,7 +22,8 @@ pub(crate) struct Site {
     pub(crate) settings: Settings,
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
-    pub(crate) rebuilt: OnceCell<()>,
+    /// Whether this process has looked for what the index may lack.
+    pub(crate) rebuilt: Mutex<bool>,
 }
 
 /// Whether a directory was made or had been there.
@@ -46,7 +47,7 @@ impl Site {
             settings,
             links: Links::default(),
             recent: RecentExecs::default(),
-            rebuilt: OnceCell::new(),
+            rebuilt: Mutex::default(),
         }
     }
 

@@ -35,7 +35,7 @@ async fn cells_that_ended_by_themselves_are_removed_by_whoever_comes_by() {
     let house = House::new();
     let cells = [persistent(&house.engine()).await, persistent(&house.engine()).await];
     for cell in &cells {
-        house.driver.supervisor(cell).close(CloseReason::Expired);
+        house.driver.supervisor(cell).close(CloseReason::Expired).await;
     }
     // Killing another cell is coming by, too.
     let other = persistent(&house.engine()).await;
@@ -62,7 +62,7 @@ async fn sleeping_cells_end_when_their_time_is_over() {
     tokio::task::yield_now().await;
     let long_ago = Timestamp(Timestamp::now().0 - 120_000);
     for cell in [&idle, &patient] {
-        house.driver.supervisor(cell).close_at(CloseReason::Asleep, long_ago);
+        house.driver.supervisor(cell).close_at(CloseReason::Asleep, long_ago).await;
     }
     sweep(&house).await;
     assert!(!house.driver.has(&idle));
@@ -79,8 +79,8 @@ async fn what_lives_sleeps_or_died_lately_stays() {
         ask(&engine, CellSpawn::default()).await.unwrap().id,
     ];
     run_forever(&engine, &live).await;
-    house.driver.supervisor(&asleep).close(CloseReason::Asleep);
-    house.driver.supervisor(&stopped).die();
+    house.driver.supervisor(&asleep).close(CloseReason::Asleep).await;
+    house.driver.supervisor(&stopped).die().await;
     sweep(&house).await;
     assert!([live, asleep, stopped].iter().all(|cell| house.driver.has(cell)));
 }

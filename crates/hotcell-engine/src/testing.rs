@@ -116,7 +116,7 @@ impl Driver for FakeDriver {
         if let Some(supervisor) =
             self.cells.lock().unwrap().get(cell).and_then(|cell| cell.supervisor.as_ref())
         {
-            supervisor.die();
+            supervisor.kill();
         }
         Ok(())
     }
@@ -163,6 +163,15 @@ impl House {
     pub(crate) fn delete_index(&self) {
         for name in ["hotcell.db", "hotcell.db-wal", "hotcell.db-shm"] {
             let _ = std::fs::remove_file(self.directory.path().join(name));
+        }
+    }
+
+    /// Overwrites the index in place.
+    pub(crate) fn damage_index(&self) {
+        for name in ["hotcell.db", "hotcell.db-wal"] {
+            let path = self.directory.path().join(name);
+            let length = std::fs::metadata(&path).unwrap().len();
+            std::fs::write(&path, vec![0xA5; usize::try_from(length).unwrap()]).unwrap();
         }
     }
 

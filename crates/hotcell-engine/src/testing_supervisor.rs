@@ -136,20 +136,36 @@ impl FakeSupervisor {
         self.state().drop_links();
     }
 
-    /// Dies without a word.
-    pub(crate) fn die(&self) {
+    /// Dies without a word, and lets nobody wait for it to be noticed.
+    pub(crate) fn kill(&self) {
         self.state().die();
     }
 
-    /// Ends by itself.
-    pub(crate) fn close(&self, reason: CloseReason) {
-        self.close_at(reason, Timestamp::now());
+    /// Dies without a word. Every engine that was connected knows it after this.
+    pub(crate) async fn die(&self) {
+        self.kill();
+        self.noticed().await;
     }
 
-    pub(crate) fn close_at(&self, reason: CloseReason, at: Timestamp) {
-        let mut state = self.state();
-        state.journal.append(&Entry::Closed { reason, at });
-        state.die();
+    /// Ends by itself. Every engine that was connected knows it after this.
+    pub(crate) async fn close(&self, reason: CloseReason) {
+        self.close_at(reason, Timestamp::now()).await;
+    }
+
+    pub(crate) async fn close_at(&self, reason: CloseReason, at: Timestamp) {
+        {
+            let mut state = self.state();
+            state.journal.append(&Entry::Closed { reason, at });
+            state.die();
+        }
+        self.noticed().await;
+    }
+
+    /// Waits until every engine has hung up, which each does once it has read the end of its link.
+    async fn noticed(&self) {
+        while !self.state().connections.is_empty() {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Prints as an exec.
@@ -213,10 +229,13 @@ impl FakeSupervisor {
         loop {
             let length = reader.read(&mut buffer).unwrap_or(0);
             let mut state = self.state();
-            let Some(connection) = state.connections.get_mut(&id) else { return };
             if length == 0 {
                 state.connections.remove(&id);
-                return;
+            }
+            let alive = state.alive;
+            let Some(connection) = state.connections.get_mut(&id) else { return };
+            if !alive {
+                continue;
             }
             connection.peer.receive(&buffer[..length]);
             while let Some(frame) =
@@ -456,9 +475,12 @@ impl State {
         }
     }
 
+    /// Says no more. A connection goes when its other end hangs up.
     fn die(&mut self) {
         self.alive = false;
-        self.drop_links();
+        for connection in self.connections.values() {
+            let _ = connection.stream.shutdown(Shutdown::Write);
+        }
     }
 }
 

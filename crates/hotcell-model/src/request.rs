@@ -104,7 +104,9 @@ pub struct CellSpawn {
     pub env: BTreeMap<String, String>,
     /// The driver that places it; the engine's default when left out.
     pub driver: Option<String>,
-    /// A second spawn with the same key within 24 h answers with the first one's cell.
+    /// A second spawn with the same key within 24 h answers with the first one's cell. One that
+    /// was made for one command is answered as stopped when it has ended and something ran in it:
+    /// a run in it with the key of the first is answered from its records.
     pub idempotency_key: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use hotcell_jail::cgroup::{Controller, Hierarchies};
-use hotcell_jail::ids::{IdLayout, Starter, starter};
+use hotcell_jail::ids::{Starter, starter};
 use hotcell_jail::signals::send_by_pidfd;
 use hotcell_model::{
     CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, PlacedCell, Placement, Result,
@@ -182,7 +182,14 @@ impl Native {
                 .hint("the native driver has the image `host` so far"));
         }
         let made = || -> io::Result<()> {
-            std::fs::create_dir_all(paths.root())?;
+            std::fs::create_dir_all(self.paths.cells())?;
+            if let Err(error) = std::fs::create_dir(paths.root()) {
+                if error.kind() != io::ErrorKind::AlreadyExists {
+                    return Err(error);
+                }
+                // Whoever made it may have taken ids and died before it wrote down which.
+                id_range::give_back_of(&self.paths.id_ranges(), &spec.id)?;
+            }
             let ids = match starter() {
                 Starter::Root => id_range::take(&self.paths.id_ranges(), &spec.id)?,
                 Starter::User { layout, .. } => layout,
@@ -224,21 +231,24 @@ impl Native {
         let placed = read_json::<Placed>(&paths.placed()).map_err(failed)?;
         // The keeper of an ended supervisor removes the files; this waits for it, and does what it
         // did not.
-        match paths.lock_keeper(LockWait::Wait) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            locked => drop(locked.map_err(failed)?),
+        let lock = || match paths.lock_keeper(LockWait::Wait) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            locked => locked.map_err(failed),
+        };
+        if lock()?.is_none() {
+            return Ok(());
         }
+        if placed.is_some() && paths.files().exists() {
+            match self.order(&paths, Task::Remove)? {
+                Outcome::Done | Outcome::Ready(_) | Outcome::Probed(_) => {}
+                Outcome::Failed(error) => return Err(error),
+            }
+        }
+        // A keeper that still has the order to start it finds nothing to start.
+        let Some(_lock) = lock()? else { return Ok(()) };
         let id_ranges = self.paths.id_ranges();
         match &placed {
-            Some(placed) => {
-                if paths.files().exists() {
-                    match self.order(&paths, Task::Remove)? {
-                        Outcome::Done | Outcome::Ready(_) | Outcome::Probed(_) => {}
-                        Outcome::Failed(error) => return Err(error),
-                    }
-                }
-                give_back_ids(&id_ranges, &placed.ids).map_err(failed)?;
-            }
+            Some(placed) => id_range::give_back(&id_ranges, &placed.ids).map_err(failed)?,
             None => id_range::give_back_of(&id_ranges, cell).map_err(failed)?,
         }
         match std::fs::remove_dir_all(paths.root()) {
@@ -314,10 +324,6 @@ impl Native {
         };
         run().map_err(|error| Error::unavailable(format!("the keeper of the cell failed: {error}")))
     }
-}
-
-fn give_back_ids(directory: &Path, ids: &IdLayout) -> io::Result<()> {
-    id_range::give_back(directory, ids)
 }
 
 fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {

@@ -87,6 +87,10 @@ fn carry_out(order: &Order) -> io::Result<()> {
     match &order.task {
         Task::Start { program } => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
+            // What was removed meanwhile does not come back.
+            if !paths.placed().exists() {
+                return answer(&Outcome::Done);
+            }
             let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
             let started = start(&paths, &placed, program, &hierarchies, &cgroups, &isolation);
             let started = match started {

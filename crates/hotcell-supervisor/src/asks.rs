@@ -7,11 +7,12 @@ use hotcell_jail::pty;
 use hotcell_link::{Ask, Frame, FrameKind, PeerError, Tell};
 use hotcell_model::{CancelStatus, CloseReason, Error, ExecId, Result, TerminalSize};
 
-use crate::cell::{Supervisor, input_closed};
+use crate::cell::{Supervisor, input_closed, input_refused};
 use crate::clock::Moment;
 use crate::connection::Standing;
+use crate::exec::State;
 use crate::following::{Follower, Progress};
-use crate::input::Asker;
+use crate::input::{Asker, Kept};
 
 impl Supervisor {
     /// Takes what a connection sent.
@@ -163,18 +164,30 @@ impl Supervisor {
 
     fn push_input(&mut self, asker: Asker, exec: &ExecId, bytes: Vec<u8>, end: bool) -> Result<()> {
         let number = self.number(exec)?;
+        if let Some(State::Queued(queued)) = self.execs.get_mut(&number).map(|e| &mut e.state) {
+            let input = queued.input.as_mut().ok_or_else(input_closed)?;
+            if input.keep(bytes, end, asker).map_err(input_refused)? == Kept::Now {
+                self.tell(asker, &Tell::Done);
+            }
+            return Ok(());
+        }
         let running = self.running_exec(exec)?;
         let input = running.input.as_mut().ok_or_else(input_closed)?;
-        input.push(bytes, end, Some(asker)).map_err(|_| input_closed())?;
+        input.push(bytes, end, Some(asker)).map_err(input_refused)?;
         self.write_input(number);
         Ok(())
     }
 
     fn resize(&mut self, exec: &ExecId, size: TerminalSize) -> Result<Tell> {
+        let no_terminal =
+            || Error::conflict(format!("exec {exec} has no terminal")).hint("start it with a pty");
+        let number = self.number(exec)?;
+        if let Some(State::Queued(queued)) = self.execs.get_mut(&number).map(|e| &mut e.state) {
+            *queued.spec.pty.as_mut().ok_or_else(no_terminal)? = size;
+            return Ok(Tell::Done);
+        }
         let running = self.running_exec(exec)?;
-        let terminal = running.terminal.as_ref().ok_or_else(|| {
-            Error::conflict(format!("exec {exec} has no terminal")).hint("start it with a pty")
-        })?;
+        let terminal = running.terminal.as_ref().ok_or_else(no_terminal)?;
         pty::resize(terminal.as_fd(), size.rows, size.cols)
             .map_err(|error| Error::internal(format!("cannot resize the terminal: {error}")))?;
         Ok(Tell::Done)

@@ -18,8 +18,8 @@ use crate::boot::Means;
 use crate::clock::Moment;
 use crate::connection::Connection;
 use crate::event_loop::Poller;
-use crate::exec::{Exec, Intent, State};
-use crate::input::{Asker, Refusal};
+use crate::exec::{Exec, Intent, Queued, State};
+use crate::input::{Answer, Asker, Backlog, Refusal};
 use crate::launch;
 use crate::lifetime::{Activity, Lifetime};
 use crate::output::READ_BYTES;
@@ -135,7 +135,7 @@ impl Supervisor {
             at: queued_at,
         });
         let priority = spec.priority;
-        let state = State::Queued(Box::new(spec));
+        let state = State::Queued(Box::new(Queued::new(spec)));
         let exec = Exec { id: id.clone(), queued_at, started_at: None, last_seq: 0, state };
         self.numbers.insert(id.clone(), number);
         self.execs.insert(number, exec);
@@ -173,7 +173,7 @@ impl Supervisor {
             let Some(id) = self.queue.pop() else { break };
             let Some(number) = self.numbers.get(&id).copied() else { continue };
             let spec = match self.execs.get(&number).map(|exec| &exec.state) {
-                Some(State::Queued(spec)) => spec.as_ref().clone(),
+                Some(State::Queued(queued)) => queued.spec.clone(),
                 Some(State::Running(_) | State::Ended(_)) | None => continue,
             };
             match launch::prepare(&self.plan, &spec) {
@@ -256,7 +256,11 @@ impl Supervisor {
     pub(crate) fn record_end(&mut self, number: u32, end: ExecEnd) {
         let Some(exec) = self.execs.get_mut(&number) else { return };
         self.journal.append(&Entry::Ended { exec: exec.id.clone(), end: end.clone() });
-        exec.state = State::Ended(end);
+        let before = std::mem::replace(&mut exec.state, State::Ended(end));
+        if let State::Queued(mut queued) = before {
+            let answers = queued.input.as_mut().map(Backlog::refuse_all).unwrap_or_default();
+            self.answer_input(answers);
+        }
         self.running.remove(&number);
         self.wake_at.remove(&number);
         self.ended.insert(number);
@@ -346,14 +350,22 @@ impl Supervisor {
         }
     }
 
-    pub(crate) fn answer_input(&mut self, answers: Vec<(Asker, std::result::Result<(), Refusal>)>) {
+    pub(crate) fn answer_input(&mut self, answers: Vec<Answer>) {
         for (asker, taken) in answers {
             let tell = match taken {
                 Ok(()) => Tell::Done,
-                Err(Refusal::Closed) => Tell::Failed(input_closed()),
+                Err(refusal) => Tell::Failed(input_refused(refusal)),
             };
             self.tell(asker, &tell);
         }
+    }
+}
+
+pub(crate) fn input_refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Closed => input_closed(),
+        Refusal::Full => Error::limit_exceeded("the exec has not read 8 MiB of its input yet")
+            .hint("send more once it reads"),
     }
 }
 

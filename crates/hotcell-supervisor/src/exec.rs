@@ -8,12 +8,12 @@ use hotcell_jail::process::{Ending, Reaped};
 use hotcell_jail::{proctree, signals};
 use hotcell_journal::OutputLog;
 use hotcell_model::{
-    EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, Signal, Stream, Timestamp, Usage,
+    EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, Signal, Stdin, Stream, Timestamp, Usage,
 };
 use rustix::process::Pid;
 
 use crate::clock::Moment;
-use crate::input::Input;
+use crate::input::{Backlog, Input, Sink};
 use crate::output::Output;
 
 /// How long descendants may go on writing after the main process has ended.
@@ -33,9 +33,28 @@ pub(crate) struct Exec {
 
 #[derive(Debug)]
 pub(crate) enum State {
-    Queued(Box<ExecSpec>),
+    Queued(Box<Queued>),
     Running(Box<Running>),
     Ended(ExecEnd),
+}
+
+/// An exec that waits for its turn.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) spec: ExecSpec,
+    /// What came for it already; nothing when its input is not open.
+    pub(crate) input: Option<Backlog>,
+}
+
+impl Queued {
+    pub(crate) fn new(spec: ExecSpec) -> Self {
+        let sink = match (&spec.pty, &spec.stdin) {
+            (Some(_), _) => Some(Sink::Terminal),
+            (None, Stdin::Open) => Some(Sink::Pipe),
+            (None, Stdin::Empty | Stdin::Text(_)) => None,
+        };
+        Self { spec, input: sink.map(Backlog::new) }
+    }
 }
 
 impl Exec {

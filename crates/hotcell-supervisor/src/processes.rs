@@ -39,7 +39,7 @@ impl Supervisor {
     /// Starts an exec that has its turn.
     pub(crate) fn launch(&mut self, number: u32, prepared: Prepared) {
         let spec = match self.execs.get(&number).map(|exec| &exec.state) {
-            Some(State::Queued(spec)) => spec.as_ref().clone(),
+            Some(State::Queued(queued)) => queued.spec.clone(),
             Some(State::Running(_) | State::Ended(_)) | None => return,
         };
         let launched = self.launch_process(&spec, &prepared);
@@ -66,6 +66,11 @@ impl Supervisor {
             let _ = input.push(text.clone().into_bytes(), true, None);
         }
         if let Some(exec) = self.execs.get_mut(&number) {
+            if let State::Queued(queued) = &mut exec.state
+                && let (Some(input), Some(kept)) = (&mut running.input, queued.input.take())
+            {
+                input.begin_with(kept);
+            }
             exec.started_at = Some(at);
             exec.state = State::Running(Box::new(running));
         }

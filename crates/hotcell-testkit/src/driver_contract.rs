@@ -158,6 +158,8 @@ pub async fn run_driver_contract(
         ending::a_timeout_needs_nobody_connected,
         queueing::the_rest_waits_by_priority_and_then_in_order,
         queueing::a_queued_exec_can_be_cancelled,
+        queueing::input_of_a_queued_exec_is_kept_for_it,
+        queueing::input_of_a_queued_exec_that_is_cancelled_is_refused,
         following::output_goes_on_from_any_seq,
         following::a_record_is_on_disk_before_it_is_seen,
         following::a_window_is_kept_to,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use hotcell_engine::{ExecEvent, ExecStream};
 use hotcell_model::{
-    CancelStatus, Error, ErrorCode, Exec, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput,
-    ExecState, Pace, Result, Signal,
+    CancelStatus, Error, ErrorCode, Exec, ExecCancel, ExecFollow, ExecId, ExecInput, Pace, Result,
+    Signal,
 };
 use tokio::sync::oneshot;
 
@@ -22,8 +22,6 @@ use crate::terminal::{self, RawTerminal};
 
 /// How long a cell may take to answer to a signal before the person is told that it does not.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// How often an exec that waits in the queue is looked at.
-const QUEUE_PAUSE: Duration = Duration::from_millis(100);
 /// What an exec gets between the request to end and the kill.
 const GRACE_S: f64 = 5.0;
 
@@ -88,6 +86,8 @@ pub(crate) struct Conversation<'a> {
     pub(crate) format: Format,
     /// Our terminal, where it is the exec's for the time being.
     pub(crate) terminal: Option<RawTerminal>,
+    /// Our signals, listened to since before anything was said of how to leave.
+    pub(crate) signals: LocalSignals,
 }
 
 /// What our input came to.
@@ -106,8 +106,7 @@ impl Conversation<'_> {
     ///
     /// # Errors
     /// `Failure::Output` when our standard output fails; the exec is then left as it is.
-    pub(crate) async fn hold(self) -> Result<Outcome, Failure> {
-        let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
+    pub(crate) async fn hold(mut self) -> Result<Outcome, Failure> {
         let mut printer = Printer::start().map_err(Failure::Output)?;
         let pace = match self.role {
             Role::Owner | Role::Tenant => Pace::Follower,
@@ -115,14 +114,15 @@ impl Conversation<'_> {
         };
         let follow = ExecFollow { exec: self.exec.id.clone(), after_seq: self.after_seq, pace };
         let mut stream = self.session.follow(follow).await?;
-        let mut pump = pin!(pump(self.session, &self.exec, self.input));
+        let exec = self.exec.clone();
+        let mut pump = pin!(pump(self.session, &exec, self.input));
         let mut pumping = true;
         let mut speech = Speech::new(self.format);
         let mut strikes = 0;
         let ended = loop {
             tokio::select! {
                 biased;
-                signal = signals.next() => {
+                signal = self.signals.next() => {
                     if let Some(leaving) = self.react(signal, &mut strikes, &mut speech).await {
                         return Ok(Outcome::Left(leaving));
                     }
@@ -150,7 +150,7 @@ impl Conversation<'_> {
             }
         };
         speech.finish(&ended)?;
-        speech.print_rest(printer, &mut signals).await?;
+        speech.print_rest(printer, &mut self.signals).await?;
         Ok(Outcome::Ended(ended))
     }
 
@@ -195,6 +195,11 @@ impl Conversation<'_> {
         match answer {
             Ok(CancelStatus::Cancelled) => None,
             Ok(CancelStatus::AlreadyEnded) => Some(Leaving::Unprinted(signal)),
+            // Nobody is there to try again: the exec ends with its cell, which goes when we do.
+            Err(error) if signal == LocalSignal::HangUp => {
+                tracing::debug!(%error, "an exec did not hear that its terminal hung up");
+                Some(Leaving::Signal(signal))
+            }
             Err(error) => {
                 speech.note(&format!("the signal did not arrive: {}", error.message));
                 None
@@ -325,7 +330,6 @@ async fn pump(session: &Session, exec: &Exec, input: Input) -> Result<InputEnd, 
     if input == Input::Unread {
         return Ok(InputEnd::Over);
     }
-    wait_in_queue(session, exec).await?;
     let mut keys = LeaveKeys::default();
     let mut pieces = stdin::pieces().map_err(Failure::Terminal)?;
     while let Some(bytes) = pieces.recv().await {
@@ -357,16 +361,6 @@ async fn pump(session: &Session, exec: &Exec, input: Input) -> Result<InputEnd, 
         }
         Input::Unread | Input::PassedWithoutEnd | Input::Typed => Ok(InputEnd::Over),
     }
-}
-
-/// An exec takes input once it has a process.
-async fn wait_in_queue(session: &Session, exec: &Exec) -> Result<()> {
-    let mut state = exec.state;
-    while state == ExecState::Queued {
-        tokio::time::sleep(QUEUE_PAUSE).await;
-        state = session.ask(ExecGet { exec: exec.id.clone() }).await?.state;
-    }
-    Ok(())
 }
 
 /// Follows an exec to its end without printing anything.

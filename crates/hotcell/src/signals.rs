@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::io;
+use std::pin::pin;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -57,6 +58,25 @@ impl LocalSignals {
             hang_up: unless_ignored(SignalKind::hangup())?,
             resize: unless_ignored(SignalKind::window_change())?,
         })
+    }
+
+    /// Does some work, unless a signal comes that tells us to leave: then the work is dropped.
+    pub(crate) async fn unless_told_to_leave<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, LocalSignal> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                signal = self.next() => match signal {
+                    LocalSignal::Resize => {}
+                    LocalSignal::Interrupt | LocalSignal::Terminate | LocalSignal::HangUp => {
+                        return Err(signal);
+                    }
+                },
+            }
+        }
     }
 
     /// The next signal. Cancelling the wait loses none.

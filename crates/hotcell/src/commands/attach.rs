@@ -9,6 +9,7 @@ use crate::errors::Failure;
 use crate::records::Format;
 use crate::session::Session;
 use crate::show::{note, print};
+use crate::signals::LocalSignals;
 use crate::terminal::{self, RawTerminal};
 
 /// The most that is shown of what was on the terminal before.
@@ -31,6 +32,8 @@ pub(super) async fn attach(session: &Session, args: Attach) -> Result<u8, Failur
         false if terminal::is_ours() => ("Ctrl-C", Input::Passed, Format::Raw),
         false => ("Ctrl-C", Input::PassedWithoutEnd, Format::Raw),
     };
+    // Before the way out is told: from then on it has to work.
+    let signals = LocalSignals::listen().map_err(Failure::Terminal)?;
     note(&format!("joined {}; leave with {way_out}, the exec runs on", exec.id));
     let terminal = typed.then(RawTerminal::enter).transpose().map_err(Failure::Terminal)?;
     let after_seq = catch_up(session, &exec).await?;
@@ -39,7 +42,8 @@ pub(super) async fn attach(session: &Session, args: Attach) -> Result<u8, Failur
     }
     let id = exec.id.clone();
     let role = Role::Visitor;
-    let conversation = Conversation { session, exec, after_seq, input, role, format, terminal };
+    let conversation =
+        Conversation { session, exec, after_seq, input, role, format, terminal, signals };
     match conversation.hold().await? {
         Outcome::Ended(exec) => Ok(tell_end(&exec)),
         Outcome::Left(_) => {

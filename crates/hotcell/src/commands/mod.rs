@@ -72,7 +72,7 @@ pub(crate) async fn perform(
     start_log(&config);
     let session = || Session::open(&config);
     match command {
-        Command::Run(args) => run::run(&session()?, *args, environment).await,
+        Command::Run(args) => Box::pin(run::run(&session()?, *args, environment)).await,
         Command::Spawn(args) => spawn::spawn(&session()?, *args).await,
         Command::Cells(args) => cells::cells(&session()?, args).await,
         Command::Info(args) => info::info(&session()?, args).await,
@@ -95,6 +95,8 @@ fn start_log(config: &Config) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(false)
+        // It would be told on the same stderr, and panic where that is a terminal that hung up.
+        .log_internal_errors(false)
         .init();
 }
 

@@ -16,6 +16,7 @@ use crate::errors::{Failure, NOT_FOUND};
 use crate::records::Format;
 use crate::session::Session;
 use crate::show::{note, print, print_json};
+use crate::signals::LocalSignals;
 use crate::terminal::{self, RawTerminal};
 
 /// What `run -d --json` prints.
@@ -31,8 +32,13 @@ pub(super) async fn run(
     args: Run,
     environment: &Environment,
 ) -> Result<u8, Failure> {
-    let place = Place::find(session, &args).await?;
-    let code = run_in(session, &args, environment, &place).await;
+    // From the first moment on: a cell that is made for this command is not to outlive it.
+    let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
+    let place = match signals.unless_told_to_leave(Place::find(session, &args)).await {
+        Ok(place) => place?,
+        Err(signal) => return Ok(signal.exit_code()),
+    };
+    let code = run_in(session, &args, environment, &place, signals).await;
     place.leave(session).await;
     code
 }
@@ -42,8 +48,14 @@ async fn run_in(
     args: &Run,
     environment: &Environment,
     place: &Place,
+    mut signals: LocalSignals,
 ) -> Result<u8, Failure> {
-    let exec = match session.ask(request(args, environment, &place.cell)).await {
+    let started = session.ask(request(args, environment, &place.cell));
+    let started = match signals.unless_told_to_leave(started).await {
+        Ok(started) => started,
+        Err(signal) => return Ok(signal.exit_code()),
+    };
+    let exec = match started {
         Ok(result) => result.exec,
         Err(error) if error.code == ErrorCode::NotFound => {
             // A cell that was killed just now is not a command that was not found.
@@ -60,7 +72,7 @@ async fn run_in(
         }
         return Ok(0);
     }
-    let conversation = conversation(session, args, exec.clone(), place.stay)?;
+    let conversation = conversation(session, args, exec.clone(), place.stay, signals)?;
     match conversation.hold().await {
         Ok(Outcome::Ended(exec)) => Ok(tell_end(&exec)),
         Ok(Outcome::Left(Leaving::Keys)) => Ok(0),
@@ -116,6 +128,7 @@ fn conversation<'a>(
     args: &Run,
     exec: Exec,
     stay: Stay,
+    signals: LocalSignals,
 ) -> Result<Conversation<'a>, Failure> {
     let typed = args.tty && terminal::is_ours();
     let terminal = typed.then(RawTerminal::enter).transpose().map_err(Failure::Terminal)?;
@@ -137,5 +150,6 @@ fn conversation<'a>(
             (false, false) => Format::Raw,
         },
         terminal,
+        signals,
     })
 }

@@ -13,6 +13,10 @@ in_every_world! {
     supervisor_and_keeper_killed_together_leave_a_cell_that_wakes,
 }
 
+in_worlds! { [root]
+    ids_of_a_cell_whose_maker_died_before_it_was_written_down_are_given_back,
+}
+
 fn await_log(world: &World, exec: &str, text: &str) {
     eventually(&format!("{exec} prints {text:?}"), || world.text(["logs", exec]).contains(text));
 }
@@ -106,4 +110,23 @@ fn supervisor_and_keeper_killed_together_leave_a_cell_that_wakes(world: &World) 
     kill_9(supervisor);
     assert_eq!(world.text(["run", "--cell", "both", "cat f"]), "x\n");
     assert_eq!(world.exec(&exec)["end"]["cause"], "lost");
+}
+
+fn ids_of_a_cell_whose_maker_died_before_it_was_written_down_are_given_back(world: &World) {
+    world.text(["spawn", "cut-short"]);
+    let (supervisor, keeper) = (world.supervisor("cut-short"), world.keeper("cut-short"));
+    let directory = world.native_dir("cut-short");
+    kill_9(keeper);
+    kill_9(supervisor);
+    let ranges = || {
+        let entries = std::fs::read_dir(world.state_dir().join("native/ids")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
+    };
+    let before = ranges();
+    assert_eq!(before.len(), 1);
+    // As it is between the taking of a range and the writing of the cell.
+    std::fs::remove_file(directory.join("cell.json")).unwrap();
+    std::fs::remove_dir_all(directory.join("files")).unwrap();
+    assert_eq!(world.text(["run", "--cell", "cut-short", "echo made"]), "made\n");
+    assert_eq!(ranges().len(), 1, "{before:?} {:?}", ranges());
 }

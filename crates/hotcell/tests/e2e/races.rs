@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::world::{Finished, Live, World};
+use crate::world::{Finished, Live, World, eventually};
 
 in_every_world! {
     a_key_makes_many_runs_one,
+    a_key_shows_the_same_after_the_cell_of_its_run_has_gone,
     a_key_makes_many_foreground_runs_show_the_same,
     a_key_makes_many_spawns_one,
     of_many_spawns_with_one_name_one_wins,
@@ -51,6 +52,21 @@ fn a_key_makes_many_foreground_runs_show_the_same(world: &World) {
     let shown: BTreeSet<String> =
         finish_all(live).into_iter().map(|one| one.exited(5).stdout()).collect();
     assert_eq!(shown.len(), 1, "{shown:?}");
+}
+
+fn a_key_shows_the_same_after_the_cell_of_its_run_has_gone(world: &World) {
+    let args = ["run", "--idempotency-key", "k", "echo $RANDOM; echo err >&2; exit 5"];
+    let first = world.hotcell(args).run().exited(5);
+    assert_eq!(world.hotcell(args).run(), first);
+    let gone = || world.json(["cells", "--all", "--json"])["cells"].as_array().unwrap().is_empty();
+    eventually("the cell is gone", gone);
+    let live = (0..4).map(|_| world.hotcell(args).start()).collect();
+    for again in finish_all(live) {
+        assert_eq!(again, first);
+    }
+    assert!(gone());
+    let other = world.hotcell(["run", "--idempotency-key", "k", "echo other"]).run().exited(125);
+    assert!(other.stderr().contains("another exec"), "{other:?}");
 }
 
 fn a_key_makes_many_spawns_one(world: &World) {
