@@ -19,6 +19,8 @@ impl Site {
     /// The cell that is called so and has not ended, if there is one.
     pub(crate) async fn find_cell(&self, cell: &CellRef) -> Result<Option<StoredCell>> {
         let found = match cell {
+            // The door has put a name in its place.
+            CellRef::Default => None,
             CellRef::Id(id) => self.find_stored(id).await?,
             CellRef::Alias(alias) => match self.store.find_alias(alias).await? {
                 Some(found) => Some(found),
@@ -40,7 +42,7 @@ impl Site {
     pub(crate) async fn get_cell_or_ended(&self, cell: &CellRef) -> Result<StoredCell> {
         let found = match cell {
             CellRef::Id(id) => self.find_stored(id).await?,
-            CellRef::Alias(_) => self.find_cell(cell).await?,
+            CellRef::Alias(_) | CellRef::Default => self.find_cell(cell).await?,
         };
         found.ok_or_else(|| no_cell(cell))
     }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hotcell_model::{Caller, Driver, Error, ExecFollow, Query, Reply, Request, Result, Store};
+use hotcell_model::{
+    Caller, Driver, Error, ExecFollow, ExecId, Query, Reply, Request, Result, Store,
+};
 use tokio::task::JoinSet;
 
 use crate::cell_info::cell_info;
@@ -19,8 +21,10 @@ use crate::exec_input::exec_input;
 use crate::exec_list::exec_list;
 use crate::exec_poll::exec_poll;
 use crate::exec_run::exec_run;
+use crate::exec_wait::exec_wait;
+use crate::new_id::new_exec_id;
 use crate::site::Site;
-use crate::{ExecStream, Settings};
+use crate::{ExecStream, Settings, default_cell};
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -74,26 +78,53 @@ impl Engine {
                 self.sweep_now().await;
                 Reply::Cells(cells)
             }
-            Request::CellKill(request) => {
-                let killed = cell_kill(site, request).await?;
+            Request::CellKill(mut request) => {
+                default_cell::name(caller, &mut request.cell)?;
+                let killed = Box::pin(cell_kill(site, request)).await?;
                 self.sweep_now().await;
                 Reply::CellKilled(killed)
             }
-            Request::CellInfo(request) => Reply::CellDetails(cell_info(site, request).await?),
-            Request::ExecRun(request) => {
+            Request::CellInfo(mut request) => {
+                default_cell::name(caller, &mut request.cell)?;
+                Reply::CellDetails(cell_info(site, request).await?)
+            }
+            Request::ExecRun(mut request) => {
+                Box::pin(default_cell::make(site, caller, &mut request.cell)).await?;
                 Reply::ExecResult(Box::pin(exec_run(site, request)).await?)
             }
+            Request::ExecWait(request) => {
+                Reply::ExecResult(Box::pin(exec_wait(site, request)).await?)
+            }
             Request::ExecGet(request) => Reply::Exec(exec_get(site, request).await?),
-            Request::ExecPoll(request) => Reply::ExecPage(exec_poll(site, request).await?),
-            Request::ExecInput(request) => Reply::InputAccepted(exec_input(site, request).await?),
-            Request::ExecCancel(request) => Reply::ExecCancelled(exec_cancel(site, request).await?),
-            Request::ExecList(request) => Reply::Execs(exec_list(site, request).await?),
+            Request::ExecPoll(request) => {
+                Reply::ExecPage(Box::pin(exec_poll(site, request)).await?)
+            }
+            Request::ExecInput(request) => {
+                Reply::InputAccepted(Box::pin(exec_input(site, request)).await?)
+            }
+            Request::ExecCancel(request) => {
+                Reply::ExecCancelled(Box::pin(exec_cancel(site, request)).await?)
+            }
+            Request::ExecList(mut request) => {
+                if let Some(cell) = &mut request.cell {
+                    default_cell::name(caller, cell)?;
+                }
+                Reply::Execs(exec_list(site, request).await?)
+            }
             Request::Diagnose(_) => Reply::Diagnoses(diagnose(site).await?),
             Request::ExecFollow(request) => {
                 return exec_follow(site, request).await.map(Answer::Stream);
             }
         };
         Ok(Answer::Reply(reply))
+    }
+
+    /// An id for [`ExecRun::exec`](hotcell_model::ExecRun::exec) that no exec has had.
+    ///
+    /// # Errors
+    /// The kernel gave no random bytes.
+    pub fn fresh_exec_id(&self) -> Result<ExecId> {
+        new_exec_id()
     }
 
     /// Like [`Engine::call`], with the answer's own type.

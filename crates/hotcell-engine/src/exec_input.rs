@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use hotcell_journal::LogReader;
 use hotcell_link::{Ask, Link, LinkError};
 use hotcell_model::{
-    CellId, Error, ErrorCode, ExecId, ExecInput, ExecState, InputAccepted, Result,
+    CellId, Error, ErrorCode, ExecId, ExecInput, ExecPage, ExecPoll, ExecState, InputAccepted,
+    OutputFilter, Result,
 };
 
 use crate::exec_find::has_ended;
+use crate::exec_poll::exec_poll;
 use crate::site::Site;
-use crate::{check, links};
+use crate::{check, fault, links};
 
 /// How much input goes into one frame.
 const PIECE_BYTES: usize = 1 << 20;
@@ -22,14 +25,54 @@ pub(crate) async fn exec_input(site: &Site, request: ExecInput) -> Result<InputA
     }
     let exec = request.exec.clone();
     let cell = site.get_cell_of(&exec).await?;
+    let awaited = match request.wait_s {
+        None => None,
+        Some(wait_s) => {
+            check::wait(wait_s)?;
+            Some((wait_s, last_seq(site, &cell, &exec).await?))
+        }
+    };
     let sent = match find_link_to(site, &cell).await? {
         Some(link) => send(&link, &cell, request).await,
         None => Err(LinkError::Lost),
     };
     match sent {
-        Ok(()) => Ok(InputAccepted { exec }),
+        Ok(()) => {
+            let output = match awaited {
+                None => None,
+                Some((wait_s, after_seq)) => Some(answer(site, &exec, wait_s, after_seq).await?),
+            };
+            Ok(InputAccepted { exec, output })
+        }
         Err(error) => Err(explain(site, &cell, &exec, error).await?),
     }
+}
+
+/// How much of what comes upon input is given back at once; the rest can be polled.
+const ANSWER_BYTES: u64 = 16 * 1024;
+
+/// What an exec prints after a seq.
+async fn answer(site: &Site, exec: &ExecId, wait_s: f64, after_seq: u64) -> Result<ExecPage> {
+    let poll = ExecPoll {
+        exec: exec.clone(),
+        after_seq,
+        wait_s,
+        filter: OutputFilter::default(),
+        max_bytes: ANSWER_BYTES,
+    };
+    exec_poll(site, poll).await
+}
+
+/// The seq of the last output so far.
+async fn last_seq(site: &Site, cell: &CellId, exec: &ExecId) -> Result<u64> {
+    let (records, exec) = (site.records(cell), exec.clone());
+    fault::blocking(move || {
+        LogReader::at(&records, &exec)
+            .and_then(|mut reader| reader.tail_lines(1, None, 1))
+            .map(|batch| batch.next_seq)
+            .map_err(|error| fault::io(format_args!("read the output of exec {exec}"), &error))
+    })
+    .await
 }
 
 /// The link to the cell of an exec; `None` when it has no supervisor.

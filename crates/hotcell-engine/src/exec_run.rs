@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::cell_spawn::KEY_KEEP_S;
 use crate::links::{ANSWER_WITHIN, stuck};
 use crate::new_id::new_exec_id;
-use crate::result_bound::{HALF_BYTES, HeadAndTail};
+use crate::result_bound::HeadAndTail;
 use crate::site::Site;
 use crate::{ExecEvent, ExecStream, check, fingerprint};
 
@@ -27,10 +27,13 @@ pub(crate) async fn exec_run(site: &Arc<Site>, request: ExecRun) -> Result<ExecR
     check::exec_run(&request)?;
     let wait = check::wait(request.wait_s)?;
     let stream = match request.idempotency_key.clone() {
-        None => start(site, &request, new_exec_id()?, Origin::Fresh).await?,
+        None => {
+            let id = request.exec.clone().map_or_else(new_exec_id, Ok)?;
+            start(site, &request, id, Origin::Fresh).await?
+        }
         Some(key) => start_keyed(site, &request, &key).await?,
     };
-    collect(site, stream, Instant::now() + wait).await
+    collect(site, stream, request.result_bytes / 2, Instant::now() + wait).await
 }
 
 /// Whether an id may have been started before.
@@ -109,7 +112,8 @@ async fn start(
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
                 let exec = begun(request, id, ready.id, started);
-                return Ok(ExecStream::for_result(site, exec, following, HALF_BYTES));
+                let half = request.result_bytes / 2;
+                return Ok(ExecStream::for_result(site, exec, following, half));
             }
             Ok(Err(LinkError::Lost)) => origin = Origin::Earlier(ready.id),
             Ok(Err(error)) => return Err(error.into()),
@@ -150,8 +154,13 @@ async fn before<T>(deadline: Instant, future: impl Future<Output = T>) -> Option
 
 /// Takes output until the end or the deadline. The records are raw: a character may be cut at the
 /// end of the last one while the exec runs.
-async fn collect(site: &Site, mut stream: ExecStream, deadline: Instant) -> Result<ExecResult> {
-    let mut kept = HeadAndTail::default();
+pub(crate) async fn collect(
+    site: &Site,
+    mut stream: ExecStream,
+    half_bytes: u64,
+    deadline: Instant,
+) -> Result<ExecResult> {
+    let mut kept = HeadAndTail::new(half_bytes);
     let mut next_seq = 0;
     let ended = loop {
         let event = match stream.exec().state {

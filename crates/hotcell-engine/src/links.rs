@@ -46,6 +46,7 @@ impl Links {
     pub(crate) fn find_open(&self, cell: &CellRef) -> Option<(CellId, Arc<Link>)> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let (id, slot) = match cell {
+            CellRef::Default => return None,
             CellRef::Id(id) => slots.get_key_value(id)?,
             CellRef::Alias(alias) => {
                 slots.iter().find(|(_, slot)| slot.alias.as_ref() == Some(alias))?

@@ -4,12 +4,10 @@ use std::collections::VecDeque;
 
 use hotcell_model::Record;
 
-/// Half of what a result holds.
-pub(crate) const HALF_BYTES: u64 = 512 * 1024;
-
 /// Keeps the first and the last records that were offered, within a bound.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HeadAndTail {
+    half_bytes: u64,
     head: Vec<Record>,
     head_bytes: u64,
     tail: VecDeque<Record>,
@@ -18,16 +16,28 @@ pub(crate) struct HeadAndTail {
 }
 
 impl HeadAndTail {
+    /// Keeps this many bytes from each end.
+    pub(crate) fn new(half_bytes: u64) -> Self {
+        Self {
+            half_bytes,
+            head: Vec::new(),
+            head_bytes: 0,
+            tail: VecDeque::new(),
+            tail_bytes: 0,
+            left_out: false,
+        }
+    }
+
     /// Takes the next record.
     pub(crate) fn push(&mut self, record: Record) {
-        if self.tail.is_empty() && self.head_bytes + record.bytes.len() as u64 <= HALF_BYTES {
+        if self.tail.is_empty() && self.head_bytes + record.bytes.len() as u64 <= self.half_bytes {
             self.head_bytes += record.bytes.len() as u64;
             self.head.push(record);
             return;
         }
         self.tail_bytes += record.bytes.len() as u64;
         self.tail.push_back(record);
-        while self.tail_bytes > HALF_BYTES
+        while self.tail_bytes > self.half_bytes
             && let Some(oldest) = self.tail.pop_front()
         {
             self.tail_bytes -= oldest.bytes.len() as u64;

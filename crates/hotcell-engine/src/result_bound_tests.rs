@@ -4,13 +4,15 @@ use hotcell_model::{Record, Stream, Timestamp};
 
 use crate::result_bound::HeadAndTail;
 
+const HALF_BYTES: u64 = 512 * 1024;
+
 fn record(seq: u64) -> Record {
     let bytes = vec![b'x'; Record::MAX_BYTES];
     Record { seq, ts: Timestamp(0), stream: Stream::Stdout, bytes }
 }
 
 fn kept(count: u64) -> (Vec<u64>, bool) {
-    let mut bound = HeadAndTail::default();
+    let mut bound = HeadAndTail::new(HALF_BYTES);
     (1..=count).for_each(|seq| bound.push(record(seq)));
     let (records, left_out) = bound.finish();
     (records.iter().map(|record| record.seq).collect(), left_out)
@@ -29,7 +31,7 @@ fn past_the_bound_head_and_tail_are_kept() {
 
 #[test]
 fn a_gap_elsewhere_counts_as_left_out() {
-    let mut bound = HeadAndTail::default();
+    let mut bound = HeadAndTail::new(HALF_BYTES);
     bound.push(record(1));
     bound.note_gap();
     assert!(bound.finish().1);

@@ -2,17 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Alias;
+
 /// The party on whose behalf a request is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     /// A stable name of the party, such as `local:1000`.
     pub principal: String,
+    /// The cell it means when it names none; made at its first use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_cell: Option<Alias>,
 }
 
 impl Caller {
     /// The person or program that runs `hotcell` on this machine under `uid`.
     #[must_use]
     pub fn local(uid: u32) -> Self {
-        Self { principal: format!("local:{uid}") }
+        Self { principal: format!("local:{uid}"), default_cell: None }
+    }
+
+    /// The same with a cell to mean when it names none.
+    #[must_use]
+    pub fn with_default_cell(mut self, alias: Alias) -> Self {
+        self.default_cell = Some(alias);
+        self
     }
 }

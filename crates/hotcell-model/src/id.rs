@@ -122,6 +122,7 @@ impl FromStr for Alias {
             && text.len() <= Self::MAX_LENGTH
             && text.bytes().all(allowed)
             && !is_encoded("c_", text)
+            && text != CellRef::DEFAULT
         {
             Ok(Self(text.to_owned()))
         } else {
@@ -145,18 +146,26 @@ impl<'de> Deserialize<'de> for Alias {
     }
 }
 
-/// How a caller names a cell: by id or by alias.
+/// How a caller names a cell: by id, by alias, or as its own default one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CellRef {
+    /// The caller's default cell, written `default`.
+    Default,
     /// By its id.
     Id(CellId),
     /// By its alias.
     Alias(Alias),
 }
 
+impl CellRef {
+    /// The word for the caller's default cell; no cell can have it as its alias.
+    pub const DEFAULT: &'static str = "default";
+}
+
 impl fmt::Display for CellRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Default => f.write_str(Self::DEFAULT),
             Self::Id(id) => id.fmt(f),
             Self::Alias(alias) => alias.fmt(f),
         }
@@ -167,6 +176,9 @@ impl FromStr for CellRef {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
+        if text == Self::DEFAULT {
+            return Ok(Self::Default);
+        }
         match text.parse() {
             Ok(id) => Ok(Self::Id(id)),
             Err(_) => text.parse().map(Self::Alias),

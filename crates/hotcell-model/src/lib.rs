@@ -47,7 +47,8 @@ pub use reply::{
 };
 pub use request::{
     CellInfo, CellKill, CellList, CellSpawn, Diagnose, ExecCancel, ExecFollow, ExecGet, ExecInput,
-    ExecList, ExecPoll, ExecRun, ExecStatusFilter, KillWait, OutputFilter, Pace, Query, Request,
+    ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter, Pace, Query,
+    RESULT_BYTES, Request,
 };
 pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
 pub use time::Timestamp;

@@ -117,10 +117,12 @@ pub struct ExecPage {
 }
 
 /// Input was taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputAccepted {
     /// By which exec.
     pub exec: ExecId,
+    /// What came out after it, if that was to be waited for.
+    pub output: Option<ExecPage>,
 }
 
 /// Whether an exec was ended.

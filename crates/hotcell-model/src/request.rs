@@ -67,6 +67,8 @@ requests! {
     CellKill => CellKilled(CellKilled),
     /// Starts an exec and waits a while for its end. Wakes a sleeping cell.
     ExecRun => ExecResult(ExecResult),
+    /// Waits a while for the end of an exec, and answers as the run that began it would.
+    ExecWait => ExecResult(ExecResult),
     /// Shows one exec. Legal until 24 h after its cell is gone.
     ExecGet => Exec(Exec),
     /// Reads output after a point, waiting for some if asked. Legal as long as `ExecGet` is.
@@ -168,6 +170,9 @@ pub struct CellKill {
 /// Starts an exec.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecRun {
+    /// The id it is to have, fresh from the engine, for a caller that has to know it beforehand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec: Option<ExecId>,
     /// The cell to run in.
     pub cell: CellRef,
     /// What to run.
@@ -184,6 +189,8 @@ pub struct ExecRun {
     pub timeout_s: Option<f64>,
     /// Seconds to wait for its end before the exec is handed back to poll.
     pub wait_s: f64,
+    /// How much output the result holds at most, half of it from each end.
+    pub result_bytes: u64,
     /// Its place in the queue.
     pub priority: Priority,
     /// Whether it runs as uid 0 of the cell.
@@ -197,6 +204,7 @@ impl ExecRun {
     #[must_use]
     pub fn new(cell: impl Into<CellRef>, command: Command) -> Self {
         Self {
+            exec: None,
             cell: cell.into(),
             command,
             cwd: "/workspace".to_owned(),
@@ -205,11 +213,26 @@ impl ExecRun {
             pty: None,
             timeout_s: None,
             wait_s: 0.0,
+            result_bytes: RESULT_BYTES,
             priority: 0,
             as_root: false,
             idempotency_key: None,
         }
     }
+}
+
+/// How much output a result holds unless told.
+pub const RESULT_BYTES: u64 = 1 << 20;
+
+/// Waits for the end of an exec.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecWait {
+    /// Which.
+    pub exec: ExecId,
+    /// Seconds to wait.
+    pub wait_s: f64,
+    /// How much output the result holds at most, half of it from each end.
+    pub result_bytes: u64,
 }
 
 /// Shows one exec.
@@ -269,7 +292,7 @@ pub struct ExecFollow {
 }
 
 /// Sends something to a running exec.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecInput {
     /// To which exec.
     pub exec: ExecId,
@@ -281,13 +304,16 @@ pub struct ExecInput {
     pub signal: Option<Signal>,
     /// A new size for its terminal.
     pub size: Option<TerminalSize>,
+    /// Seconds to wait for what it prints upon that; left out, what it prints is not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_s: Option<f64>,
 }
 
 impl ExecInput {
     /// Nothing yet for `exec`; set what is to be sent.
     #[must_use]
     pub fn to(exec: ExecId) -> Self {
-        Self { exec, data: Vec::new(), eof: false, signal: None, size: None }
+        Self { exec, data: Vec::new(), eof: false, signal: None, size: None, wait_s: None }
     }
 }
 

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod config;
 mod conversation;
+mod default_cell;
 mod environment;
 mod errors;
 mod printer;
@@ -20,6 +21,8 @@ mod values;
 mod args_tests;
 #[cfg(test)]
 mod config_tests;
+#[cfg(test)]
+mod default_cell_tests;
 #[cfg(test)]
 mod docs_tests;
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use hotcell_engine::{Engine, ExecStream, Settings};
-use hotcell_model::{Caller, Error, ExecFollow, Query, Result};
+use hotcell_model::{Alias, Caller, Error, ExecFollow, Query, Result};
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
 
 use crate::config::{Cgroups, Config};
+use crate::default_cell::of_directory;
 use crate::state;
 
 /// The engine and the one on whose behalf it is asked.
@@ -47,7 +48,14 @@ impl Session {
             vec![Arc::new(driver)],
             settings(config),
         );
-        Ok(Self { engine, caller: Caller::local(uid) })
+        let default_cell = std::env::current_dir().ok().as_deref().and_then(of_directory);
+        let caller = Caller { default_cell, ..Caller::local(uid) };
+        Ok(Self { engine, caller })
+    }
+
+    /// The cell that belongs to the directory this process was started in.
+    pub(crate) fn default_cell(&self) -> Option<&Alias> {
+        self.caller.default_cell.as_ref()
     }
 
     /// Asks the engine.

@@ -31,7 +31,7 @@ pub(super) async fn input(session: &Session, args: Input) -> Result<u8, Failure>
         session.ask(last.clone()).await?;
     }
     if args.json {
-        print_json(&hotcell_model::InputAccepted { exec: last.exec })?;
+        print_json(&serde_json::json!({ "exec": last.exec }))?;
     }
     Ok(0)
 }

@@ -1,7 +1,7 @@
 //! The cell that a `hotcell run` runs in: a new one, or one that is there.
 
 use hotcell_model::{
-    Cell, CellInfo, CellKill, CellRef, CellSpawn, Error, ErrorCode, Keep, KillWait, Result,
+    Alias, Cell, CellInfo, CellKill, CellRef, CellSpawn, Error, ErrorCode, Keep, KillWait, Result,
 };
 
 use crate::args::{Run, Shape};
@@ -36,14 +36,13 @@ impl Place {
                 let cell = session.ask(CellInfo { cell: id.clone().into() }).await?.cell;
                 Self { cell, stay: Stay::Stays }
             }
-            Some(CellRef::Alias(alias)) => {
-                let spawn = CellSpawn {
-                    alias: Some(alias.clone()),
-                    reuse_alias: true,
-                    keep: Keep::Always,
-                    ..asked_for(shape)
-                };
-                Self { cell: session.ask(spawn).await?, stay: Stay::Stays }
+            Some(CellRef::Alias(alias)) => Self::named(session, shape, alias).await?,
+            Some(CellRef::Default) => {
+                let alias = session.default_cell().ok_or_else(|| {
+                    Error::invalid("this directory has no cell of its own: it cannot be read")
+                        .hint("change to another directory, or name a cell")
+                })?;
+                Self::named(session, shape, alias).await?
             }
             None => {
                 let (keep, stay) = match args.detach {
@@ -57,6 +56,17 @@ impl Place {
         };
         check_as_asked(&place.cell, shape)?;
         Ok(place)
+    }
+
+    /// The cell of this name, which is made if there is none.
+    async fn named(session: &Session, shape: &Shape, alias: &Alias) -> Result<Self> {
+        let spawn = CellSpawn {
+            alias: Some(alias.clone()),
+            reuse_alias: true,
+            keep: Keep::Always,
+            ..asked_for(shape)
+        };
+        Ok(Self { cell: session.ask(spawn).await?, stay: Stay::Stays })
     }
 
     /// Removes a cell that was made for one command alone.

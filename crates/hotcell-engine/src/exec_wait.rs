@@ -1,0 +1,18 @@
+//! Waits a while for the end of an exec that was started before.
+
+use std::sync::Arc;
+
+use hotcell_model::{ExecResult, ExecWait, Pace, Result};
+use tokio::time::Instant;
+
+use crate::exec_run::collect;
+use crate::site::Site;
+use crate::{ExecStream, check};
+
+/// Answers as the run that began the exec would.
+pub(crate) async fn exec_wait(site: &Arc<Site>, request: ExecWait) -> Result<ExecResult> {
+    let deadline = Instant::now() + check::wait(request.wait_s)?;
+    let exec = site.get_exec(&request.exec).await?;
+    let stream = ExecStream::open(site, exec, 0, Pace::Free).await?;
+    collect(site, stream, request.result_bytes / 2, deadline).await
+}

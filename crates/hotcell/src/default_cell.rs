@@ -1,0 +1,32 @@
+//! The name of the cell that belongs to a directory.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use hotcell_model::Alias;
+
+/// Characters of the directory's own name that are kept.
+const NAME_LENGTH: usize = 40;
+
+/// The default cell of whoever works in this directory: its name, and what tells it from others of
+/// that name.
+pub(crate) fn of_directory(directory: &Path) -> Option<Alias> {
+    let name = directory.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' })
+        .skip_while(|c| !c.is_ascii_alphanumeric())
+        .take(NAME_LENGTH)
+        .collect();
+    let plain = if plain.is_empty() { "dir" } else { &plain };
+    format!("{plain}-{:08x}", fold(directory.as_os_str().as_bytes())).parse().ok()
+}
+
+/// The same for the same bytes on every machine and in every version (FNV-1a, folded).
+fn fold(bytes: &[u8]) -> u32 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in bytes {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    ((hash >> 32) ^ (hash & 0xffff_ffff)) as u32
+}
