@@ -14,7 +14,13 @@ const ATTEMPTS: u32 = 5;
 pub(crate) async fn exec_cancel(site: &Site, request: ExecCancel) -> Result<ExecCancelled> {
     let grace = check::grace(request.grace_s)?;
     let exec = request.exec;
-    let cell = site.get_cell_of(&exec).await?;
+    let cell = match site.get_cell_of(&exec).await {
+        Ok(cell) => cell,
+        Err(error) if error.code == ErrorCode::NotFound => {
+            return Ok(ExecCancelled { exec, status: CancelStatus::NotFound });
+        }
+        Err(error) => return Err(error),
+    };
     let ask = Ask::Cancel {
         exec: exec.clone(),
         signal: request.signal,

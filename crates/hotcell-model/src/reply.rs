@@ -133,6 +133,8 @@ pub enum CancelStatus {
     Cancelled,
     /// It had ended before.
     AlreadyEnded,
+    /// There is no such exec.
+    NotFound,
 }
 
 /// What became of an exec that was to end.

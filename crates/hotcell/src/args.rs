@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hotcell_model::{Alias, CellRef, ExecId, Network, RequestedLimits, Signal, Stream};
+use hotcell_server::Toolsets;
 
 use crate::config::{KEYS, Key, Overrides};
 use crate::values;
@@ -91,6 +92,7 @@ pub(crate) enum Command {
     Cancel(Cancel),
     Attach(Attach),
     Wait(Wait),
+    Serve(Serve),
     Doctor(Doctor),
     Config(ShowConfig),
     Completions(Completions),
@@ -404,6 +406,20 @@ pub(crate) struct Wait {
     /// Print the exec as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Give an agent cells over the Model Context Protocol.
+///
+/// Speaks on standard input and output, as a client expects that starts it. What the agent started
+/// goes on when the client leaves, and the next server finds it.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The cell that is meant when a call names none, instead of one for this directory.
+    #[arg(long, value_name = "NAME", value_parser = values::word::<Alias>)]
+    pub(crate) cell: Option<Alias>,
+    /// Show only these tools: cell, exec.
+    #[arg(long, value_name = "SETS", value_parser = values::word::<Toolsets>)]
+    pub(crate) tools: Option<Toolsets>,
 }
 
 /// Show what this machine can enforce, and what to do about what is missing.

@@ -194,7 +194,9 @@ impl Conversation<'_> {
         };
         match answer {
             Ok(CancelStatus::Cancelled) => None,
-            Ok(CancelStatus::AlreadyEnded) => Some(Leaving::Unprinted(signal)),
+            Ok(CancelStatus::AlreadyEnded | CancelStatus::NotFound) => {
+                Some(Leaving::Unprinted(signal))
+            }
             // Nobody is there to try again: the exec ends with its cell, which goes when we do.
             Err(error) if signal == LocalSignal::HangUp => {
                 tracing::debug!(%error, "an exec did not hear that its terminal hung up");

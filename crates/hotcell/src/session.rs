@@ -53,6 +53,11 @@ impl Session {
         Ok(Self { engine, caller })
     }
 
+    /// The engine and the caller, for a server.
+    pub(crate) fn into_parts(self) -> (Engine, Caller) {
+        (self.engine, self.caller)
+    }
+
     /// The cell that belongs to the directory this process was started in.
     pub(crate) fn default_cell(&self) -> Option<&Alias> {
         self.caller.default_cell.as_ref()

@@ -1,6 +1,6 @@
 //! `hotcell cancel`: the end of an exec and everything it started.
 
-use hotcell_model::{CancelStatus, ExecCancel};
+use hotcell_model::{CancelStatus, ExecCancel, ExecGet};
 
 use crate::args::Cancel;
 use crate::errors::Failure;
@@ -11,7 +11,11 @@ use crate::show::{print, print_json};
 pub(super) async fn cancel(session: &Session, args: Cancel) -> Result<u8, Failure> {
     let cancel =
         ExecCancel { exec: args.exec, signal: args.signal, grace_s: args.grace.as_secs_f64() };
-    let cancelled = session.ask(cancel).await?;
+    let cancelled = session.ask(cancel.clone()).await?;
+    if cancelled.status == CancelStatus::NotFound {
+        // Says what it says of every exec that does not exist.
+        session.ask(ExecGet { exec: cancel.exec }).await?;
+    }
     if args.json {
         print_json(&cancelled)?;
         return Ok(0);
@@ -19,6 +23,7 @@ pub(super) async fn cancel(session: &Session, args: Cancel) -> Result<u8, Failur
     let word = match cancelled.status {
         CancelStatus::Cancelled => "cancelled",
         CancelStatus::AlreadyEnded => "already ended",
+        CancelStatus::NotFound => "not found",
     };
     print(format!("{} {word}\n", cancelled.exec))?;
     Ok(0)

@@ -13,6 +13,7 @@ mod logs;
 mod place;
 mod ps;
 mod run;
+mod serve;
 mod spawn;
 mod wait;
 
@@ -42,6 +43,7 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Logs(_)
         | Command::Input(_)
         | Command::Cancel(_)
+        | Command::Serve(_)
         | Command::Doctor(_)
         | Command::Config(_)
         | Command::Completions(_) => Codes::Own,
@@ -81,8 +83,9 @@ pub(crate) async fn perform(
         Command::Logs(args) => logs::logs(&session()?, args).await,
         Command::Input(args) => input::input(&session()?, args).await,
         Command::Cancel(args) => cancel::cancel(&session()?, args).await,
-        Command::Attach(args) => attach::attach(&session()?, args).await,
+        Command::Attach(args) => Box::pin(attach::attach(&session()?, args)).await,
         Command::Wait(args) => wait::wait(&session()?, args).await,
+        Command::Serve(args) => Box::pin(serve::serve(session()?, args)).await,
         Command::Doctor(args) => doctor::doctor(&config, session(), args).await,
         Command::Config(args) => config::config(&config, args),
         Command::Completions(args) => completions::completions(&args),

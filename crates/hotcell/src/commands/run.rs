@@ -38,7 +38,7 @@ pub(super) async fn run(
         Ok(place) => place?,
         Err(signal) => return Ok(signal.exit_code()),
     };
-    let code = run_in(session, &args, environment, &place, signals).await;
+    let code = Box::pin(run_in(session, &args, environment, &place, signals)).await;
     place.leave(session).await;
     code
 }

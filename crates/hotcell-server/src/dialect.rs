@@ -1,0 +1,37 @@
+//! What tells one set of tools from another.
+
+use std::fmt;
+
+use hotcell_model::{Error, Reply, Request, Result};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
+
+/// A set of tool names and shapes on top of the engine. It only translates: a call into a request
+/// of the engine, a reply into a result.
+pub trait Dialect: fmt::Debug + Send + Sync {
+    /// How to work with the tools, for a model that has just connected.
+    fn instructions(&self) -> &str;
+
+    /// The tools, always in the same order.
+    fn tools(&self) -> &[Tool];
+
+    /// What a call of a tool asks of the engine.
+    ///
+    /// # Errors
+    /// There is no such tool, or its arguments are wrong.
+    fn request(&self, tool: &str, arguments: JsonObject) -> Result<Request>;
+
+    /// What the caller of a tool sees of the reply.
+    fn result(&self, tool: &str, reply: Reply) -> CallToolResult;
+
+    /// What the caller of a tool sees of an error.
+    fn failure(&self, tool: &str, error: &Error) -> CallToolResult {
+        let _ = tool;
+        let text = match &error.hint {
+            Some(hint) => format!("{}: {}\nhint: {hint}", error.code, error.message),
+            None => format!("{}: {}", error.code, error.message),
+        };
+        let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+        result.structured_content = serde_json::to_value(error).ok();
+        result
+    }
+}

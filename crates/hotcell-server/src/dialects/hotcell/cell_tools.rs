@@ -1,0 +1,268 @@
+//! `cell_spawn`, `cell_attach`, `cell_list`, `cell_info`, `cell_kill`.
+
+use std::collections::BTreeMap;
+
+use hotcell_model::{
+    Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, Error, Isolation, Keep,
+    KillWait, Network, Reply, Request, RequestedLimits, Result,
+};
+use rmcp::model::{CallToolResult, JsonObject};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::schema::{self, Object};
+use super::tool::{Effect, ToolKind, answer, read};
+use super::views::{CellView, ExecView};
+use crate::toolsets::Toolset;
+
+pub(super) const TOOLS: &[ToolKind] = &[
+    ToolKind {
+        name: "cell_spawn",
+        toolset: Toolset::Cell,
+        about: "Make a sandbox with its own files, processes, limits and network.",
+        effect: Effect::Adds,
+        input: schema::of::<Spawn>,
+        output: schema::of::<CellView>,
+        request: spawn,
+        result: cell,
+    },
+    ToolKind {
+        name: "cell_attach",
+        toolset: Toolset::Cell,
+        about: "Show a cell's roots and what runs in it, to go on with earlier work.",
+        effect: Effect::Reads,
+        input: schema::of::<Attach>,
+        output: schema::of::<Attached>,
+        request: |arguments| {
+            let Attach { cell, .. } = read(arguments)?;
+            Ok(CellInfo { cell: cell.parse()? }.into())
+        },
+        result: attached,
+    },
+    ToolKind {
+        name: "cell_list",
+        toolset: Toolset::Cell,
+        about: "List cells.",
+        effect: Effect::Reads,
+        input: schema::of::<List>,
+        output: schema::of::<CellsView>,
+        request: |arguments| {
+            let List { include_stopped } = read(arguments)?;
+            Ok(CellList { include_stopped }.into())
+        },
+        result: cells,
+    },
+    ToolKind {
+        name: "cell_info",
+        toolset: Toolset::Cell,
+        about: "Show a cell: isolation, use of resources, live execs.",
+        effect: Effect::Reads,
+        input: schema::of::<Named>,
+        output: schema::of::<Details>,
+        request: |arguments| {
+            let Named { cell } = read(arguments)?;
+            Ok(CellInfo { cell: cell.parse()? }.into())
+        },
+        result: details,
+    },
+    ToolKind {
+        name: "cell_kill",
+        toolset: Toolset::Cell,
+        about: "End a cell and delete its files.",
+        effect: Effect::Ends,
+        input: schema::of::<Kill>,
+        output: schema::of::<Killed>,
+        request: |arguments| {
+            let Kill { cell, force } = read(arguments)?;
+            Ok(CellKill { cell: cell.parse()?, force, wait: KillWait::Removed }.into())
+        },
+        result: killed,
+    },
+];
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Spawn {
+    /// host: the machine's own programs
+    #[serde(default = "host")]
+    image: String,
+    /// a name, usable as cell
+    alias: Option<String>,
+    /// keep until killed
+    #[serde(default)]
+    persistent: bool,
+    ttl_s: Option<u64>,
+    idle_ttl_s: Option<u64>,
+    #[schemars(with = "Option<LimitsSchema>")]
+    limits: Option<RequestedLimits>,
+    /// none
+    network: Option<String>,
+    env: Option<BTreeMap<String, String>>,
+    driver: Option<String>,
+    idempotency_key: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a shape for the schema alone")]
+struct LimitsSchema {
+    memory_mb: Option<u64>,
+    cpus: Option<f64>,
+    pids: Option<u32>,
+    disk_mb: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Attach {
+    /// id or alias; default for your default cell
+    cell: String,
+    #[expect(dead_code, reason = "accepted so that clients can say who they are")]
+    client_name: Option<String>,
+    #[expect(dead_code, reason = "accepted so that clients can say who they are")]
+    session_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(default)]
+    include_stopped: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    cell: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Kill {
+    cell: String,
+    /// end running execs too
+    #[serde(default)]
+    force: bool,
+}
+
+fn host() -> String {
+    "host".to_owned()
+}
+
+fn spawn(arguments: JsonObject) -> Result<Request> {
+    let asked: Spawn = read(arguments)?;
+    let network = match asked.network.as_deref() {
+        None | Some("none") => Network::None,
+        Some(other) => {
+            return Err(Error::unsupported(format!("a cell cannot have the network {other:?}"))
+                .hint("leave it out: a cell has its own loopback and nothing else"));
+        }
+    };
+    let alias: Option<Alias> = asked.alias.map(|alias| alias.parse()).transpose()?;
+    Ok(CellSpawn {
+        image: asked.image,
+        alias,
+        reuse_alias: false,
+        keep: if asked.persistent { Keep::Always } else { Keep::Holder },
+        ttl_s: asked.ttl_s,
+        idle_ttl_s: asked.idle_ttl_s,
+        limits: asked.limits.unwrap_or_default(),
+        network,
+        env: asked.env.unwrap_or_default(),
+        driver: asked.driver,
+        idempotency_key: asked.idempotency_key,
+    }
+    .into())
+}
+
+fn cell(reply: Reply) -> Option<CallToolResult> {
+    let Reply::Cell(cell) = reply else { return None };
+    let view = CellView::from(&cell);
+    Some(answer(&view, view.line()))
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Attached {
+    #[schemars(with = "Object")]
+    cell: CellView,
+    roots: Vec<String>,
+    #[schemars(with = "Vec<Object>")]
+    execs: Vec<ExecView>,
+}
+
+fn attached(reply: Reply) -> Option<CallToolResult> {
+    let Reply::CellDetails(details) = reply else { return None };
+    let view = Attached {
+        roots: vec![format!("workspace:{}", details.cell.id)],
+        cell: (&details.cell).into(),
+        execs: details.execs.iter().map(ExecView::from).collect(),
+    };
+    let text = lines(view.cell.line(), view.execs.iter().map(ExecView::line));
+    Some(answer(&view, text))
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct CellsView {
+    #[schemars(with = "Vec<Object>")]
+    cells: Vec<CellView>,
+}
+
+fn cells(reply: Reply) -> Option<CallToolResult> {
+    let Reply::Cells(cells) = reply else { return None };
+    let view = CellsView { cells: cells.cells.iter().map(CellView::from).collect() };
+    let text = match view.cells.as_slice() {
+        [] => "no cells".to_owned(),
+        cells => cells.iter().map(CellView::line).collect::<Vec<_>>().join("\n"),
+    };
+    Some(answer(&view, text))
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Details {
+    #[schemars(with = "Object")]
+    cell: CellView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    isolation: Option<Isolation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    stats: Option<CellStats>,
+    #[schemars(with = "Vec<Object>")]
+    execs: Vec<ExecView>,
+}
+
+fn details(reply: Reply) -> Option<CallToolResult> {
+    let Reply::CellDetails(details) = reply else { return None };
+    let view = Details {
+        cell: (&details.cell).into(),
+        execs: details.execs.iter().map(ExecView::from).collect(),
+        stats: details.stats,
+        isolation: details.cell.isolation,
+    };
+    let missing = view.isolation.iter().flat_map(|isolation| &isolation.missing);
+    let missing = missing.map(|layer| format!("not enforced: {} ({})", layer.name, layer.reason));
+    let text = lines(view.cell.line(), missing.chain(view.execs.iter().map(ExecView::line)));
+    Some(answer(&view, text))
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Killed {
+    cell: String,
+    /// killed
+    status: &'static str,
+}
+
+fn killed(reply: Reply) -> Option<CallToolResult> {
+    let Reply::CellKilled(killed) = reply else { return None };
+    let view = Killed { cell: killed.cell.to_string(), status: "killed" };
+    let text = format!("{} is gone, with its files", view.cell);
+    Some(answer(&view, text))
+}
+
+fn lines(first: String, rest: impl Iterator<Item = String>) -> String {
+    std::iter::once(first).chain(rest).collect::<Vec<_>>().join("\n")
+}
+
+/// The cell that a call names, or the caller's default one.
+pub(super) fn cell_ref(cell: Option<&str>) -> Result<CellRef> {
+    cell.map_or(Ok(CellRef::Default), str::parse)
+}

@@ -1,0 +1,70 @@
+//! The default dialect: Hotcell's own tools.
+
+mod cell_tools;
+mod exec_tools;
+mod schema;
+mod text;
+mod tool;
+mod views;
+
+#[cfg(test)]
+mod hotcell_tests;
+
+use hotcell_model::{Error, Reply, Request, Result};
+use rmcp::model::{CallToolResult, JsonObject, Tool};
+
+use self::tool::ToolKind;
+use crate::dialect::Dialect;
+use crate::toolsets::Toolsets;
+
+/// Hotcell's own tools, as far as they were chosen.
+#[derive(Debug)]
+pub(crate) struct HotcellDialect {
+    kinds: Vec<&'static ToolKind>,
+    tools: Vec<Tool>,
+}
+
+const INSTRUCTIONS: &str = "Cells are sandboxes with a persistent /workspace. Leave `cell` out to \
+use your default cell. exec_run waits wait_s for the end and then hands back exec_id: the command \
+goes on, follow it with exec_poll (pass next_seq as after_seq) and end it with exec_cancel. Output \
+is never lost; long results are cut in the middle and say how to read the rest.";
+
+impl HotcellDialect {
+    /// The tools of these sets.
+    pub(crate) fn new(toolsets: &Toolsets) -> Self {
+        let all = cell_tools::TOOLS.iter().chain(exec_tools::TOOLS);
+        let kinds: Vec<_> = all.filter(|kind| toolsets.has(kind.toolset)).collect();
+        let tools = kinds.iter().map(|kind| kind.describe()).collect();
+        Self { kinds, tools }
+    }
+
+    fn kind(&self, tool: &str) -> Option<&'static ToolKind> {
+        self.kinds.iter().copied().find(|kind| kind.name == tool)
+    }
+}
+
+impl Dialect for HotcellDialect {
+    fn instructions(&self) -> &str {
+        INSTRUCTIONS
+    }
+
+    fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    fn request(&self, tool: &str, arguments: JsonObject) -> Result<Request> {
+        let kind = self.kind(tool).ok_or_else(|| {
+            let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name).collect();
+            Error::not_found(format!("there is no tool {tool:?}"))
+                .hint(format!("the tools are {}", names.join(", ")))
+        })?;
+        (kind.request)(arguments)
+    }
+
+    fn result(&self, tool: &str, reply: Reply) -> CallToolResult {
+        let encoded = self.kind(tool).and_then(|kind| (kind.result)(reply));
+        encoded.unwrap_or_else(|| {
+            self.failure(tool, &Error::internal(format!("{tool} got the reply to another request")))
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! JSON Schemas from the types that are read and written, as short as they can be.
+
+use std::borrow::Cow;
+
+use rmcp::model::JsonObject;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
+
+/// The schema of a type, without what a client does not need: every word of it costs its model
+/// tokens.
+pub(super) fn of<T: JsonSchema>() -> JsonObject {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.meta_schema = None;
+    settings.inline_subschemas = true;
+    let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
+    shorten(&mut schema);
+    match schema {
+        Value::Object(mut object) => {
+            // What the type is to its reader here.
+            object.remove("description");
+            object
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            JsonObject::new()
+        }
+    }
+}
+
+/// An object whose parts speak for themselves, or are described where they stand alone.
+#[derive(Debug)]
+pub(super) struct Object;
+
+impl JsonSchema for Object {
+    fn schema_name() -> Cow<'static, str> {
+        "Object".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object" })
+    }
+}
+
+fn shorten(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            for word in ["$schema", "title", "format", "minimum", "maximum"] {
+                if !object.get(word).is_some_and(Value::is_object) {
+                    object.remove(word);
+                }
+            }
+            if matches!(object.get("default"), Some(Value::Null | Value::Bool(false))) {
+                object.remove("default");
+            }
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+                choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
+                if let [Value::Object(only)] = choices.as_mut_slice() {
+                    let only = std::mem::take(only);
+                    object.remove("anyOf");
+                    for (key, value) in only {
+                        object.entry(key).or_insert(value);
+                    }
+                }
+            }
+            object.values_mut().for_each(shorten);
+        }
+        Value::Array(values) => values.iter_mut().for_each(shorten),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,3 @@
+//! The dialects there are.
+
+pub(crate) mod hotcell;

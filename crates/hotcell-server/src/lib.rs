@@ -1,0 +1,23 @@
+//! The doors to Hotcell's engine for agents: MCP over standard input and output, and over HTTP.
+//!
+//! A server only translates: a call becomes a request of the engine, the reply becomes a result.
+//! What a caller began goes on when the caller, its connection or the server ends.
+
+mod dialect;
+mod dialects;
+mod door;
+mod mcp;
+pub mod stdio;
+mod toolsets;
+
+use std::sync::Arc;
+
+pub use dialect::Dialect;
+pub use door::Door;
+pub use toolsets::{Toolset, Toolsets};
+
+/// The default dialect with these tools.
+#[must_use]
+pub fn hotcell_dialect(toolsets: &Toolsets) -> Arc<dyn Dialect> {
+    Arc::new(dialects::hotcell::HotcellDialect::new(toolsets))
+}

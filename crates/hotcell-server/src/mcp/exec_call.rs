@@ -1,0 +1,159 @@
+//! A call that runs a command: it may be waited for, watched, cancelled, or become a task.
+
+use std::time::Duration;
+
+use hotcell_engine::{ExecEvent, ExecStream};
+use hotcell_model::{
+    Error, ExecFollow, ExecId, ExecResult, ExecRun, ExecState, ExecWait, Pace, Reply, Result,
+};
+use rmcp::model::{CallToolResponse, ProgressNotificationParam, ProgressToken};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+
+use super::handler::{McpHandler, no_longer_awaited};
+use super::tasks;
+
+/// How often output that came is passed on as progress.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
+/// How often it is said that a command without output still runs.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// How much of the newest output one notification holds.
+const PROGRESS_BYTES: usize = 2000;
+/// How long a client that knows tasks is kept before it gets one.
+const TASK_AFTER_S: f64 = 2.0;
+
+/// One such call.
+pub(super) struct ExecCall<'a> {
+    pub(super) handler: &'a McpHandler,
+    pub(super) tool: &'a str,
+    pub(super) context: &'a RequestContext<RoleServer>,
+}
+
+impl ExecCall<'_> {
+    /// Runs the command and waits as long as it is to be waited for.
+    pub(super) async fn perform(&self, run: ExecRun) -> Result<CallToolResponse, ErrorData> {
+        let (handler, request) = (self.handler, &self.context.id);
+        handler.calls.begin(request);
+        if self.context.ct.is_cancelled() {
+            handler.calls.end(request);
+            return Err(no_longer_awaited());
+        }
+        let performed = tokio::select! {
+            performed = self.run(run) => performed,
+            // The call stays noted: a cancel may follow, and it is meant for the exec.
+            () = self.context.ct.cancelled() => return Err(no_longer_awaited()),
+            () = handler.door.closing.cancelled() => return Err(no_longer_awaited()),
+        };
+        handler.calls.end(request);
+        Ok(performed.unwrap_or_else(|error| handler.door.dialect.failure(self.tool, &error).into()))
+    }
+
+    async fn run(&self, mut run: ExecRun) -> Result<CallToolResponse> {
+        let token = self.context.meta.get_progress_token();
+        let as_task = tasks::are_known_to(self.context);
+        if as_task {
+            run.wait_s = run.wait_s.min(TASK_AFTER_S);
+        }
+        if run.idempotency_key.is_none() {
+            let exec = self.handler.door.fresh_exec_id()?;
+            let _ = self.handler.calls.runs(&self.context.id, &exec);
+            run.exec = Some(exec);
+        }
+        let result = match (&run.exec, token) {
+            (Some(_), None) => self.ask(run).await?,
+            (_, token) => self.run_in_steps(run, token).await?,
+        };
+        if as_task && result.exec.state != ExecState::Ended {
+            return Ok(tasks::of_exec(&result.exec).into());
+        }
+        Ok(self.handler.door.dialect.result(self.tool, Reply::ExecResult(result)).into())
+    }
+
+    async fn ask(&self, run: ExecRun) -> Result<ExecResult> {
+        self.handler.door.ask(&self.handler.caller, run).await
+    }
+
+    /// Starts the command, then waits for it: its id is known in between.
+    async fn run_in_steps(
+        &self,
+        mut run: ExecRun,
+        token: Option<ProgressToken>,
+    ) -> Result<ExecResult> {
+        let deadline = Instant::now() + duration(run.wait_s)?;
+        let result_bytes = run.result_bytes;
+        run.wait_s = 0.0;
+        let begun = self.ask(run).await?;
+        let exec = begun.exec.id.clone();
+        if !self.handler.calls.runs(&self.context.id, &exec) {
+            self.handler.cancel(exec).await;
+            return Ok(begun);
+        }
+        if begun.exec.state == ExecState::Ended || Instant::now() >= deadline {
+            return Ok(begun);
+        }
+        if let Some(token) = token {
+            self.show_progress(exec.clone(), token, deadline).await?;
+        }
+        let wait_s = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
+        let wait = ExecWait { exec, wait_s, result_bytes };
+        self.handler.door.ask(&self.handler.caller, wait).await
+    }
+
+    /// Passes output on as it comes, until the end or the deadline.
+    async fn show_progress(
+        &self,
+        exec: ExecId,
+        token: ProgressToken,
+        deadline: Instant,
+    ) -> Result<()> {
+        let follow = ExecFollow { exec, after_seq: 0, pace: Pace::Free };
+        let mut stream = self.handler.door.follow(&self.handler.caller, follow).await?;
+        let began = Instant::now();
+        let mut fresh = Vec::new();
+        let mut told = began;
+        let mut ticks = interval_at(began + PROGRESS_PAUSE, PROGRESS_PAUSE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                more = take(&mut stream, &mut fresh) => if !more? { return Ok(()) },
+                _ = ticks.tick() => {
+                    if fresh.is_empty() && told.elapsed() < HEARTBEAT {
+                        continue;
+                    }
+                    told = Instant::now();
+                    let message = match fresh.as_slice() {
+                        [] => "running".to_owned(),
+                        bytes => String::from_utf8_lossy(bytes).into_owned(),
+                    };
+                    fresh.clear();
+                    let progress = began.elapsed().as_secs_f64();
+                    let told = ProgressNotificationParam::new(token.clone(), progress)
+                        .with_message(message);
+                    // A client that is gone is noticed elsewhere.
+                    let _ = self.context.peer.notify_progress(told).await;
+                }
+                () = sleep_until(deadline) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Takes the next output; `false` at the end.
+async fn take(stream: &mut ExecStream, fresh: &mut Vec<u8>) -> Result<bool> {
+    match stream.next().await? {
+        Some(ExecEvent::Record(record)) => {
+            fresh.extend_from_slice(&record.bytes);
+            let beyond = fresh.len().saturating_sub(PROGRESS_BYTES);
+            fresh.drain(..beyond);
+            Ok(true)
+        }
+        Some(ExecEvent::Dropped(_)) => Ok(true),
+        Some(ExecEvent::Ended(_)) | None => Ok(false),
+    }
+}
+
+fn duration(wait_s: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(wait_s)
+        .map_err(|error| Error::invalid(format!("a wait of {wait_s} s: {error}")))
+}

@@ -1,0 +1,84 @@
+//! Execs as tasks, for clients that know them: a task's id is its exec's.
+
+use hotcell_model::{
+    EndCause, ErrorCode as HotcellCode, Exec, ExecGet, ExecId, ExecState, ExecWait, Reply,
+};
+use rmcp::model::{
+    CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, Task, TaskPayload, TaskStatus,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+
+use super::handler::{McpHandler, is_modern, protocol_error};
+
+const POLL_INTERVAL_MS: u64 = 1000;
+/// The tool whose result a task has in the end.
+const TOOL: &str = "exec_run";
+const RESULT_BYTES: u64 = 64_000;
+
+/// Whether the client of a request declared tasks, in the revision that has them.
+pub(super) fn are_known_to(context: &RequestContext<RoleServer>) -> bool {
+    is_modern(context)
+        && context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
+}
+
+/// Refuses the requests of the extension in revisions that have none.
+pub(super) fn require(context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    if is_modern(context) {
+        return Ok(());
+    }
+    Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "this revision has no tasks", None))
+}
+
+/// A task for an exec that runs.
+pub(super) fn of_exec(exec: &Exec) -> CreateTaskResult {
+    CreateTaskResult::new(describe(exec))
+}
+
+fn describe(exec: &Exec) -> Task {
+    let status = match (exec.state, &exec.end) {
+        (ExecState::Ended, Some(end)) if end.cause == EndCause::Cancelled => TaskStatus::Cancelled,
+        (ExecState::Ended, _) => TaskStatus::Completed,
+        (ExecState::Queued | ExecState::Running, _) => TaskStatus::Working,
+    };
+    let changed = exec.end.as_ref().map(|end| end.ended_at).or(exec.started_at);
+    let changed = changed.unwrap_or(exec.queued_at);
+    Task::new(exec.id.to_string(), status, exec.queued_at.to_string(), changed.to_string())
+        .with_poll_interval_ms(POLL_INTERVAL_MS)
+        .with_status_message(exec.state.as_str())
+}
+
+/// How a task stands, with its result once it has one.
+pub(super) async fn get(handler: &McpHandler, task: &str) -> Result<GetTaskResult, ErrorData> {
+    let exec = find(handler, task).await?;
+    let payload = match (exec.state, &exec.end) {
+        (ExecState::Queued | ExecState::Running, _) => TaskPayload::Working,
+        (ExecState::Ended, Some(end)) if end.cause == EndCause::Cancelled => TaskPayload::Cancelled,
+        (ExecState::Ended, _) => {
+            let wait = ExecWait { exec: exec.id.clone(), wait_s: 0.0, result_bytes: RESULT_BYTES };
+            let result = handler.door.ask(&handler.caller, wait).await.map_err(protocol_error)?;
+            let result = handler.door.dialect.result(TOOL, Reply::ExecResult(result));
+            let result = serde_json::to_value(result).ok();
+            let result = result.and_then(|result| result.as_object().cloned()).unwrap_or_default();
+            TaskPayload::Completed { result }
+        }
+    };
+    Ok(GetTaskResult::new(DetailedTask::new(describe(&exec), payload)))
+}
+
+/// Cancels a task's exec; one that has ended stays as it is.
+pub(super) async fn cancel(handler: &McpHandler, task: &str) -> Result<(), ErrorData> {
+    let exec = find(handler, task).await?;
+    handler.cancel(exec.id).await;
+    Ok(())
+}
+
+async fn find(handler: &McpHandler, task: &str) -> Result<Exec, ErrorData> {
+    let unknown = || ErrorData::invalid_params(format!("there is no task {task}"), None);
+    let exec: ExecId = task.parse().map_err(|_| unknown())?;
+    match handler.door.ask(&handler.caller, ExecGet { exec }).await {
+        Ok(exec) => Ok(exec),
+        Err(error) if error.code == HotcellCode::NotFound => Err(unknown()),
+        Err(error) => Err(protocol_error(error)),
+    }
+}

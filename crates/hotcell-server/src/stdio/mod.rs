@@ -1,0 +1,32 @@
+//! MCP over standard input and output, for a client that starts the server itself.
+
+mod lines;
+mod pipes;
+
+use std::io;
+
+use hotcell_model::Caller;
+use rmcp::ServiceExt;
+use rmcp::model::ProtocolVersion;
+
+use self::lines::LineTransport;
+use crate::door::Door;
+use crate::mcp::McpHandler;
+
+/// Serves one client until its end of file.
+///
+/// # Errors
+/// Standard input or output cannot be used.
+pub async fn serve(door: Door, caller: Caller) -> io::Result<()> {
+    let (reader, writer) = pipes::open()?;
+    let (transport, written) = LineTransport::open(reader, writer, door.closing.clone());
+    let handler = McpHandler::new(door, caller, ProtocolVersion::KNOWN_VERSIONS);
+    match handler.serve(transport).await {
+        Ok(running) => {
+            running.waiting().await.map_err(io::Error::other)?;
+        }
+        Err(error) => tracing::info!(%error, "the client left before it began"),
+    }
+    written.await;
+    Ok(())
+}
