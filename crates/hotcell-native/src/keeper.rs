@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::diagnose::try_out;
+use crate::driver::FREE_SPACE;
 use crate::isolation::{describe, hierarchies};
 use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, read_json, write_json};
@@ -96,11 +97,14 @@ fn carry_out(order: &Order) -> io::Result<()> {
                 Err(error) => {
                     // Nothing half-made stays behind.
                     let _ = cgroups.remove();
-                    return answer(&Outcome::Failed(start_error(&error)));
+                    return answer(&Outcome::Failed(start_error(&paths, &error)));
                 }
             };
             let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
-            write_json(&paths.isolation(), &isolation)?;
+            if let Err(source) = write_json(&paths.isolation(), &isolation) {
+                let error = StepError { step: "write down its isolation".to_owned(), source };
+                return answer(&Outcome::Failed(start_error(&paths, &error)));
+            }
             answer(&Outcome::Ready(isolation))?;
             watch(&paths, &placed, &cgroups, started.pid, &started.pidfd)
         }
@@ -149,8 +153,13 @@ fn answer(outcome: &Outcome) -> io::Result<()> {
 }
 
 /// Why a cell could not be started, with the remedy where it is known.
-fn start_error(error: &StepError) -> Error {
+fn start_error(paths: &CellPaths, error: &StepError) -> Error {
     let text = error.to_string();
+    if error.source.kind() == io::ErrorKind::StorageFull {
+        let directory = paths.root().display();
+        return Error::unavailable(format!("cannot start the cell in {directory}: {text}"))
+            .hint(FREE_SPACE);
+    }
     // The host name is the first thing that needs a capability inside.
     let namespaces = ["clone into new namespaces", "uid_map", "set the host name"];
     let hint = if namespaces.iter().any(|step| text.contains(step)) {
