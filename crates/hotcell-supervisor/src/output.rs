@@ -12,7 +12,7 @@ pub(crate) const READ_BYTES: usize = 64 * 1024;
 const BUSY_PIPE_BYTES: u64 = 256 * 1024;
 const BUSY_PIPE_SIZE: usize = 1 << 20;
 /// Read from one pipe before others get their turn.
-const FAIR_SHARE_BYTES: usize = 1 << 20;
+pub(crate) const FAIR_SHARE_BYTES: usize = 1 << 20;
 
 /// One source of output.
 #[derive(Debug)]
