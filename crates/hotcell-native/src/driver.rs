@@ -120,7 +120,8 @@ impl Driver for NativeDriver {
         let stream = paths.connect().map_err(|error| {
             Error::unavailable(format!("cannot connect to the supervisor of {cell}: {error}"))
         })?;
-        if stream.is_some() {
+        // A keeper removes the note of its supervisor once it has tidied up after it.
+        if stream.is_some() || paths.supervisor().exists() {
             self.0.ensure_keeper(&paths);
         }
         Ok(stream)
@@ -282,7 +283,8 @@ impl Native {
         Ok(cells)
     }
 
-    /// Starts a keeper for a live supervisor that has none. Failing that, the next one tries.
+    /// Starts a keeper for a supervisor that has none, alive or dead. Failing that, the next one
+    /// tries.
     fn ensure_keeper(&self, paths: &CellPaths) {
         match paths.lock_keeper(LockWait::Try) {
             Ok(Some(lock)) => {
@@ -332,8 +334,5 @@ impl Native {
 
 fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {
     let failed = Error::unavailable(format!("cannot {verb} {}: {error}", paths.root().display()));
-    match error.kind() {
-        io::ErrorKind::StorageFull => failed.hint(FREE_SPACE),
-        _ => failed,
-    }
+    if error.kind() == io::ErrorKind::StorageFull { failed.hint(FREE_SPACE) } else { failed }
 }
