@@ -6,7 +6,7 @@ use hotcell_model::{ExecId, Result};
 use crate::cell::Supervisor;
 use crate::event_loop::Slot;
 use crate::exec::State;
-use crate::output::FAIR_SHARE_BYTES;
+use crate::output::fair_share;
 
 /// The most that one record holds.
 const MAX_RECORD_BYTES: u64 = 16 * 1024;
@@ -18,7 +18,7 @@ const FAR_BEHIND: u64 = 1024;
 /// the last seven of sixteen parts are, less what is read at once before anybody looks again.
 fn far_behind(output_bytes: u64) -> u64 {
     let kept = output_bytes / 16 * 7;
-    (kept.saturating_sub(FAIR_SHARE_BYTES as u64) / MAX_RECORD_BYTES).clamp(1, FAR_BEHIND)
+    (kept.saturating_sub(fair_share(output_bytes)) / MAX_RECORD_BYTES).clamp(1, FAR_BEHIND)
 }
 
 impl Supervisor {
