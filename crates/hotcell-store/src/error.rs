@@ -124,13 +124,11 @@ impl StoreError {
 
     /// The same, with the name of the disk where that is what is full.
     pub(crate) fn in_directory(self, directory: &Path) -> Self {
-        match self {
-            Self::Query { what, source }
-                if source.sqlite_error_code() == Some(SqliteCode::DiskFull) =>
-            {
+        match (self.sqlite_code(), self) {
+            (Some(SqliteCode::DiskFull), Self::Query { what, .. }) => {
                 Self::Full { what, path: directory.to_owned() }
             }
-            other => other,
+            (_, other) => other,
         }
     }
 
