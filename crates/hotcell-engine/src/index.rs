@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use hotcell_journal::{Entry, ExecTable, JournalTail, read_journal};
 use hotcell_model::{
     CellId, EndCause, ErrorCode, Exec, ExecEnd, ExecFilter, ExecId, ExecState, ExecStatusFilter,
-    Result, Timestamp, Usage,
+    Result, Timestamp,
 };
 
 use crate::fault;
@@ -104,7 +104,9 @@ impl Site {
         for exec in live {
             match self.store.find_exec(&exec.id).await? {
                 Some(exec) if exec.state != ExecState::Ended => {
-                    lost.push(lost_exec(exec, Timestamp::now()));
+                    // That it ended is certain, and nothing else.
+                    let end = ExecEnd::without_process(EndCause::Lost, Timestamp::now());
+                    lost.push(Exec { state: ExecState::Ended, end: Some(end), ..exec });
                 }
                 Some(_) | None => {}
             }
@@ -207,18 +209,4 @@ fn known_before(entries: &[Entry]) -> HashSet<&ExecId> {
         }
     }
     known
-}
-
-/// An exec whose supervisor died: that it ended is certain, and nothing else.
-pub(crate) fn lost_exec(exec: Exec, at: Timestamp) -> Exec {
-    let end = ExecEnd {
-        cause: EndCause::Lost,
-        exit_code: None,
-        signal: None,
-        limit: None,
-        killed_descendants: 0,
-        ended_at: at,
-        usage: Usage::default(),
-    };
-    Exec { state: ExecState::Ended, end: Some(end), ..exec }
 }

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use hotcell_model::{
-    CellId, CloseReason, EndCause, Exec, ExecEnd, ExecId, ExecState, Timestamp, Usage,
-};
+use hotcell_model::{CellId, CloseReason, EndCause, Exec, ExecEnd, ExecId, ExecState, Timestamp};
 
 use crate::entry::Entry;
 
@@ -102,18 +100,7 @@ impl ExecTable {
     /// Ends everything that has no end as lost.
     pub fn mark_lost(&mut self, at: Timestamp) {
         for place in std::mem::take(&mut self.open) {
-            self.end(
-                place,
-                ExecEnd {
-                    cause: EndCause::Lost,
-                    exit_code: None,
-                    signal: None,
-                    limit: None,
-                    killed_descendants: 0,
-                    ended_at: at,
-                    usage: Usage::default(),
-                },
-            );
+            self.end(place, ExecEnd::without_process(EndCause::Lost, at));
         }
     }
 

@@ -198,6 +198,22 @@ pub struct ExecEnd {
     pub usage: Usage,
 }
 
+impl ExecEnd {
+    /// The end of an exec that never had a process, or of whose process nothing is known.
+    #[must_use]
+    pub fn without_process(cause: EndCause, ended_at: Timestamp) -> Self {
+        Self {
+            cause,
+            exit_code: None,
+            signal: None,
+            limit: None,
+            killed_descendants: 0,
+            ended_at,
+            usage: Usage::default(),
+        }
+    }
+}
+
 /// An exec as callers see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exec {

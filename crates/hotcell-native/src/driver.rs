@@ -23,6 +23,10 @@ use crate::order::{Order, Outcome, PLACED_VERSION, Placed, SupervisorProcess, Ta
 use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
 use crate::{diagnose, id_range, machine, program};
 
+/// What to do about a full disk.
+pub(crate) const FREE_SPACE: &str = "free some space there, end cells with `hotcell kill`, or choose \
+                                     another disk with HOTCELL_STATE_DIR";
+
 /// Whether control groups are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -116,7 +120,8 @@ impl Driver for NativeDriver {
         let stream = paths.connect().map_err(|error| {
             Error::unavailable(format!("cannot connect to the supervisor of {cell}: {error}"))
         })?;
-        if stream.is_some() {
+        // A keeper removes the note of its supervisor once it has tidied up after it.
+        if stream.is_some() || paths.supervisor().exists() {
             self.0.ensure_keeper(&paths);
         }
         Ok(stream)
@@ -165,7 +170,7 @@ impl Native {
             None => self.place(&paths, spec, records)?,
         }
         let program = program::copy_of(&self.settings.program, &self.paths.programs())
-            .map_err(|error| Error::unavailable(format!("cannot copy the program: {error}")))?;
+            .map_err(|error| at("copy the program for", &paths, &error))?;
         match self.order(&paths, Task::Start { program })? {
             Outcome::Ready(isolation) => Ok(Placement { isolation }),
             Outcome::Failed(error) => Err(error),
@@ -278,7 +283,8 @@ impl Native {
         Ok(cells)
     }
 
-    /// Starts a keeper for a live supervisor that has none. Failing that, the next one tries.
+    /// Starts a keeper for a supervisor that has none, alive or dead. Failing that, the next one
+    /// tries.
     fn ensure_keeper(&self, paths: &CellPaths) {
         match paths.lock_keeper(LockWait::Try) {
             Ok(Some(lock)) => {
@@ -327,5 +333,6 @@ impl Native {
 }
 
 fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {
-    Error::unavailable(format!("cannot {verb} {}: {error}", paths.root().display()))
+    let failed = Error::unavailable(format!("cannot {verb} {}: {error}", paths.root().display()));
+    if error.kind() == io::ErrorKind::StorageFull { failed.hint(FREE_SPACE) } else { failed }
 }

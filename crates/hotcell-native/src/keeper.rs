@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::diagnose::try_out;
+use crate::driver::FREE_SPACE;
 use crate::isolation::{describe, hierarchies};
 use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, read_json};
@@ -98,7 +99,7 @@ fn carry_out(order: &Order) -> io::Result<()> {
                 Err(error) => {
                     // Nothing half-made stays behind.
                     let _ = cgroups.remove();
-                    return answer(&Outcome::Failed(start_error(&error)));
+                    return answer(&Outcome::Failed(start_error(&paths, &error)));
                 }
             };
             answer(&Outcome::Ready(isolation))?;
@@ -149,12 +150,16 @@ fn answer(outcome: &Outcome) -> io::Result<()> {
 }
 
 /// Why a cell could not be started, with the remedy where it is known.
-fn start_error(error: &StepError) -> Error {
+fn start_error(paths: &CellPaths, error: &StepError) -> Error {
     let text = error.to_string();
     // The host name is the first thing that needs a capability inside.
     let namespaces = ["clone into new namespaces", "uid_map", "set the host name"];
     let hint = if namespaces.iter().any(|step| text.contains(step)) {
         crate::diagnose::user_namespace_remedy(error.source.raw_os_error())
+    } else if error.source.kind() == io::ErrorKind::StorageFull {
+        let directory = paths.root().display();
+        return Error::unavailable(format!("cannot start the cell in {directory}: {text}"))
+            .hint(FREE_SPACE);
     } else if text.contains("overlay") || text.contains("idmapped mount") {
         "the state directory must be on a file system that overlayfs can write to (ext4, xfs, btrfs, tmpfs; not overlayfs or NFS): set HOTCELL_STATE_DIR".to_owned()
     } else {

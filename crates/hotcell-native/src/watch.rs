@@ -68,8 +68,12 @@ pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups)
         remove_files(&paths.files(), &placed.ids).map_err(io::Error::other)?;
         id_range::give_back(&paths.id_ranges(), &placed.ids)?;
         std::fs::remove_dir_all(paths.root())?;
+        return Ok(());
     }
-    Ok(())
+    match std::fs::remove_file(paths.supervisor()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Whether the supervisor's last word was that the cell is over.

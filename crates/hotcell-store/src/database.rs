@@ -272,6 +272,16 @@ fn exclude_others(path: &Path) -> Result<File, StoreError> {
 }
 
 fn refuse_network_file_system(dir: &Path) -> Result<(), StoreError> {
+    let found = rustix::fs::statfs(dir)
+        .map_err(|error| StoreError::Directory { path: dir.to_owned(), source: error.into() })?;
+    match network_kind(found.f_type) {
+        Some(kind) => Err(StoreError::NetworkFileSystem { path: dir.to_owned(), kind }),
+        None => Ok(()),
+    }
+}
+
+/// Which network file system has this magic of `statfs`, if one has.
+pub(crate) fn network_kind(magic: i64) -> Option<&'static str> {
     const KINDS: &[(i64, &str)] = &[
         (0x6969, "NFS"),
         (0x517B, "SMB"),
@@ -280,12 +290,7 @@ fn refuse_network_file_system(dir: &Path) -> Result<(), StoreError> {
         (0x5346_414F, "AFS"),
         (0x00C3_6400, "Ceph"),
     ];
-    let found = rustix::fs::statfs(dir)
-        .map_err(|error| StoreError::Directory { path: dir.to_owned(), source: error.into() })?;
-    match KINDS.iter().find(|(magic, _)| *magic == found.f_type) {
-        Some((_, kind)) => Err(StoreError::NetworkFileSystem { path: dir.to_owned(), kind }),
-        None => Ok(()),
-    }
+    KINDS.iter().find(|(known, _)| *known == magic).map(|(_, kind)| *kind)
 }
 
 /// Which file a name stands for and how long it is.

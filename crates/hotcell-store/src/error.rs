@@ -1,7 +1,7 @@
 //! What can go wrong with the index, by the step that failed.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hotcell_model::{Alias, CellId, Error};
 use rusqlite::ErrorCode as SqliteCode;
@@ -76,6 +76,14 @@ pub enum StoreError {
         /// What SQLite said.
         source: rusqlite::Error,
     },
+    /// There is no room for what a statement adds.
+    #[error("cannot {what}: the disk of the state directory {} is full", path.display())]
+    Full {
+        /// What was tried.
+        what: &'static str,
+        /// The state directory.
+        path: PathBuf,
+    },
     /// A stored record is not what it should be.
     #[error("the record of {id} in the database cannot be read: {source}")]
     Record {
@@ -114,6 +122,16 @@ impl StoreError {
         move |source| Self::Query { what, source }
     }
 
+    /// The same, with the name of the disk where that is what is full.
+    pub(crate) fn in_directory(self, directory: &Path) -> Self {
+        match (self.sqlite_code(), self) {
+            (Some(SqliteCode::DiskFull), Self::Query { what, .. }) => {
+                Self::Full { what, path: directory.to_owned() }
+            }
+            (_, other) => other,
+        }
+    }
+
     /// Whether another process is writing, so that a later try can succeed.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.sqlite_code(), Some(SqliteCode::DatabaseBusy | SqliteCode::DatabaseLocked))
@@ -133,6 +151,7 @@ impl StoreError {
             | Self::Newer { .. }
             | Self::Replace { .. }
             | Self::Unsettled { .. }
+            | Self::Full { .. }
             | Self::Record { .. }
             | Self::Lock { .. }
             | Self::AliasTaken { .. }
@@ -153,6 +172,7 @@ impl From<StoreError> for Error {
                 "make the state directory writable for this user and free some disk space, \
                  or choose another with HOTCELL_STATE_DIR",
             ),
+            StoreError::Full { .. } => Self::unavailable(message).hint(FREE_SPACE),
             StoreError::NetworkFileSystem { .. } => Self::unsupported(message)
                 .hint("choose a directory on a local disk with HOTCELL_STATE_DIR"),
             StoreError::Newer { .. } => Self::unavailable(message).hint(
@@ -175,11 +195,14 @@ impl From<StoreError> for Error {
     }
 }
 
+const FREE_SPACE: &str = "free some space there, end cells with `hotcell kill`, or choose another \
+                          disk with HOTCELL_STATE_DIR";
+
 fn sqlite_trouble(error: &StoreError, message: String) -> Error {
     match error.sqlite_code() {
         Some(SqliteCode::DatabaseBusy | SqliteCode::DatabaseLocked) => Error::unavailable(message)
             .hint("another process has been writing for too long; try again"),
-        Some(SqliteCode::DiskFull) => Error::unavailable(message).hint("free some disk space"),
+        Some(SqliteCode::DiskFull) => Error::unavailable(message).hint(FREE_SPACE),
         Some(
             SqliteCode::ReadOnly
             | SqliteCode::CannotOpen

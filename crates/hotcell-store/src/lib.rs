@@ -15,6 +15,8 @@ mod schema;
 mod sqlite;
 
 #[cfg(test)]
+mod database_tests;
+#[cfg(test)]
 mod schema_tests;
 
 pub use error::StoreError;

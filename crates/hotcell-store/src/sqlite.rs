@@ -71,7 +71,9 @@ impl SqliteStore {
                     waited += pause;
                     pause = (pause * 2).min(Duration::from_millis(50));
                 }
-                attempted => return Ok(attempted?),
+                attempted => {
+                    return attempted.map_err(|error| error.in_directory(&self.directory).into());
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use hotcell_journal::{Entry, JournalWriter};
 use hotcell_link::{FrameKind, Plan, Started, Tell};
 use hotcell_model::{
     CellStats, CloseReason, EndCause, Error, ExecEnd, ExecId, ExecSpec, ExecState, LimitHit,
-    Result, Signal, Timestamp, Usage,
+    Result, Signal, Timestamp,
 };
 
 use crate::boot::Means;
@@ -377,13 +377,5 @@ pub(crate) fn input_closed() -> Error {
 
 /// The end of an exec that never had a process, or none that is known of.
 pub(crate) fn end_without_process(cause: EndCause) -> ExecEnd {
-    ExecEnd {
-        cause,
-        exit_code: None,
-        signal: None,
-        limit: None,
-        killed_descendants: 0,
-        ended_at: Timestamp::now(),
-        usage: Usage::default(),
-    }
+    ExecEnd::without_process(cause, Timestamp::now())
 }

@@ -58,11 +58,12 @@ impl Follower {
         last_seq: u64,
         end: Option<&ExecEnd>,
     ) -> Progress {
+        // Of what has ended, a gap at its end is passed too: nothing comes after it.
+        let ended = if end.is_some() { Ended::Yes } else { Ended::NotYet };
         while self.credit > 0 && self.after_seq < last_seq && peer.unsent().len() < MOST_UNSENT {
             let most = u64::try_from(self.credit).unwrap_or(0).min(BATCH_BYTES);
             // A log that cannot be read is a gap: what is after it can be.
-            let Ok(batch) = self.reader.read_after(self.after_seq, most, Align::Raw, Ended::NotYet)
-            else {
+            let Ok(batch) = self.reader.read_after(self.after_seq, most, Align::Raw, ended) else {
                 self.after_seq = last_seq;
                 break;
             };

@@ -11,8 +11,14 @@ pub(crate) const READ_BYTES: usize = 64 * 1024;
 /// After this much a pipe is worth more of the kernel's memory.
 const BUSY_PIPE_BYTES: u64 = 256 * 1024;
 const BUSY_PIPE_SIZE: usize = 1 << 20;
-/// Read from one pipe before others get their turn.
-const FAIR_SHARE_BYTES: usize = 1 << 20;
+/// Read from one pipe before others get their turn, at most.
+const FAIR_SHARE_BYTES: u64 = 1 << 20;
+
+/// How much is read at once of an exec whose log keeps this much: well within what is kept, so that
+/// a command which waits for its reader is stopped in time.
+pub(crate) fn fair_share(output_bytes: u64) -> u64 {
+    (output_bytes / 16).clamp(READ_BYTES as u64, FAIR_SHARE_BYTES)
+}
 
 /// One source of output.
 #[derive(Debug)]
@@ -42,14 +48,14 @@ impl Output {
     }
 
     /// Moves what is there into the log, up to a fair share.
-    pub(crate) fn read(&mut self, log: &mut OutputLog, buffer: &mut [u8]) -> Flow {
+    pub(crate) fn read(&mut self, log: &mut OutputLog, buffer: &mut [u8], share: u64) -> Flow {
         let mut taken = 0;
-        while taken < FAIR_SHARE_BYTES {
+        while taken < share {
             match rustix::io::read(&self.fd, &mut *buffer) {
                 Ok(0) => return Flow::Closed,
                 Ok(length) => {
                     log.append(self.stream, Timestamp::now(), &buffer[..length]);
-                    taken += length;
+                    taken += length as u64;
                     self.note(length);
                     if length < buffer.len() && self.stream != Stream::Pty {
                         // A pipe that gave less than asked is empty; the next event tells of more.

@@ -6,11 +6,20 @@ use hotcell_model::{ExecId, Result};
 use crate::cell::Supervisor;
 use crate::event_loop::Slot;
 use crate::exec::State;
+use crate::output::fair_share;
 
-/// Records by which a follower may be behind: at most 16 MiB, well within what is kept.
+/// The most that one record holds.
+const MAX_RECORD_BYTES: u64 = 16 * 1024;
+
+/// Records by which a follower may be behind at most: 16 MiB.
 const FAR_BEHIND: u64 = 1024;
-/// Records within which it has caught up.
-const CAUGHT_UP: u64 = 512;
+
+/// Records by which a follower may be behind so that what it has not read is still kept: of a log,
+/// the last seven of sixteen parts are, less what is read at once before anybody looks again.
+fn far_behind(output_bytes: u64) -> u64 {
+    let kept = output_bytes / 16 * 7;
+    (kept.saturating_sub(fair_share(output_bytes)) / MAX_RECORD_BYTES).clamp(1, FAR_BEHIND)
+}
 
 impl Supervisor {
     /// Lets an exec wait whenever a connection's followers of it fall behind.
@@ -24,7 +33,7 @@ impl Supervisor {
 
     /// Whether somebody for whom an exec waits is far behind.
     pub(crate) fn is_outpaced(&self, number: u32) -> bool {
-        self.is_behind(number, FAR_BEHIND)
+        self.is_behind(number, far_behind(self.plan.spec.output_bytes))
     }
 
     fn is_behind(&self, number: u32, records: u64) -> bool {
@@ -44,8 +53,9 @@ impl Supervisor {
 
     /// Goes on reading from those whose followers have caught up or are gone.
     pub(crate) fn release_held_back(&mut self) {
+        let caught_up = far_behind(self.plan.spec.output_bytes) / 2;
         for number in self.held_back.clone() {
-            if !self.is_behind(number, CAUGHT_UP) {
+            if !self.is_behind(number, caught_up) {
                 self.held_back.remove(&number);
                 self.set_held_back(number, false);
                 self.step(number);

@@ -20,7 +20,7 @@ use crate::event_loop::Slot;
 use crate::exec::{Exec, Main, Parts, Running, State, Step};
 use crate::input::{Input, Sink};
 use crate::launch::Prepared;
-use crate::output::{Flow, Output};
+use crate::output::{Flow, Output, fair_share};
 
 /// The supervisor's and the exec's ends of its streams.
 struct Wiring {
@@ -266,10 +266,11 @@ impl Supervisor {
         if self.is_outpaced(number) {
             return self.hold_back(number);
         }
+        let share = fair_share(self.plan.spec.output_bytes);
         let Some(exec) = self.execs.get_mut(&number) else { return };
         let State::Running(running) = &mut exec.state else { return };
         let Some(output) = running.outputs.get_mut(slot).and_then(Option::as_mut) else { return };
-        let flow = output.read(&mut running.log, &mut self.buffer);
+        let flow = output.read(&mut running.log, &mut self.buffer, share);
         exec.last_seq = running.log.last_seq();
         self.fresh_output.insert(number);
         if flow == Flow::Closed {

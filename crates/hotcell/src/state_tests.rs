@@ -73,9 +73,14 @@ fn a_file_in_the_way_is_refused() {
 
 #[test]
 fn network_file_systems_are_refused() {
-    let error = refuse_unfit(Path::new("/net/home"), 0x6969).unwrap_err();
-    assert_eq!(error.code, ErrorCode::Unsupported);
-    assert!(error.message.contains("NFS"), "{error}");
+    let kinds =
+        [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0x6573_5546, "FUSE"), (0x0102_1997, "9p")];
+    for (magic, kind) in kinds {
+        let error = refuse_unfit(Path::new("/net/home"), magic).unwrap_err();
+        assert_eq!(error.code, ErrorCode::Unsupported);
+        assert!(error.message.contains(kind) && error.message.contains("/net/home"), "{error}");
+        assert!(error.hint.is_some(), "{error}");
+    }
     const EXT4: u32 = 0xef53;
     refuse_unfit(Path::new("/var"), EXT4).unwrap();
 }

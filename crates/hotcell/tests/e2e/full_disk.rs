@@ -6,6 +6,7 @@ use crate::world::{World, program};
 
 in_worlds! { [root]
     a_full_disk_costs_output_and_nothing_else,
+    a_run_on_a_full_disk_is_refused_and_leaves_nothing,
 }
 
 /// The state directory on a small disk in a mount namespace of its own; what happens there is
@@ -70,6 +71,52 @@ fn a_full_disk_costs_output_and_nothing_else(world: &World) {
         assert!(text.lines().any(|found| found == line), "{line}: {finished:?}");
     }
     assert_eq!(told("full disk "), "125");
-    assert!(text.contains("disk is full\nhint: free some disk space\n"), "{finished:?}");
+    assert!(text.contains(" is full\nhint: free some space"), "{finished:?}");
     assert_eq!(told("cells "), r#"{"cells":[]}"#);
+}
+
+/// A disk that is full at first and has a little more room for each try.
+const LITTLE_BY_LITTLE: &str = r#"
+set -u
+mkdir -p "$HOTCELL_STATE_DIR"
+mount -t tmpfs -o size=96m none "$HOTCELL_STATE_DIR"
+chmod 700 "$HOTCELL_STATE_DIR"
+cd "$HOTCELL_STATE_DIR"
+err=$(mktemp)
+"$P" run 'echo first'
+dd if=/dev/zero of=filler bs=64k 2>/dev/null
+dd if=/dev/zero of=filler2 bs=4k 2>/dev/null
+for kib in 0 4 8 12 16 20 24 32 40 48 64 96 128 256; do
+    truncate -s "-${kib}k" filler
+    # The time is a bound against hanging alone.
+    timeout 60 "$P" run 'echo second' 2>"$err" </dev/null
+    echo "code $?"
+    grep -e '^error: ' -e '^hint: ' "$err"
+done
+rm filler filler2
+"$P" run 'echo again'
+until test "$("$P" cells --all --json)" = '{"cells":[]}' -a -z "$(ls -A native/cells native/ids | grep -v :)"; do
+    sleep 0.05
+done
+echo "nothing is left"
+"#;
+
+fn a_run_on_a_full_disk_is_refused_and_leaves_nothing(world: &World) {
+    let finished = world
+        .other("unshare", ["--mount", "--propagation", "private", "bash", "-c", LITTLE_BY_LITTLE])
+        .env("P", program())
+        // The end of a cell that could not be written down either is found after this time.
+        .env("HOTCELL_ORPHAN_GRACE_S", "1")
+        .run();
+    let text = finished.clone().succeeded().stdout();
+    let codes: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("code ")).collect();
+    assert_eq!((codes.first(), codes.last()), (Some(&"125"), Some(&"0")), "{finished:?}");
+    assert!(codes.iter().all(|code| ["0", "125"].contains(code)), "{finished:?}");
+    let state_dir = world.state_dir();
+    let refused = text.lines().filter(|line| line.starts_with("error: ")).collect::<Vec<_>>();
+    let hints = text.lines().filter(|line| line.starts_with("hint: free some space")).count();
+    assert_eq!(codes.iter().filter(|code| **code == "125").count(), hints, "{finished:?}");
+    let named = |line: &&str| line.contains(state_dir.to_str().unwrap());
+    assert!(refused.iter().all(named), "{finished:?}");
+    assert!(text.ends_with("\nagain\nnothing is left\n"), "{finished:?}");
 }

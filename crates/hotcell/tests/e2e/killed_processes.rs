@@ -14,6 +14,7 @@ in_every_world! {
 }
 
 in_worlds! { [root]
+    groups_that_a_dead_supervisor_and_keeper_left_are_removed_by_whoever_comes_by,
     ids_of_a_cell_whose_maker_died_before_it_was_written_down_are_given_back,
 }
 
@@ -129,4 +130,21 @@ fn ids_of_a_cell_whose_maker_died_before_it_was_written_down_are_given_back(worl
     std::fs::remove_dir_all(directory.join("files")).unwrap();
     assert_eq!(world.text(["run", "--cell", "cut-short", "echo made"]), "made\n");
     assert_eq!(ranges().len(), 1, "{before:?} {:?}", ranges());
+}
+
+fn groups_that_a_dead_supervisor_and_keeper_left_are_removed_by_whoever_comes_by(world: &World) {
+    world.text(["spawn", "orphaned", "--persistent"]);
+    let id = world.cell_id("orphaned");
+    let (supervisor, keeper) = (world.supervisor("orphaned"), world.keeper("orphaned"));
+    if world.cgroups_of(&id).is_empty() {
+        return;
+    }
+    kill_9(keeper);
+    kill_9(supervisor);
+    assert!(!world.cgroups_of(&id).is_empty());
+    world.text(["cells"]);
+    eventually("the groups are gone", || world.cgroups_of(&id).is_empty());
+    let cells = world.json(["cells", "--all", "--json"]);
+    assert_eq!(cells["cells"][0]["state"], "stopped");
+    assert_eq!(world.text(["run", "--cell", "orphaned", "echo awake"]), "awake\n");
 }

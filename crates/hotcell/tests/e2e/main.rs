@@ -11,6 +11,7 @@
 mod world;
 
 mod bad_input;
+mod clock_jumps;
 mod command_line;
 mod containment;
 mod damaged_state;

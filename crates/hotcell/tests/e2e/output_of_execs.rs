@@ -8,6 +8,10 @@ use serde_json::Value;
 
 use crate::world::{World, eventually, is_root, peak_kib, program};
 
+in_worlds! { [root]
+    a_line_of_a_gigabyte_is_served_in_bounded_memory,
+}
+
 in_every_world! {
     raw_bytes_come_through_unchanged,
     text_split_between_records_is_whole_in_json,
@@ -98,7 +102,9 @@ fn a_flood_is_bounded_in_memory_and_on_disk(world: &World) {
 }
 
 fn a_foreground_flood_arrives_whole_with_bounded_memory(world: &World) {
-    let mut live = world.hotcell(["run", "head -c 100000000 /dev/zero"]).start_unread();
+    let live = world.hotcell(["run", "head -c 100000000 /dev/zero"]);
+    // The least that can be kept: what is passed on does not depend on it.
+    let mut live = live.env("HOTCELL_OUTPUT_MB", "1").start_unread();
     let pid = live.pid();
     let mut stdout = live.take_stdout();
     let mut buffer = vec![0; 1 << 16];
@@ -111,6 +117,45 @@ fn a_foreground_flood_arrives_whole_with_bounded_memory(world: &World) {
     live.finish().succeeded();
     assert_eq!(total, 100_000_000);
     assert!(peak < 48 * 1024, "the client used {peak} KiB");
+}
+
+fn a_line_of_a_gigabyte_is_served_in_bounded_memory(world: &World) {
+    const BYTES: u64 = 1_000_000_000;
+    let line = "head -c 1000000000 /dev/zero | tr '\\0' x";
+    world.hotcell(["spawn", "line"]).env("HOTCELL_OUTPUT_MB", "8").run().succeeded();
+    world.text(["run", "--cell", "line", "true"]);
+    let supervisor = world.supervisor("line");
+    let before = peak_kib(supervisor);
+    let mut live = world.hotcell(["run", "--cell", "line", line]).start_unread();
+    let pid = live.pid();
+    let mut stdout = live.take_stdout();
+    let mut buffer = vec![0; 1 << 20];
+    let (mut total, mut first, mut last) = (0, None, 0);
+    while let Ok(count @ 1..) = stdout.read(&mut buffer) {
+        assert!(buffer[..count].iter().all(|byte| *byte == b'x'));
+        total += count as u64;
+        last = peak_kib(pid).max(last);
+        first.get_or_insert(last);
+    }
+    live.finish().succeeded();
+    assert_eq!(total, BYTES, "who reads along gets all of it");
+    let grown = last - first.unwrap();
+    assert!(grown <= 32 * 1024, "the client grew by {grown} KiB");
+    let grown = peak_kib(supervisor) - before;
+    assert!(grown <= 32 * 1024, "the supervisor grew by {grown} KiB");
+
+    let listed = world.json(["ps", "--all", "--json"]);
+    let exec = listed["execs"][0]["id"].as_str().unwrap();
+    let read = world.hotcell(["logs", exec]).run().succeeded();
+    let kept = read.stdout.len() as u64;
+    assert!((6 << 20..9 << 20).contains(&kept), "{kept} bytes were kept");
+    let pages = world.text(["logs", "--json", exec]);
+    let dropped = dropped_in(&pages);
+    assert_eq!(dropped.len(), 1, "{dropped:?}");
+    assert_eq!(dropped[0]["dropped_bytes"].as_u64().unwrap() + kept, BYTES);
+    let is_gap = |line: &str| line.contains("\"dropped\"");
+    let gap_at = pages.lines().position(is_gap).unwrap();
+    assert!(gap_at > 0 && gap_at + 1 < pages.lines().count(), "head and tail are kept");
 }
 
 fn whoever_stops_reading_ends_the_command(world: &World) {

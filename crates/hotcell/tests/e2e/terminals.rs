@@ -15,10 +15,12 @@ in_worlds! { [root, rootless]
     a_terminal_that_hangs_up_ends_the_command,
 }
 
-/// The program in a terminal of its own.
+/// The program in a terminal of its own, with the signals that a terminal sends as a shell leaves
+/// them: whoever runs the tests under `nohup` had them ignored, and the program heeds that.
 fn in_terminal<const N: usize>(world: &World, args: [&str; N]) -> Terminal {
     let program = program().to_str().unwrap();
-    let setsid = world.other("setsid", ["--ctty", "--wait", program]).args(args);
+    let words = ["--ctty", "--wait", "env", "--default-signal=HUP,INT,QUIT", program];
+    let setsid = world.other("setsid", words).args(args);
     Terminal::run(setsid.env("TERM", "xterm-256color"), 33, 101)
 }
 

@@ -94,6 +94,11 @@ fn names(directory: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
+/// Control groups named after this cell.
+pub(super) fn cgroups_of(id: &str) -> Vec<String> {
+    cgroups(Path::new("/sys/fs/cgroup"), &BTreeSet::from([id.to_owned()]), 4)
+}
+
 /// Control groups named after one of these cells, at most so deep.
 fn cgroups(below: &Path, cells: &BTreeSet<String>, depth: u32) -> Vec<String> {
     let mut found = Vec::new();

@@ -164,6 +164,11 @@ impl World {
         self.state_dir().join("native/cells").join(self.cell_id(cell))
     }
 
+    /// The control groups of a cell, by its id.
+    pub(crate) fn cgroups_of(&self, id: &str) -> Vec<String> {
+        leftovers::cgroups_of(id)
+    }
+
     /// The supervisor of a cell that is awake.
     pub(crate) fn supervisor(&self, cell: &str) -> i32 {
         let path = self.native_dir(cell).join("supervisor.json");
