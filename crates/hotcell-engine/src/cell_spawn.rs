@@ -41,7 +41,15 @@ pub(crate) async fn cell_spawn(site: &Site, request: CellSpawn) -> Result<Cell> 
 fn is_for_one_command(spec: &CellSpec) -> bool {
     match spec.keep {
         Keep::Holder | Keep::Exec => true,
-        Keep::Always | Keep::Ttl => false,
+        Keep::Always | Keep::Server | Keep::Ttl => false,
+    }
+}
+
+/// Whether a cell ends without somebody who holds it.
+fn is_held(spec: &CellSpec) -> bool {
+    match spec.keep {
+        Keep::Holder | Keep::Server => true,
+        Keep::Always | Keep::Exec | Keep::Ttl => false,
     }
 }
 
@@ -187,7 +195,7 @@ impl<'a> Spawn<'a> {
             }
         };
         drop(lock);
-        if cell.spec.keep == Keep::Holder {
+        if is_held(&cell.spec) {
             self.site.hold_cell(&cell.spec).await?;
         }
         Ok(Some(Cell::from_spec(&cell.spec, CellState::Ready, Some(isolation))))
@@ -226,7 +234,7 @@ impl<'a> Spawn<'a> {
     /// A cell that exists, awake.
     async fn answer(&self, cell: &StoredCell) -> Result<Cell> {
         self.site.ready_link(&cell.spec).await?;
-        if cell.spec.keep == Keep::Holder {
+        if is_held(&cell.spec) {
             self.site.hold_cell(&cell.spec).await?;
         }
         let isolation = match self.site.store.find_cell(&cell.spec.id).await? {
@@ -272,7 +280,7 @@ impl<'a> Spawn<'a> {
     fn spec(&self, id: CellId) -> CellSpec {
         let (request, settings) = (self.request, &self.site.settings);
         let default_ttl = match request.keep {
-            Keep::Ttl => Some(settings.default_ttl_s),
+            Keep::Ttl | Keep::Server => Some(settings.default_ttl_s),
             Keep::Always | Keep::Holder | Keep::Exec => None,
         };
         CellSpec {

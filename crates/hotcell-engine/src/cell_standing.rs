@@ -75,8 +75,8 @@ fn abandoned(
     let kept_for = match (spec.keep, end) {
         (Keep::Always, _) | (Keep::Ttl, None) => return false,
         // The process that was making it for itself is gone; nobody else knows its name.
-        (Keep::Holder | Keep::Exec, None) => spec.orphan_grace_s,
-        (Keep::Holder | Keep::Exec | Keep::Ttl, Some(_)) => settings.log_keep_s,
+        (Keep::Holder | Keep::Server | Keep::Exec, None) => spec.orphan_grace_s,
+        (Keep::Holder | Keep::Server | Keep::Exec | Keep::Ttl, Some(_)) => settings.log_keep_s,
     };
     let since = end.map_or(spec.created_at, |end| end.at);
     since.plus_seconds(kept_for) <= now

@@ -9,6 +9,7 @@ use hotcell_model::{
 };
 use tokio::task::JoinSet;
 
+use crate::cell_adopt::cell_adopt;
 use crate::cell_info::cell_info;
 use crate::cell_kill::cell_kill;
 use crate::cell_list::cell_list;
@@ -88,6 +89,7 @@ impl Engine {
                 default_cell::name(caller, &mut request.cell)?;
                 Reply::CellDetails(cell_info(site, request).await?)
             }
+            Request::CellAdopt(request) => Reply::Cells(Box::pin(cell_adopt(site, request)).await?),
             Request::ExecRun(mut request) => {
                 Box::pin(default_cell::make(site, caller, &mut request.cell)).await?;
                 Reply::ExecResult(Box::pin(exec_run(site, request)).await?)
@@ -117,6 +119,12 @@ impl Engine {
             }
         };
         Ok(Answer::Reply(reply))
+    }
+
+    /// The choices of the operator.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.site.settings
     }
 
     /// An id for [`ExecRun::exec`](hotcell_model::ExecRun::exec) that no exec has had.

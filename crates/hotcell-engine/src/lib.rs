@@ -4,6 +4,7 @@
 //! and any of them may die at any moment: what was begun is finished by the next one that needs
 //! it. A cell's journal is the truth about its execs; the store is an index that can be rebuilt.
 
+mod cell_adopt;
 mod cell_find;
 mod cell_info;
 mod cell_kill;

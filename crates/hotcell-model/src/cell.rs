@@ -14,6 +14,9 @@ pub enum Keep {
     Always,
     /// As long as a process holds a link to it, and the orphan grace after that.
     Holder,
+    /// As long as a server holds a link to it, and the orphan grace after that. Every server on the
+    /// state directory takes over what another one leaves.
+    Server,
     /// As long as an exec runs in it.
     Exec,
     /// Until its TTL is over.

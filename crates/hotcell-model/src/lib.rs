@@ -46,9 +46,9 @@ pub use reply::{
     ExecResult, Execs, InputAccepted, KillStatus, Reply,
 };
 pub use request::{
-    CellInfo, CellKill, CellList, CellSpawn, Diagnose, ExecCancel, ExecFollow, ExecGet, ExecInput,
-    ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter, Pace, Query,
-    RESULT_BYTES, Request,
+    CellAdopt, CellInfo, CellKill, CellList, CellSpawn, Diagnose, ExecCancel, ExecFollow, ExecGet,
+    ExecInput, ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter,
+    Pace, Query, RESULT_BYTES, Request,
 };
 pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
 pub use time::Timestamp;

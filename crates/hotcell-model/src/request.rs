@@ -65,6 +65,8 @@ requests! {
     CellInfo => CellDetails(CellDetails),
     /// Ends a cell and removes its files. Legal for any cell; with running execs only by force.
     CellKill => CellKilled(CellKilled),
+    /// Holds every cell that servers keep, so that none ends with the server that made it.
+    CellAdopt => Cells(Cells),
     /// Starts an exec and waits a while for its end. Wakes a sleeping cell.
     ExecRun => ExecResult(ExecResult),
     /// Waits a while for the end of an exec, and answers as the run that began it would.
@@ -136,6 +138,10 @@ pub struct CellList {
     /// Whether stopped cells are listed too, whose supervisor died or whose machine was restarted.
     pub include_stopped: bool,
 }
+
+/// Holds every cell that servers keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CellAdopt;
 
 /// Shows one cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

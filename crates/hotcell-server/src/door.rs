@@ -1,12 +1,16 @@
 //! What every connection shares: the engine, and how its callers speak to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hotcell_engine::{Answer, Engine, ExecStream};
-use hotcell_model::{Caller, Error, ExecFollow, ExecId, Query, Reply, Request, Result};
+use hotcell_model::{Caller, CellAdopt, Error, ExecFollow, ExecId, Query, Reply, Request, Result};
 use tokio_util::sync::CancellationToken;
 
 use crate::dialect::Dialect;
+
+/// How soon it is looked again at the soonest for cells that nobody holds.
+const ADOPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// One way into the engine.
 #[derive(Debug, Clone)]
@@ -22,6 +26,18 @@ impl Door {
     #[must_use]
     pub fn new(engine: Arc<Engine>, dialect: Arc<dyn Dialect>) -> Self {
         Self { engine, dialect, closing: CancellationToken::new() }
+    }
+
+    /// Takes over what other servers leave, for as long as this one serves.
+    pub(crate) async fn adopt_cells(self, caller: Caller) {
+        let orphan_grace = Duration::from_secs(self.engine.settings().orphan_grace_s);
+        let pause = (orphan_grace / 4).max(ADOPT_PAUSE);
+        loop {
+            if let Err(error) = self.ask(&caller, CellAdopt).await {
+                tracing::warn!(%error, "cells that other servers left are not taken over");
+            }
+            tokio::time::sleep(pause).await;
+        }
     }
 
     pub(crate) async fn call(&self, caller: &Caller, request: Request) -> Result<Reply> {

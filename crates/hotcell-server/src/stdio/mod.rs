@@ -8,6 +8,7 @@ use std::io;
 use hotcell_model::Caller;
 use rmcp::ServiceExt;
 use rmcp::model::ProtocolVersion;
+use tokio::task::JoinSet;
 
 use self::lines::LineTransport;
 use crate::door::Door;
@@ -19,6 +20,8 @@ use crate::mcp::McpHandler;
 /// Standard input or output cannot be used.
 pub async fn serve(door: Door, caller: Caller) -> io::Result<()> {
     let (reader, writer) = pipes::open()?;
+    let mut beside = JoinSet::new();
+    beside.spawn(door.clone().adopt_cells(caller.clone()));
     let (transport, written) = LineTransport::open(reader, writer, door.closing.clone());
     let handler = McpHandler::new(door, caller, ProtocolVersion::KNOWN_VERSIONS);
     match handler.serve(transport).await {

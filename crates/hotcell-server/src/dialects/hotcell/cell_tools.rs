@@ -162,7 +162,7 @@ fn spawn(arguments: JsonObject) -> Result<Request> {
         image: asked.image,
         alias,
         reuse_alias: false,
-        keep: if asked.persistent { Keep::Always } else { Keep::Holder },
+        keep: if asked.persistent { Keep::Always } else { Keep::Server },
         ttl_s: asked.ttl_s,
         idle_ttl_s: asked.idle_ttl_s,
         limits: asked.limits.unwrap_or_default(),

@@ -60,7 +60,7 @@ fn a_terminal_keeps_its_input_open() {
 
 #[test]
 fn a_spawned_cell_is_held_unless_it_is_to_stay() {
-    for (persistent, keep) in [(true, Keep::Always), (false, Keep::Holder)] {
+    for (persistent, keep) in [(true, Keep::Always), (false, Keep::Server)] {
         let asked = arguments(json!({ "persistent": persistent }));
         let request = dialect().request("cell_spawn", asked).unwrap();
         let Request::CellSpawn(spawn) = request else { panic!("{request:?}") };
