@@ -3,6 +3,7 @@
 //! `cargo bench -p hotcell -- [--quick] [--user NAME] [--only PART]...`; see `scripts/bench`.
 
 mod floor;
+mod mcp;
 mod memory;
 mod oneshot;
 mod parts;
@@ -33,6 +34,9 @@ struct Asked {
 }
 
 fn main() -> Result<()> {
+    if std::env::args().nth(1).as_deref() == Some("--echo") {
+        return mcp::echo();
+    }
     let asked = ask(std::env::args().skip(1))?;
     let place = tempfile::tempdir()?;
     let (hotcell, floor) = match &asked.programs {
