@@ -22,6 +22,11 @@ use crate::input::{Input, Sink};
 use crate::launch::Prepared;
 use crate::output::{Flow, Output, fair_share};
 
+/// How long it is waited for the death of processes that were killed: nothing but the kernel can
+/// keep them, and only an exec that kills its own subreaper gets here.
+const ORPHAN_LOOKS: u32 = 200;
+const ORPHAN_PAUSE: Duration = Duration::from_millis(1);
+
 /// The supervisor's and the exec's ends of its streams.
 struct Wiring {
     outputs: [Option<Output>; 2],
@@ -214,11 +219,17 @@ impl Supervisor {
         }
     }
 
-    /// Kills whatever came to this process because its subreaper is gone.
+    /// Kills whatever came to this process because its subreaper is gone, and sees it die: the exec
+    /// whose subreaper was killed ends right after this.
     fn kill_orphans(&mut self) {
         let Some(own) = Pid::from_raw(1) else { return };
-        // Unreadable /proc would be a broken cell.
-        let _ = proctree::kill_others(own, |pid| self.processes.contains_key(&pid));
+        for _ in 0..ORPHAN_LOOKS {
+            // Unreadable /proc would be a broken cell.
+            match proctree::kill_others(own, |pid| self.processes.contains_key(&pid)) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => std::thread::sleep(ORPHAN_PAUSE),
+            }
+        }
     }
 
     /// Moves an exec on towards its end.
