@@ -146,8 +146,10 @@ impl Supervisor {
                 })
             }
             Err(error) => {
-                if let (Some(groups), Some(group)) = (&mut self.exec_cgroups, cgroup) {
-                    groups.give_back(group);
+                match (&mut self.exec_cgroups, cgroup) {
+                    (Some(groups), Some(group)) => groups.give_back(group),
+                    // A command may have killed its subreaper before that could tell of it.
+                    (_, _) => self.kill_orphans(),
                 }
                 Err(error)
             }
