@@ -11,6 +11,7 @@
 mod world;
 
 mod bad_input;
+mod client_settings;
 mod clock_jumps;
 mod command_line;
 mod containment;
