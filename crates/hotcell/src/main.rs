@@ -29,6 +29,8 @@ mod docs_tests;
 #[cfg(test)]
 mod errors_tests;
 #[cfg(test)]
+mod package_tests;
+#[cfg(test)]
 mod printer_tests;
 #[cfg(test)]
 mod records_tests;

@@ -25,6 +25,7 @@ mod lasting_cells;
 mod lifetimes;
 mod many_execs;
 mod output_of_execs;
+mod packages;
 mod races;
 mod random_kills;
 mod resource_limits;
