@@ -185,14 +185,13 @@ impl Client {
                 fields.extend(token.map(|token| ("bearer_token_env_var", json!(token))));
                 return Ok(fields);
             }
-            Self::ClaudeCode => {
+            Self::ClaudeCode | Self::Gemini => {
                 (vec![("type", json!("http")), ("url", json!(url))], token.map(braced))
             }
             Self::Cursor => (vec![("url", json!(url))], token.map(of_editor)),
             Self::Vscode => {
                 (vec![("type", json!("http")), ("url", json!(url))], token.map(of_editor))
             }
-            Self::Gemini => (vec![("httpUrl", json!(url))], token.map(braced)),
         };
         fields.extend(reference.map(|reference| ("headers", bearer(&reference))));
         Ok(fields)

@@ -1,5 +1,7 @@
 //! What an edit of JSON leaves, to the byte.
 
+use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::json;
 
 use super::{Entry, Language};
@@ -46,4 +48,72 @@ fn a_name_that_is_written_with_escapes_is_found() {
 fn a_file_of_comments_gets_an_object() {
     let after = edited("// nothing yet\n");
     assert!(after.starts_with("// nothing yet\n{"), "{after}");
+}
+
+/// What may stand between two words.
+fn gap() -> impl Strategy<Value = &'static str> {
+    select(vec!["", "", " ", "\n", "\n    ", "\r\n\t", "/* c */", " // c\n", "\n\n// c\n  "])
+}
+
+/// A list of things between brackets, laid out in any way.
+fn listed(
+    brackets: [&'static str; 2],
+    item: impl Strategy<Value = String>,
+) -> impl Strategy<Value = String> {
+    let items = prop::collection::vec((gap(), item, gap()), 0..4);
+    (items, gap(), any::<bool>()).prop_map(move |(items, end, trailing)| {
+        let comma = if trailing && !items.is_empty() { "," } else { "" };
+        let items: Vec<String> = items
+            .into_iter()
+            .map(|(before, item, after)| format!("{before}{item}{after}"))
+            .collect();
+        format!("{}{}{comma}{end}{}", brackets[0], items.join(","), brackets[1])
+    })
+}
+
+/// JSON with the words that an edit looks for, in any place and layout.
+fn document() -> impl Strategy<Value = String> {
+    let word = select(vec!["mcpServers", "hotcell", "command", "args", "url", "a", "b"]);
+    let leaf = select(vec!["1", "-2.5e3", "\"x\"", "null", "true", "[]", "{}", "[ ]", "{\n}"]);
+    let value = leaf.prop_map(str::to_owned).prop_recursive(4, 24, 4, move |inner| {
+        let field = (word.clone(), gap(), gap(), inner.clone())
+            .prop_map(|(name, before, after, value)| format!("\"{name}\"{before}:{after}{value}"));
+        prop_oneof![3 => listed(["{", "}"], field), 1 => listed(["[", "]"], inner)]
+    });
+    (gap(), value, gap()).prop_map(|(before, value, after)| format!("{before}{value}{after}"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_layout_is_edited_once_or_refused(text in document()) {
+        let entry = Entry { fields: vec![("command", json!("/x")), ("args", json!(["serve"]))] };
+        let edit = |text: &str| Language::Json.edit(text, "mcpServers", "hotcell", &entry);
+        if let Ok(after) = edit(&text) {
+            let meaning = Language::Json.read(&after).unwrap();
+            let there = &meaning["mcpServers"]["hotcell"];
+            prop_assert_eq!(&there["command"], &json!("/x"), "{}", after);
+            prop_assert_eq!(&there["args"], &json!(["serve"]), "{}", after);
+            prop_assert_eq!(&there["url"], &json!(null), "{}", after);
+            let comments = |text: &str| text.matches(" c").count();
+            if !text.contains("hotcell") {
+                prop_assert_eq!(comments(&after), comments(&text), "{} became {}", text, after);
+            }
+            prop_assert_eq!(edit(&after), Ok(after));
+        } else {
+            let means = Language::Json.read(&text).unwrap();
+            let servers = means.get("mcpServers");
+            let fits = means.is_object()
+                && servers.is_none_or(|servers| {
+                    servers.is_object() && servers.get("hotcell").is_none_or(|it| it.is_object())
+                });
+            let twice = text.matches("\"mcpServers\"").count() > 1
+                || text.matches("\"hotcell\"").count() > 1
+                || text.matches("\"command\"").count() > 1
+                || text.matches("\"args\"").count() > 1
+                || text.matches("\"url\"").count() > 1;
+            prop_assert!(!fits || twice, "{text} was refused: {:?}", edit(&text));
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! A client's settings on disk: read whole, kept aside, replaced at once.
 
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -90,37 +91,24 @@ impl SettingsFile {
     /// A copy beside the file under a name that nobody has yet.
     fn keep_aside(&self, before: &Before, now: Timestamp) -> Result<PathBuf> {
         let stamp = now.to_string().replace(['-', ':'], "");
-        let stamp = stamp.split('.').next().unwrap_or_default().trim_end_matches('Z').to_owned();
-        for more in 1_u32.. {
-            let more = if more == 1 { String::new() } else { format!("-{more}") };
-            let mut name = self.real.file_name().unwrap_or_default().to_owned();
-            name.push(format!(".before-hotcell-{stamp}Z{more}"));
-            let path = self.real.with_file_name(name);
-            let mut file = match create(&path, 0o600) {
-                Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                Err(error) => return Err(refused("make the copy", &path, &error)),
-            };
-            let written = before.dress(&file).and_then(|()| fill(&mut file, &before.text));
-            if let Err(error) = written {
-                let _ = std::fs::remove_file(&path);
-                return Err(refused("write the copy", &path, &error));
-            }
-            return Ok(path);
+        let stamp = stamp.split(['.', 'Z']).next().unwrap_or_default();
+        let (path, mut file) = self
+            .create_beside("", &format!(".before-hotcell-{stamp}Z"), 0o600)
+            .map_err(|error| refused("make a copy of", &self.path, &error))?;
+        let written = before.dress(&file).and_then(|()| fill(&mut file, &before.text));
+        if let Err(error) = written {
+            let _ = std::fs::remove_file(&path);
+            return Err(refused("write the copy", &path, &error));
         }
-        Err(Error::internal("there is no free name for a copy"))
+        Ok(path)
     }
 
     fn write(&self, directory: &Path, text: &str, scope: Scope) -> io::Result<()> {
-        let mut name = std::ffi::OsString::from(".");
-        name.push(self.real.file_name().unwrap_or_default());
-        name.push(format!(".hotcell-{}", std::process::id()));
-        let draft = directory.join(name);
         let mode = match (&self.before, scope) {
             (Some(_), _) | (None, Scope::User) => 0o600,
             (None, Scope::Project) => 0o666,
         };
-        let mut file = create(&draft, mode)?;
+        let (draft, mut file) = self.create_beside(".", ".hotcell-draft", mode)?;
         let dressed = self.before.as_ref().map_or(Ok(()), |before| before.dress(&file));
         let placed = dressed
             .and_then(|()| fill(&mut file, text))
@@ -131,6 +119,26 @@ impl SettingsFile {
         }
         placed?;
         File::open(directory)?.sync_all()
+    }
+
+    /// A new file beside this one, under its name with something before and behind; with a number
+    /// too, where somebody else or a process that died has left such a name.
+    fn create_beside(&self, before: &str, behind: &str, mode: u32) -> io::Result<(PathBuf, File)> {
+        let mut number = 1_u32;
+        loop {
+            let mut name = OsString::from(before);
+            name.push(self.real.file_name().unwrap_or_default());
+            name.push(behind);
+            if number > 1 {
+                name.push(format!("-{number}"));
+            }
+            let path = self.real.with_file_name(name);
+            match OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
+                Ok(file) => return Ok((path, file)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
@@ -188,10 +196,6 @@ fn make_directory(directory: &Path, scope: Scope) -> io::Result<()> {
         Scope::Project => 0o777,
     };
     DirBuilder::new().recursive(true).mode(mode).create(directory)
-}
-
-fn create(path: &Path, mode: u32) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
 fn fill(file: &mut File, text: &str) -> io::Result<()> {

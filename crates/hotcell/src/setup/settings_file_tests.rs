@@ -79,6 +79,16 @@ fn a_file_that_changed_meanwhile_is_left_alone() {
 }
 
 #[test]
+fn what_a_process_that_died_has_left_is_in_nobodys_way() {
+    let dir = directory();
+    let path = dir.path().join("a");
+    fs::write(dir.path().join(".a.hotcell-draft"), "half").unwrap();
+    SettingsFile::read(&path).unwrap().replace("y", Scope::User, NOW).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "y");
+    assert_eq!(names(&dir), [".a.hotcell-draft", "a"]);
+}
+
+#[test]
 fn a_link_to_nothing_gets_its_file_where_it_leads() {
     let dir = directory();
     let path = dir.path().join("a");

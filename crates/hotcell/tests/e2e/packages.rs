@@ -121,8 +121,8 @@ fn check_tools(world: &World, manifest: &Value) {
     }
     server.await_stdout("\"tools\":[");
     let answers = server.finish().succeeded().stdout();
-    let answer = answers.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let answer = answer.filter(|answer| answer["id"] == 2).last().unwrap();
+    let mut answers = answers.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let answer = answers.find(|answer| answer["id"] == 2).unwrap();
     let tools = answer["result"]["tools"].as_array().unwrap().iter();
     let listed: Vec<Value> = tools
         .map(|tool| json!({"name": tool["name"], "description": tool["description"]}))
@@ -163,7 +163,7 @@ fn the_manifest_fits_its_schema() {
     let out = tempfile::tempdir().unwrap();
     let broken = out.path().join("manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&broken, text.replace("\"author\"", "\"autor\"")).unwrap();
+    fs::write(&broken, text.replace("\"author\"", "\"writer\"")).unwrap();
     let refused = output(Command::new("node").arg(&validator).arg("validate").arg(&broken));
     assert!(!refused.status.success(), "the check cannot fail");
 }
