@@ -13,6 +13,9 @@ deny_version=0.20.2
 machete_version=0.9.2
 typos_version=1.51.1
 shellcheck_version=0.11.0.1
+skillsaw_version=0.22.0
+jsonschema_version=4.26.0
+mcpb_version=2.1.2
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -115,6 +118,25 @@ install_wheels() {
     else
         say "no wheels here: typos is built, shellcheck is used where it is installed"
         install_crate typos-cli "$typos_version" typos
+    fi
+}
+
+# The schemas of server.json and of the bundle's manifest come with packages that are for checking.
+install_validators() {
+    local stamp=$tools/validators-$skillsaw_version-$jsonschema_version-$mcpb_version
+    [[ ! -e $stamp ]] || return 0
+    if ! command -v npm >/dev/null; then
+        say "missing: npm; the tests of server.json and the bundle skip"
+        return 0
+    fi
+    if python3 -m venv "$tools/validators" &&
+        "$tools/validators/bin/pip" install --quiet "jsonschema==$jsonschema_version" &&
+        "$tools/validators/bin/pip" install --quiet --no-deps "skillsaw==$skillsaw_version" &&
+        npm install --silent --no-fund --no-audit --ignore-scripts --prefix "$tools/npm" \
+            "@anthropic-ai/mcpb@$mcpb_version"; then
+        touch "$stamp"
+    else
+        say "could not install the validators; the tests of server.json and the bundle skip"
     fi
 }
 

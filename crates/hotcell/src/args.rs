@@ -10,6 +10,7 @@ use hotcell_model::{Alias, CellRef, ExecId, Network, RequestedLimits, Signal, St
 use hotcell_server::Toolsets;
 
 use crate::config::{KEYS, Key, Overrides};
+use crate::setup::{Client, Scope, http_url, server_name, variable_name};
 use crate::values;
 
 /// Safe computers for AI agents: cells, and commands that run in them.
@@ -102,6 +103,7 @@ pub(crate) enum Command {
     Attach(Attach),
     Wait(Wait),
     Serve(Serve),
+    Setup(Setup),
     Doctor(Doctor),
     Config(ShowConfig),
     Completions(Completions),
@@ -436,6 +438,45 @@ pub(crate) struct Serve {
     /// Show only these tools: cell, exec.
     #[arg(long, value_name = "SETS", value_parser = values::word::<Toolsets>)]
     pub(crate) tools: Option<Toolsets>,
+}
+
+/// Tell a client about the server: write its settings.
+///
+/// The client then starts `hotcell serve` by itself, or with --http reaches a server that runs. The
+/// change is shown first, and nothing is written before you agree. A copy of the file as it was
+/// stays beside it, and whatever else is in the file stays as it is.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hotcell setup claude-code
+  hotcell setup vscode --scope project
+  hotcell setup codex --http http://127.0.0.1:8000/mcp --token-env CELL_TOKEN
+  hotcell setup gemini --print")]
+pub(crate) struct Setup {
+    /// Which client.
+    pub(crate) client: Client,
+    /// The address of a server that runs, instead of one that the client starts.
+    #[arg(long, value_name = "URL", value_parser = http_url)]
+    pub(crate) http: Option<String>,
+    /// The variable in which the client finds the token for that server; the token itself is never
+    /// written.
+    #[arg(long, value_name = "NAME", requires = "http", value_parser = variable_name)]
+    pub(crate) token_env: Option<String>,
+    /// For you everywhere, or for whoever works in this directory.
+    #[arg(long, value_name = "SCOPE", default_value = "user")]
+    pub(crate) scope: Scope,
+    /// What the client calls the server.
+    #[arg(long, value_name = "NAME", default_value = "hotcell", value_parser = server_name)]
+    pub(crate) name: String,
+    /// Only print what belongs into the settings.
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) print: bool,
+    /// Write without asking.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Show what this machine can enforce, and what to do about what is missing.

@@ -1,9 +1,16 @@
 //! The reference page says what the program does.
 
+use std::path::Path;
+
+use clap::ValueEnum;
+
 use crate::args::{EXIT_CODES, command_line};
 use crate::config::KEYS;
+use crate::environment::Environment;
+use crate::setup::{Client, Scope, Surroundings};
 
 const PAGE: &str = include_str!("../../../docs/cli.md");
+const CLIENTS_PAGE: &str = include_str!("../../../docs/clients.md");
 
 #[test]
 fn every_command_and_flag_is_on_the_page() {
@@ -34,5 +41,25 @@ fn every_key_is_on_the_page() {
         let row =
             format!("| `{}` | `{}` | `{}` | {} |", key.name, key.variable, key.default, key.about);
         assert!(PAGE.contains(&row), "the page lacks the row\n{row}");
+    }
+}
+
+#[test]
+fn every_client_is_on_its_page_with_its_file_and_its_cell() {
+    let environment = Environment { home: Some("~".into()), ..Environment::default() };
+    let around =
+        Surroundings { environment: &environment, directory: Path::new(""), directory_cell: None };
+    for client in Client::value_variants() {
+        let name = client.name();
+        assert!(CLIENTS_PAGE.contains(&format!("\n    hotcell setup {name}\n")), "{name}");
+        let row = CLIENTS_PAGE.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("there is no row for {name}"));
+        for scope in [Scope::User, Scope::Project] {
+            let Ok(file) = client.file(scope, &around) else { continue };
+            assert!(row.contains(&format!("`{}`", file.display())), "{row} lacks {file:?}");
+            if let Some(cell) = client.cell(scope, &around) {
+                assert!(row.contains(&format!("| `{cell}`")), "{row} lacks the cell {cell}");
+            }
+        }
     }
 }

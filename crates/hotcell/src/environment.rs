@@ -28,6 +28,14 @@ pub(crate) struct Environment {
     pub(crate) state_home: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`.
     pub(crate) config_home: Option<PathBuf>,
+    /// `PATH`: where programs are looked for.
+    pub(crate) path: Option<OsString>,
+    /// `CLAUDE_CONFIG_DIR`: where Claude Code keeps its settings.
+    pub(crate) claude_config: Option<PathBuf>,
+    /// `CODEX_HOME`: where Codex keeps its settings.
+    pub(crate) codex_home: Option<PathBuf>,
+    /// `GEMINI_CLI_HOME`: what Gemini CLI takes for the home directory.
+    pub(crate) gemini_home: Option<PathBuf>,
     /// Where the machine's own configuration lies.
     pub(crate) machine_config: PathBuf,
     /// `TERM`: what the terminal understands.
@@ -64,6 +72,10 @@ impl Environment {
                 "HOME" => environment.home = absolute(&value),
                 "XDG_STATE_HOME" => environment.state_home = absolute(&value),
                 "XDG_CONFIG_HOME" => environment.config_home = absolute(&value),
+                "PATH" => environment.path = Some(value),
+                "CLAUDE_CONFIG_DIR" => environment.claude_config = absolute(&value),
+                "CODEX_HOME" => environment.codex_home = absolute(&value),
+                "GEMINI_CLI_HOME" => environment.gemini_home = absolute(&value),
                 "TERM" => environment.term = value.into_string().ok(),
                 "HOTCELL_HTTP_TOKEN" => {
                     let token = value

@@ -10,6 +10,7 @@ mod errors;
 mod printer;
 mod records;
 mod session;
+mod setup;
 mod show;
 mod signals;
 mod state;
@@ -27,6 +28,8 @@ mod default_cell_tests;
 mod docs_tests;
 #[cfg(test)]
 mod errors_tests;
+#[cfg(test)]
+mod package_tests;
 #[cfg(test)]
 mod printer_tests;
 #[cfg(test)]
@@ -49,6 +52,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 
 use crate::args::CommandLine;
+use crate::commands::Given;
 use crate::config::{Config, Overrides};
 use crate::environment::Environment;
 use crate::errors::{Codes, Failure};
@@ -91,7 +95,8 @@ fn perform(line: CommandLine) -> Result<u8, Failure> {
         .enable_all()
         .build()
         .map_err(Failure::Terminal)?;
-    let code = runtime.block_on(Box::pin(commands::perform(line.command, config, &environment)));
+    let given = Given { config, overrides: &overrides, environment: &environment };
+    let code = runtime.block_on(Box::pin(commands::perform(line.command, given)));
     // A thread that still reads our input would keep the process alive otherwise.
     runtime.shutdown_background();
     code

@@ -14,6 +14,7 @@ mod place;
 mod ps;
 mod run;
 mod serve;
+mod setup;
 mod spawn;
 mod wait;
 
@@ -25,11 +26,21 @@ mod place_tests;
 use hotcell_model::{EndCause, Exec, LimitHit, Result};
 
 use crate::args::Command;
-use crate::config::{Config, LogFormat};
+use crate::config::{Config, LogFormat, Overrides};
 use crate::environment::Environment;
 use crate::errors::{Codes, Failure, OWN_FAILURE, exec_code};
 use crate::session::Session;
 use crate::show::note;
+
+/// What a command is given besides its own arguments.
+#[derive(Debug)]
+pub(crate) struct Given<'a, C> {
+    /// Reads the configuration.
+    pub(crate) config: C,
+    /// The global flags.
+    pub(crate) overrides: &'a Overrides,
+    pub(crate) environment: &'a Environment,
+}
 
 /// What the exit code of a command tells.
 pub(crate) fn codes(command: &Command) -> Codes {
@@ -44,6 +55,7 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Input(_)
         | Command::Cancel(_)
         | Command::Serve(_)
+        | Command::Setup(_)
         | Command::Doctor(_)
         | Command::Config(_)
         | Command::Completions(_) => Codes::Own,
@@ -64,11 +76,15 @@ pub(crate) fn usage_code(command: &str) -> u8 {
 /// Whatever kept the command from being done.
 pub(crate) async fn perform(
     command: Command,
-    config: impl Fn() -> Result<Config>,
-    environment: &Environment,
+    given: Given<'_, impl Fn() -> Result<Config>>,
 ) -> Result<u8, Failure> {
+    let Given { config, overrides, environment } = given;
+    // These two need no configuration, and a broken one is no reason against them.
     if let Command::Completions(args) = &command {
         return completions::completions(args);
+    }
+    if let Command::Setup(args) = &command {
+        return setup::setup(args, overrides, environment);
     }
     let config = config()?;
     start_log(&config);
@@ -86,6 +102,7 @@ pub(crate) async fn perform(
         Command::Attach(args) => Box::pin(attach::attach(&session()?, args)).await,
         Command::Wait(args) => wait::wait(&session()?, args).await,
         Command::Serve(args) => Box::pin(serve::serve(session, args, &config, environment)).await,
+        Command::Setup(args) => setup::setup(&args, overrides, environment),
         Command::Doctor(args) => doctor::doctor(&config, session(), args).await,
         Command::Config(args) => config::config(&config, args),
         Command::Completions(args) => completions::completions(&args),

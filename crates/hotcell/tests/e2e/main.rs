@@ -11,6 +11,7 @@
 mod world;
 
 mod bad_input;
+mod client_settings;
 mod clock_jumps;
 mod command_line;
 mod containment;
@@ -24,6 +25,7 @@ mod lasting_cells;
 mod lifetimes;
 mod many_execs;
 mod output_of_execs;
+mod packages;
 mod races;
 mod random_kills;
 mod resource_limits;

@@ -22,6 +22,8 @@ pub(crate) enum Need {
     Rootless,
     /// Limits kept by a control group.
     Cgroup,
+    /// What packs the program and checks the package.
+    Packaging,
 }
 
 impl Need {
@@ -30,6 +32,7 @@ impl Need {
             Self::Native => "native",
             Self::Rootless => "rootless",
             Self::Cgroup => "cgroup",
+            Self::Packaging => "packaging",
         }
     }
 }
@@ -53,7 +56,7 @@ pub(crate) fn require<T>(need: Need, found: Result<T, String>) -> Option<T> {
 }
 
 /// A setting of the tests.
-pub(super) fn setting(name: &str) -> Option<String> {
+pub(crate) fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 pub(crate) use invocation::{Finished, Invocation, Live};
 pub(crate) use kind::{Kind, User};
-pub(crate) use machine::{Need, is_root, program, require};
+pub(crate) use machine::{Need, is_root, program, require, setting};
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
     descendants, fd_count, handles, has_pending, is_alive, kill_9, marked, peak_kib, processes_of,
