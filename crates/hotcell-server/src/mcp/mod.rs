@@ -3,6 +3,7 @@
 mod calls;
 mod exec_call;
 mod handler;
+mod parameters;
 mod resources;
 mod tasks;
 

@@ -9,7 +9,7 @@ use hotcell_model::Caller;
 use rmcp::ServiceExt;
 use rmcp::model::ProtocolVersion;
 
-use self::lines::LineTransport;
+use self::lines::{Begun, LineTransport};
 use crate::door::Door;
 use crate::mcp::McpHandler;
 
@@ -19,10 +19,13 @@ use crate::mcp::McpHandler;
 /// Standard input or output cannot be used.
 pub async fn serve(door: Door, caller: Caller) -> io::Result<()> {
     let (reader, writer) = pipes::open()?;
-    let (transport, written) = LineTransport::open(reader, writer, door.closing.clone());
+    let begun = Begun::default();
+    let (transport, written) =
+        LineTransport::open(reader, writer, begun.clone(), door.closing.clone());
     let handler = McpHandler::new(door, caller, ProtocolVersion::KNOWN_VERSIONS);
     match handler.serve(transport).await {
         Ok(running) => {
+            begun.set();
             running.waiting().await.map_err(io::Error::other)?;
         }
         Err(error) => tracing::info!(%error, "the client left before it began"),

@@ -28,6 +28,8 @@ mod races;
 mod random_kills;
 mod resource_limits;
 mod running_commands;
+mod serve_stdio;
+mod serve_waits;
 mod state_directory;
 mod terminals;
 mod tree_kill;

@@ -103,6 +103,13 @@ impl Invocation {
         live
     }
 
+    /// Both: an input that stays open, and output that nobody reads until it is taken.
+    #[track_caller]
+    pub(crate) fn start_unread_with_input(mut self) -> Live {
+        self.command.stdin(Stdio::piped());
+        self.start_unread()
+    }
+
     /// Starts it with all three streams on these descriptors.
     #[track_caller]
     pub(super) fn start_on(mut self, fds: [OwnedFd; 3]) -> Live {
@@ -165,6 +172,11 @@ impl Live {
     /// The output of a program that was started unread.
     pub(crate) fn take_stdout(&mut self) -> ChildStdout {
         self.unread.take().unwrap()
+    }
+
+    /// How much waits in the pipe of a program that was started unread.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        self.unread.as_ref().map_or(0, |stdout| rustix::io::ioctl_fionread(stdout).unwrap())
     }
 
     pub(crate) fn pid(&self) -> i32 {
