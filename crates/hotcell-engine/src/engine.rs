@@ -23,6 +23,7 @@ use crate::exec_poll::exec_poll;
 use crate::exec_run::exec_run;
 use crate::exec_wait::exec_wait;
 use crate::new_id::new_exec_id;
+use crate::probe::probe;
 use crate::site::Site;
 use crate::{ExecStream, Settings, default_cell};
 
@@ -112,6 +113,7 @@ impl Engine {
                 Reply::Execs(exec_list(site, request).await?)
             }
             Request::Diagnose(_) => Reply::Diagnoses(diagnose(site).await?),
+            Request::Probe(_) => Reply::Probed(probe(site).await),
             Request::ExecFollow(request) => {
                 return exec_follow(site, request).await.map(Answer::Stream);
             }

@@ -33,6 +33,7 @@ mod journal_end;
 mod links;
 mod new_id;
 mod page;
+mod probe;
 mod rebuild;
 mod recent;
 mod result_bound;

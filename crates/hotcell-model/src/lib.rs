@@ -43,12 +43,12 @@ pub use limits::{LIMITS, Limits, RequestedLimits};
 pub use output::{Dropped, Message, Record, Stream};
 pub use reply::{
     CancelStatus, CellDetails, CellKilled, CellStats, Cells, Diagnoses, ExecCancelled, ExecPage,
-    ExecResult, Execs, InputAccepted, KillStatus, Reply,
+    ExecResult, Execs, InputAccepted, KillStatus, Probed, ProbedDriver, Reply,
 };
 pub use request::{
     CellInfo, CellKill, CellList, CellSpawn, Diagnose, ExecCancel, ExecFollow, ExecGet, ExecInput,
-    ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter, Pace, Query,
-    RESULT_BYTES, Request,
+    ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter, Pace, Probe,
+    Query, RESULT_BYTES, Request,
 };
 pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
 pub use time::Timestamp;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cell, CellId, Diagnosis, Dropped, Exec, ExecId, Record};
+use crate::{Cell, CellId, Diagnosis, Dropped, Error, Exec, ExecId, Record};
 
 /// Every answer of the product.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +29,8 @@ pub enum Reply {
     Execs(Execs),
     /// What the machine can enforce.
     Diagnoses(Diagnoses),
+    /// Whether the store can be reached and drivers be used.
+    Probed(Probed),
 }
 
 /// Several cells.
@@ -161,4 +163,24 @@ pub struct Execs {
 pub struct Diagnoses {
     /// One for each driver.
     pub drivers: Vec<Diagnosis>,
+}
+
+/// Whether the store can be reached and drivers be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probed {
+    /// Why the store cannot be reached; none when it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<Error>,
+    /// One for each driver.
+    pub drivers: Vec<ProbedDriver>,
+}
+
+/// Whether a driver can be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbedDriver {
+    /// Its name.
+    pub driver: String,
+    /// Why it cannot be used; none when it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Alias, CellDetails, CellKilled, CellRef, Cells, Command, Diagnoses, Exec, ExecCancelled,
-    ExecId, ExecPage, ExecResult, Execs, InputAccepted, Keep, Network, Priority, Reply,
+    ExecId, ExecPage, ExecResult, Execs, InputAccepted, Keep, Network, Priority, Probed, Reply,
     RequestedLimits, Signal, Stdin, Stream, TerminalSize,
 };
 
@@ -81,6 +81,8 @@ requests! {
     ExecList => Execs(Execs),
     /// Looks at everything that cells need on this machine. Slow; for people.
     Diagnose => Diagnoses(Diagnoses),
+    /// Looks whether the store can be reached and drivers be used. Cheap; for probes.
+    Probe => Probed(Probed),
 }
 
 /// Makes a cell.
@@ -354,3 +356,7 @@ pub struct ExecList {
 /// Looks at the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnose;
+
+/// Looks whether cells can be found and made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe;

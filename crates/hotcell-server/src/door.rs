@@ -1,12 +1,22 @@
 //! What every connection shares: the engine, and how its callers speak to it.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hotcell_engine::{Answer, Engine, ExecStream};
-use hotcell_model::{Caller, Error, ExecFollow, ExecId, Query, Reply, Request, Result};
+use hotcell_model::{
+    Caller, Error, ErrorCode, ExecFollow, ExecId, ExecPoll, ExecRun, ExecState, ExecWait, Query,
+    Reply, Request, Result,
+};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::call_meter::CallMeter;
 use crate::dialect::Dialect;
+
+/// How soon to look again for an exec that is just being started.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// One way into the engine.
 #[derive(Debug, Clone)]
@@ -15,24 +25,49 @@ pub struct Door {
     pub(crate) dialect: Arc<dyn Dialect>,
     /// Done when nobody is to wait any more: what runs goes on, whoever waits is told so.
     pub(crate) closing: CancellationToken,
+    /// Done when waits are to end early: whoever waits is answered with how things stand.
+    pub(crate) draining: CancellationToken,
+    pub(crate) meter: CallMeter,
 }
 
 impl Door {
     /// A door that speaks a dialect.
     #[must_use]
     pub fn new(engine: Arc<Engine>, dialect: Arc<dyn Dialect>) -> Self {
-        Self { engine, dialect, closing: CancellationToken::new() }
+        Self {
+            engine,
+            dialect,
+            closing: CancellationToken::new(),
+            draining: CancellationToken::new(),
+            meter: CallMeter::default(),
+        }
     }
 
     pub(crate) async fn call(&self, caller: &Caller, request: Request) -> Result<Reply> {
-        match self.engine.call(caller, request).await? {
-            Answer::Reply(reply) => Ok(reply),
-            Answer::Stream(_) => Err(Error::internal("a stream answered a call")),
+        let answered = match self.meter.begin() {
+            Ok(_under_way) => Box::pin(self.answer(caller, request)).await,
+            Err(error) => Err(error),
+        };
+        match &answered {
+            Ok(_) => tracing::debug!("answered"),
+            Err(error) => self.refused(error),
+        }
+        answered
+    }
+
+    /// Notes that a call was answered with an error.
+    pub(crate) fn refused(&self, error: &Error) {
+        self.meter.refused(error.code);
+        if error.code == ErrorCode::Internal {
+            tracing::error!(code = %error.code, %error, "refused");
+        } else {
+            tracing::debug!(code = %error.code, %error, "refused");
         }
     }
 
     pub(crate) async fn ask<Q: Query>(&self, caller: &Caller, query: Q) -> Result<Q::Answer> {
-        self.engine.ask(caller, query).await
+        let reply = self.call(caller, query.into()).await?;
+        Q::answer(reply).ok_or_else(|| Error::internal("the reply to another request came"))
     }
 
     pub(crate) async fn follow(&self, caller: &Caller, request: ExecFollow) -> Result<ExecStream> {
@@ -41,5 +76,88 @@ impl Door {
 
     pub(crate) fn fresh_exec_id(&self) -> Result<ExecId> {
         self.engine.fresh_exec_id()
+    }
+
+    async fn reply(&self, caller: &Caller, request: impl Into<Request>) -> Result<Reply> {
+        match self.engine.call(caller, request.into()).await? {
+            Answer::Reply(reply) => Ok(reply),
+            Answer::Stream(_) => Err(Error::internal("a stream answered a call")),
+        }
+    }
+
+    /// The same; what would wait is answered early when the server is to end.
+    async fn answer(&self, caller: &Caller, request: Request) -> Result<Reply> {
+        match request {
+            Request::ExecRun(run) if run.wait_s > 0.0 => self.run(caller, run).await,
+            Request::ExecWait(wait) if wait.wait_s > 0.0 => self.wait(caller, wait).await,
+            Request::ExecPoll(poll) if poll.wait_s > 0.0 => {
+                let at_once = ExecPoll { wait_s: 0.0, ..poll.clone() };
+                tokio::select! {
+                    reply = self.reply(caller, poll) => reply,
+                    () = self.draining.cancelled() => self.reply(caller, at_once).await,
+                }
+            }
+            request @ (Request::CellSpawn(_)
+            | Request::CellList(_)
+            | Request::CellInfo(_)
+            | Request::CellKill(_)
+            | Request::ExecRun(_)
+            | Request::ExecWait(_)
+            | Request::ExecGet(_)
+            | Request::ExecPoll(_)
+            | Request::ExecInput(_)
+            | Request::ExecCancel(_)
+            | Request::ExecList(_)
+            | Request::ExecFollow(_)
+            | Request::Diagnose(_)
+            | Request::Probe(_)) => self.reply(caller, request).await,
+        }
+    }
+
+    async fn wait(&self, caller: &Caller, wait: ExecWait) -> Result<Reply> {
+        let at_once = ExecWait { wait_s: 0.0, ..wait.clone() };
+        tokio::select! {
+            reply = self.reply(caller, wait) => reply,
+            () = self.draining.cancelled() => self.reply(caller, at_once).await,
+        }
+    }
+
+    async fn run(&self, caller: &Caller, mut run: ExecRun) -> Result<Reply> {
+        if run.idempotency_key.is_some() {
+            return self.run_keyed(caller, run).await;
+        }
+        let exec = match &run.exec {
+            Some(exec) => exec.clone(),
+            None => self.fresh_exec_id()?,
+        };
+        run.exec = Some(exec.clone());
+        let at_once = ExecWait { exec, wait_s: 0.0, result_bytes: run.result_bytes };
+        let mut running = pin!(self.reply(caller, run));
+        tokio::select! {
+            reply = &mut running => return reply,
+            () = self.draining.cancelled() => {}
+        }
+        loop {
+            match self.reply(caller, at_once.clone()).await {
+                Err(error) if error.code == ErrorCode::NotFound => tokio::select! {
+                    reply = &mut running => return reply,
+                    () = sleep(LOOK_AGAIN) => {}
+                },
+                found => return found,
+            }
+        }
+    }
+
+    /// Which exec a key stands for is known only once it was begun.
+    async fn run_keyed(&self, caller: &Caller, mut run: ExecRun) -> Result<Reply> {
+        let (began, wait_s, result_bytes) = (Instant::now(), run.wait_s, run.result_bytes);
+        run.wait_s = 0.0;
+        let reply = self.reply(caller, run).await?;
+        let Reply::ExecResult(result) = &reply else { return Ok(reply) };
+        let wait_s = wait_s - began.elapsed().as_secs_f64();
+        if result.exec.state == ExecState::Ended || wait_s <= 0.0 {
+            return Ok(reply);
+        }
+        self.wait(caller, ExecWait { exec: result.exec.id.clone(), wait_s, result_bytes }).await
     }
 }

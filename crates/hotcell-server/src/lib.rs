@@ -3,9 +3,12 @@
 //! A server only translates: a call becomes a request of the engine, the reply becomes a result.
 //! What a caller began goes on when the caller, its connection or the server ends.
 
+mod call_id;
+mod call_meter;
 mod dialect;
 mod dialects;
 mod door;
+pub mod http;
 mod mcp;
 pub mod stdio;
 mod toolsets;

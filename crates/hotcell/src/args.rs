@@ -1,5 +1,6 @@
 //! The command line: every command and flag with its help.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,11 +71,19 @@ pub(crate) struct Global {
     /// Log to stderr what this filter lets through: off, error, warn, info, debug, trace.
     #[arg(long, global = true, value_name = "FILTER", help_heading = "Global options")]
     log: Option<String>,
+    /// How lines of the log look: text, json.
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Global options")]
+    log_format: Option<String>,
 }
 
 impl From<Global> for Overrides {
     fn from(global: Global) -> Self {
-        Self { file: global.config, state_dir: global.state_dir, log: global.log }
+        Self {
+            file: global.config,
+            state_dir: global.state_dir,
+            log: global.log,
+            log_format: global.log_format,
+        }
     }
 }
 
@@ -410,11 +419,18 @@ pub(crate) struct Wait {
 
 /// Give an agent cells over the Model Context Protocol.
 ///
-/// Speaks on standard input and output, as a client expects that starts it. What the agent started
-/// goes on when the client leaves, and the next server finds it.
+/// Speaks on standard input and output, as a client expects that starts it, or with --http at an
+/// address. What the agent started goes on when the client leaves or the server ends, and the next
+/// server finds it.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The cell that is meant when a call names none, instead of one for this directory.
+    /// Serve over HTTP at this address: 127.0.0.1:8000, [::1]:8000, localhost:8000 or 8000.
+    ///
+    /// An address that other machines reach needs a token: http.token_file or HOTCELL_HTTP_TOKEN.
+    #[arg(long, value_name = "ADDR", value_parser = values::address)]
+    pub(crate) http: Option<SocketAddr>,
+    /// The cell that is meant when a call names none, instead of one for this directory, or over
+    /// HTTP for each caller.
     #[arg(long, value_name = "NAME", value_parser = values::word::<Alias>)]
     pub(crate) cell: Option<Alias>,
     /// Show only these tools: cell, exec.

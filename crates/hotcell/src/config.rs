@@ -19,6 +19,33 @@ pub(crate) enum Cgroups {
     Off,
 }
 
+/// How lines of the log look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What the server over HTTP is told.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct HttpConfig {
+    /// The file that holds the token; empty for none.
+    pub(crate) token_file: PathBuf,
+    /// Names under which the server is reached beside those of this machine.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Origins whose pages may call.
+    pub(crate) allowed_origins: Vec<String>,
+    /// Seconds that calls under way may take at the end.
+    pub(crate) drain_s: u64,
+    /// Connections at once.
+    pub(crate) max_connections: u32,
+    /// Sessions at once.
+    pub(crate) max_sessions: u32,
+}
+
 /// The effective configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
@@ -42,6 +69,10 @@ pub(crate) struct Config {
     pub(crate) output_mb: u64,
     /// Whether native cells are put into cgroups.
     pub(crate) cgroups: Cgroups,
+    /// How lines of the log look.
+    pub(crate) log_format: LogFormat,
+    /// What the server over HTTP is told.
+    pub(crate) http: HttpConfig,
     origins: Vec<Origin>,
 }
 
@@ -78,6 +109,8 @@ pub(crate) struct Overrides {
     pub(crate) state_dir: Option<PathBuf>,
     /// `--log`.
     pub(crate) log: Option<String>,
+    /// `--log-format`.
+    pub(crate) log_format: Option<String>,
 }
 
 /// One key: its names, its default, what it means, how it is read and shown.
@@ -95,7 +128,7 @@ pub(crate) struct Key {
 }
 
 /// Every key there is; the help and the reference page are made from this table.
-pub(crate) const KEYS: [Key; 10] = [
+pub(crate) const KEYS: [Key; 17] = [
     Key {
         name: "state_dir",
         variable: "HOTCELL_STATE_DIR",
@@ -121,6 +154,21 @@ pub(crate) const KEYS: [Key; 10] = [
             Ok(())
         },
         get: |config| config.log.clone().into(),
+    },
+    Key {
+        name: "log_format",
+        variable: "HOTCELL_LOG_FORMAT",
+        default: "text",
+        about: "how lines of the log look: text, json",
+        set: |config, text| {
+            config.log_format =
+                choice(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)])?;
+            Ok(())
+        },
+        get: |config| match config.log_format {
+            LogFormat::Text => "text".into(),
+            LogFormat::Json => "json".into(),
+        },
     },
     Key {
         name: "driver",
@@ -213,11 +261,81 @@ pub(crate) const KEYS: [Key; 10] = [
             Cgroups::Off => "off".into(),
         },
     },
+    Key {
+        name: "http.token_file",
+        variable: "HOTCELL_HTTP_TOKEN_FILE",
+        default: "",
+        about: "the file that holds the bearer token of `hotcell serve --http`; \
+                the variable HOTCELL_HTTP_TOKEN holds the token itself, and wins",
+        set: |config, text| {
+            config.http.token_file = PathBuf::from(text);
+            Ok(())
+        },
+        get: |config| config.http.token_file.display().to_string().into(),
+    },
+    Key {
+        name: "http.allowed_hosts",
+        variable: "HOTCELL_HTTP_ALLOWED_HOSTS",
+        default: "",
+        about: "names under which the server may be reached beside localhost and its address, \
+                with commas between; with a port only at that one",
+        set: |config, text| {
+            config.http.allowed_hosts = list(text);
+            Ok(())
+        },
+        get: |config| config.http.allowed_hosts.join(",").into(),
+    },
+    Key {
+        name: "http.allowed_origins",
+        variable: "HOTCELL_HTTP_ALLOWED_ORIGINS",
+        default: "",
+        about: "origins whose pages may call the server and read its answers (CORS), \
+                such as https://app.example.org, with commas between",
+        set: |config, text| {
+            config.http.allowed_origins = list(text);
+            Ok(())
+        },
+        get: |config| config.http.allowed_origins.join(",").into(),
+    },
+    Key {
+        name: "http.drain_s",
+        variable: "HOTCELL_HTTP_DRAIN_S",
+        default: "60",
+        about: "seconds that calls under way may take after SIGTERM",
+        set: |config, text| {
+            config.http.drain_s = values::duration(text)?.as_secs();
+            Ok(())
+        },
+        get: |config| config.http.drain_s.into(),
+    },
+    Key {
+        name: "http.max_connections",
+        variable: "HOTCELL_HTTP_MAX_CONNECTIONS",
+        default: "1024",
+        about: "connections that the server keeps at once; the next one is answered with 503",
+        set: |config, text| {
+            config.http.max_connections = count(text, 1 << 20)?;
+            Ok(())
+        },
+        get: |config| config.http.max_connections.into(),
+    },
+    Key {
+        name: "http.max_sessions",
+        variable: "HOTCELL_HTTP_MAX_SESSIONS",
+        default: "1024",
+        about: "sessions of MCP that the server keeps at once",
+        set: |config, text| {
+            config.http.max_sessions = count(text, 1 << 20)?;
+            Ok(())
+        },
+        get: |config| config.http.max_sessions.into(),
+    },
 ];
 
 /// Where the keys that have flags stand in the table.
 const STATE_DIR: usize = 0;
 const LOG: usize = 1;
+const LOG_FORMAT: usize = 2;
 
 impl Config {
     /// The configuration that follows from defaults, file, environment and flags, in this order.
@@ -236,6 +354,8 @@ impl Config {
             max_running: 0,
             output_mb: 0,
             cgroups: Cgroups::Auto,
+            log_format: LogFormat::default(),
+            http: HttpConfig::default(),
             origins: vec![Origin::Default; KEYS.len()],
         };
         for key in &KEYS {
@@ -260,6 +380,9 @@ impl Config {
         }
         if let Some(log) = &overrides.log {
             config.apply(LOG, log, Origin::Flag("--log"))?;
+        }
+        if let Some(format) = &overrides.log_format {
+            config.apply(LOG_FORMAT, format, Origin::Flag("--log-format"))?;
         }
         config.settle_state_dir(environment, overrides)?;
         Ok(config)
@@ -368,6 +491,10 @@ fn flatten(prefix: &str, table: &toml::Table, entries: &mut Vec<(String, String)
         match value {
             toml::Value::Table(inner) => flatten(&format!("{name}."), inner, entries),
             toml::Value::String(text) => entries.push((name, text.clone())),
+            toml::Value::Array(items) if items.iter().all(toml::Value::is_str) => {
+                let items: Vec<&str> = items.iter().filter_map(toml::Value::as_str).collect();
+                entries.push((name, items.join(",")));
+            }
             toml::Value::Integer(_)
             | toml::Value::Float(_)
             | toml::Value::Boolean(_)
@@ -390,6 +517,11 @@ fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
             format!("it is none of: {}", names.join(", "))
         },
     )
+}
+
+fn list(text: &str) -> Vec<String> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items.map(str::to_owned).collect()
 }
 
 fn count(text: &str, most: u32) -> Result<u32, String> {

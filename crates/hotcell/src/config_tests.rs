@@ -63,6 +63,7 @@ fn later_layers_win() {
         file: Some(path.clone()),
         state_dir: Some("/elsewhere".into()),
         log: Some("trace".to_owned()),
+        log_format: Some("json".to_owned()),
     };
     let config = Config::load(&environment, &overrides).unwrap();
     assert_eq!(config.sleep_after_s, 10);
@@ -74,6 +75,7 @@ fn later_layers_win() {
     assert_eq!(origin(&config, "sleep_after_s"), path.display().to_string());
     assert_eq!(origin(&config, "max_running"), "HOTCELL_MAX_RUNNING");
     assert_eq!(origin(&config, "log"), "--log");
+    assert_eq!(origin(&config, "log_format"), "--log-format");
     assert_eq!(origin(&config, "state_dir"), "--state-dir");
     assert_eq!(origin(&config, "output_mb"), "default");
 }
@@ -156,4 +158,26 @@ fn names_follow_one_rule() {
         let expected = format!("HOTCELL_{}", key.name.replace('.', "_").to_ascii_uppercase());
         assert_eq!(key.variable, expected);
     }
+}
+
+#[test]
+fn lists_are_written_with_commas_or_as_arrays() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("hotcell.toml");
+    std::fs::write(&path, "[http]\nallowed_hosts = [\"a.example.org\", \"b.example.org:81\"]\n")
+        .unwrap();
+    let overrides = Overrides { file: Some(path), ..Overrides::default() };
+    let environment = home(&[("HOTCELL_HTTP_ALLOWED_ORIGINS", "https://a.org, https://b.org")]);
+    let config = Config::load(&environment, &overrides).unwrap();
+    assert_eq!(config.http.allowed_hosts, ["a.example.org", "b.example.org:81"]);
+    assert_eq!(config.http.allowed_origins, ["https://a.org", "https://b.org"]);
+}
+
+#[test]
+fn a_token_in_the_environment_is_never_shown() {
+    let environment = home(&[("HOTCELL_HTTP_TOKEN", "a-token-nobody-may-see")]);
+    let config = load(&environment).unwrap();
+    assert!(environment.http_token.is_some());
+    let shown: Vec<String> = config.entries().map(|(_, value, _)| value.to_string()).collect();
+    assert!(!format!("{environment:?} {config:?} {shown:?}").contains("nobody"));
 }

@@ -2,9 +2,20 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::PathBuf;
 
 use hotcell_model::{Error, Result};
+
+/// Text that is not shown.
+#[derive(Clone)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
 
 /// What Hotcell takes from its environment; nothing else reads it.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +32,8 @@ pub(crate) struct Environment {
     pub(crate) machine_config: PathBuf,
     /// `TERM`: what the terminal understands.
     pub(crate) term: Option<String>,
+    /// `HOTCELL_HTTP_TOKEN`: a secret, and so no key that is shown.
+    pub(crate) http_token: Option<Secret>,
     /// The user that runs this process.
     pub(crate) uid: u32,
 }
@@ -52,6 +65,12 @@ impl Environment {
                 "XDG_STATE_HOME" => environment.state_home = absolute(&value),
                 "XDG_CONFIG_HOME" => environment.config_home = absolute(&value),
                 "TERM" => environment.term = value.into_string().ok(),
+                "HOTCELL_HTTP_TOKEN" => {
+                    let token = value
+                        .into_string()
+                        .map_err(|_| Error::invalid("HOTCELL_HTTP_TOKEN is not UTF-8"))?;
+                    environment.http_token = Some(Secret(token));
+                }
                 _ if name.starts_with("HOTCELL_") && !is_foreign(name) => {
                     let value = value.into_string().map_err(|value| {
                         Error::invalid(format!("{name} is {value:?}, which is not UTF-8"))

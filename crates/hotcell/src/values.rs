@@ -1,5 +1,6 @@
 //! Reads the values that people write on a command line: durations, sizes, variables.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -45,6 +46,22 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
         return Err(format!("a timeout of {text:?} leaves no time at all; leave it out for none"));
     }
     Ok(duration)
+}
+
+/// Reads an address to listen at: `127.0.0.1:8000`, `[::1]:8000`, `localhost:8000`, or a port of
+/// this machine alone.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let here = |port: &str| {
+        let port = port.parse().ok()?;
+        Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
+    };
+    let read = match text.strip_prefix("localhost:") {
+        Some(port) => here(port),
+        None => text.parse().ok().or_else(|| here(text)),
+    };
+    read.ok_or_else(|| {
+        format!("{text:?} is not an address with a port, such as 127.0.0.1:8000 or [::1]:8000")
+    })
 }
 
 /// Reads a size in MiB: `512M`, `1.5G`, `1GiB`, or a plain number of bytes.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::values::{bytes, cpus, duration, mebibytes, short, timeout, variable, whole_seconds};
+use crate::values::{
+    address, bytes, cpus, duration, mebibytes, short, timeout, variable, whole_seconds,
+};
 
 #[test]
 fn durations_have_units_or_are_seconds() {
@@ -23,6 +25,24 @@ fn bad_durations_are_named() {
     assert!(whole_seconds("0").is_err());
     assert!(whole_seconds("1.5").is_err());
     assert_eq!(whole_seconds("2h"), Ok(7200));
+}
+
+#[test]
+fn addresses_have_a_port() {
+    let read = |text: &str| address(text).map(|address| address.to_string());
+    for (text, expected) in [
+        ("127.0.0.1:8000", "127.0.0.1:8000"),
+        ("[::1]:0", "[::1]:0"),
+        ("localhost:80", "127.0.0.1:80"),
+        ("8000", "127.0.0.1:8000"),
+        ("0.0.0.0:1", "0.0.0.0:1"),
+    ] {
+        assert_eq!(read(text), Ok(expected.to_owned()));
+    }
+    for text in ["", ":8000", "localhost", "127.0.0.1", "example.org:80", "70000", "::1:80:x"] {
+        let error = address(text).unwrap_err();
+        assert!(error.contains(&format!("{text:?}")), "{error}");
+    }
 }
 
 #[test]

@@ -134,6 +134,7 @@ impl ExecCall<'_> {
                     let _ = self.context.peer.notify_progress(told).await;
                 }
                 () = sleep_until(deadline) => return Ok(()),
+                () = self.handler.door.draining.cancelled() => return Ok(()),
             }
         }
     }

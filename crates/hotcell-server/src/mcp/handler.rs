@@ -16,11 +16,13 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use tracing::Instrument;
 
 use super::calls::Calls;
 use super::exec_call::ExecCall;
 use super::parameters::{self, Methods};
 use super::{resources, tasks};
+use crate::call_id;
 use crate::door::Door;
 
 /// The MCP side of one connection, or of one request where there are no connections.
@@ -117,12 +119,18 @@ impl ServerHandler for McpHandler {
         let tool = request.name.as_ref();
         let dialect = &self.door.dialect;
         match dialect.request(tool, request.arguments.unwrap_or_default()) {
-            Ok(request) => Box::pin(self.perform(tool, request, &context)).await,
+            Ok(request) => {
+                let span = call_id::span(&context, tool);
+                Box::pin(self.perform(tool, request, &context)).instrument(span).await
+            }
             // A model can mend its arguments; a tool that is not there is the client's mistake.
             Err(error) if error.code == HotcellCode::NotFound => {
                 Err(ErrorData::invalid_params(error.message, None))
             }
-            Err(error) => Ok(dialect.failure(tool, &error).into()),
+            Err(error) => {
+                self.door.refused(&error);
+                Ok(dialect.failure(tool, &error).into())
+            }
         }
     }
 

@@ -25,7 +25,7 @@ mod place_tests;
 use hotcell_model::{EndCause, Exec, LimitHit, Result};
 
 use crate::args::Command;
-use crate::config::Config;
+use crate::config::{Config, LogFormat};
 use crate::environment::Environment;
 use crate::errors::{Codes, Failure, OWN_FAILURE, exec_code};
 use crate::session::Session;
@@ -85,7 +85,7 @@ pub(crate) async fn perform(
         Command::Cancel(args) => cancel::cancel(&session()?, args).await,
         Command::Attach(args) => Box::pin(attach::attach(&session()?, args)).await,
         Command::Wait(args) => wait::wait(&session()?, args).await,
-        Command::Serve(args) => Box::pin(serve::serve(session()?, args)).await,
+        Command::Serve(args) => Box::pin(serve::serve(session, args, &config, environment)).await,
         Command::Doctor(args) => doctor::doctor(&config, session(), args).await,
         Command::Config(args) => config::config(&config, args),
         Command::Completions(args) => completions::completions(&args),
@@ -94,13 +94,16 @@ pub(crate) async fn perform(
 
 fn start_log(config: &Config) {
     let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(&config.log);
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(false)
         // It would be told on the same stderr, and panic where that is a terminal that hung up.
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    match config.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
 }
 
 /// Says what a person should know about the end of an exec, and gives the exit code that shows it.

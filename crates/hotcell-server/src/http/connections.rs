@@ -1,0 +1,124 @@
+//! Takes connections, as many as there may be, and ends them in order.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::settings::HttpSettings;
+use super::site::Site;
+use super::stalling::Stalling;
+use crate::door::Door;
+
+/// How long to leave a machine alone that gives no connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const MOST_HEADERS: usize = 100;
+const HEAD_BYTES: usize = 64 * 1024;
+/// What a connection is told that is one too many.
+const FULL: &str =
+    r#"{"code":"unavailable","message":"there are as many connections as there may be"}"#;
+
+/// Serves until `stop` is done, then lets what is under way come to its end.
+///
+/// # Errors
+/// The listener cannot be used.
+pub async fn serve(
+    listener: TcpListener,
+    door: Door,
+    settings: HttpSettings,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let drain = settings.drain;
+    let site = Arc::new(Site::new(listener.local_addr()?.ip(), &door, settings));
+    let stopping = CancellationToken::new();
+    let mut connections = JoinSet::new();
+    let mut stop = pin!(stop);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) if connections.len() >= site.limits().connections => turn_away(stream),
+                Ok((stream, _)) => {
+                    connections.spawn(converse(stream, Arc::clone(&site), stopping.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection cannot be taken");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+            () = &mut stop => break,
+        }
+        site.metrics().connected(connections.len());
+    }
+    drop(listener);
+    // Waits end early, connections take no other request, and what is open without an end is cut
+    // once everything else has been answered.
+    door.draining.cancel();
+    stopping.cancel();
+    site.under_way.close();
+    let drained = timeout(drain, async {
+        site.under_way.wait().await;
+        site.streams_end.cancel();
+        while connections.join_next().await.is_some() {}
+    });
+    if drained.await.is_err() {
+        tracing::warn!(connections = connections.len(), "not everything was answered in time");
+    }
+    door.closing.cancel();
+    connections.shutdown().await;
+    Ok(())
+}
+
+/// Answers the requests of one connection.
+async fn converse(stream: TcpStream, site: Arc<Site>, stopping: CancellationToken) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection is gone already");
+        return;
+    }
+    let limits = *site.limits();
+    let answer = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let site = Arc::clone(&site);
+        async move { Ok::<_, std::convert::Infallible>(site.answer(request.map(Body::new)).await) }
+    });
+    let stream = TokioIo::new(Stalling::new(stream, limits.stall_time));
+    let mut conversation = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.head_time)
+            .max_headers(MOST_HEADERS)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(stream, answer)
+    );
+    let ended = tokio::select! {
+        ended = conversation.as_mut() => ended,
+        () = stopping.cancelled() => {
+            conversation.as_mut().graceful_shutdown();
+            conversation.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke");
+    }
+}
+
+/// Says that there is no room; nobody waits until that was heard.
+fn turn_away(stream: TcpStream) {
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{FULL}",
+        FULL.len()
+    );
+    match stream.try_write(answer.as_bytes()) {
+        Ok(_) => tracing::debug!("a connection was turned away"),
+        Err(error) => tracing::debug!(%error, "a connection was turned away unheard"),
+    }
+}

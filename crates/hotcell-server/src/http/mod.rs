@@ -1,0 +1,28 @@
+//! The server over HTTP: MCP at `/mcp`, a JSON API at `/v1`, and what watches over it.
+
+mod access;
+mod answer;
+mod body;
+mod connections;
+mod held;
+mod mcp_endpoint;
+mod metrics;
+mod probes;
+mod routes;
+mod rpc_shape;
+mod settings;
+mod site;
+mod stalling;
+mod token;
+mod visitors;
+
+#[cfg(test)]
+mod access_tests;
+#[cfg(test)]
+mod rpc_shape_tests;
+#[cfg(test)]
+mod visitors_tests;
+
+pub use connections::serve;
+pub use settings::{HttpLimits, HttpSettings, Principal};
+pub use token::Token;

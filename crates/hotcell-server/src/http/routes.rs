@@ -1,0 +1,86 @@
+//! Which path leads where.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Extension, Request, State};
+use axum::response::Response;
+use axum::routing::{any, get};
+use hotcell_model::{Caller, Error};
+use http::StatusCode;
+
+use super::access::Admitted;
+use super::answer::{Refusal, Shape};
+use super::mcp_endpoint::McpEndpoint;
+use super::metrics::Metrics;
+use super::probes;
+use super::settings::HttpLimits;
+use crate::door::Door;
+
+/// Where MCP is spoken.
+pub(super) const MCP: &str = "/mcp";
+const HEALTH: &str = "/health";
+const READY: &str = "/ready";
+
+/// What the routes work on.
+pub(super) struct Parts {
+    pub(super) door: Door,
+    pub(super) limits: HttpLimits,
+    pub(super) metrics: Metrics,
+    /// One for each principal.
+    pub(super) endpoints: Vec<McpEndpoint>,
+    /// On whose behalf the server itself asks.
+    pub(super) own: Caller,
+}
+
+pub(super) type Server = State<Arc<Parts>>;
+
+/// Whether a path is for whatever watches over the server: that has neither a name to call it by
+/// nor a token.
+pub(super) fn is_probe(path: &str) -> bool {
+    [HEALTH, READY].contains(&path)
+}
+
+/// Every path there is.
+pub(super) fn router(parts: Arc<Parts>) -> Router {
+    Router::new()
+        .route(MCP, any(mcp))
+        .route(HEALTH, get(async || probes::health()))
+        .route(
+            READY,
+            get(async |State(parts): Server| probes::ready(&parts.door, &parts.own).await),
+        )
+        .route("/metrics", get(metrics))
+        .fallback(nowhere)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(parts)
+}
+
+async fn mcp(
+    State(parts): Server,
+    Extension(admitted): Extension<Admitted>,
+    request: Request<Body>,
+) -> Response {
+    match parts.endpoints.get(admitted.place) {
+        Some(endpoint) => endpoint.answer(request).await,
+        None => Shape::JsonRpc.refuse(Error::internal("a principal has no endpoint").into()),
+    }
+}
+
+async fn metrics(State(parts): Server) -> Response {
+    parts.metrics.show(&parts).await
+}
+
+async fn nowhere(request: Request<Body>) -> Response {
+    let path = request.uri().path();
+    let error = Error::not_found(format!("there is nothing at {path:?}"))
+        .hint("there are /mcp, /v1, /health, /ready and /metrics");
+    Shape::of_path(path).refuse(error.into())
+}
+
+async fn wrong_method(request: Request<Body>) -> Response {
+    let (method, path) = (request.method(), request.uri().path());
+    let error = Error::invalid(format!("{path} does not take {method}"));
+    Shape::of_path(path).refuse(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error))
+}

@@ -1,0 +1,175 @@
+//! What is done for every request: who asks, from where, and how it went.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use hotcell_model::{Caller, Error};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, VARY,
+};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service;
+use tracing::Instrument;
+
+use super::access::Access;
+use super::answer::Shape;
+use super::held::Held;
+use super::mcp_endpoint::McpEndpoint;
+use super::metrics::Metrics;
+use super::routes::{self, Parts};
+use super::settings::{HttpLimits, HttpSettings};
+use super::visitors::Visitors;
+use crate::call_id::{CallId, REQUEST_ID};
+use crate::door::Door;
+
+const SHARED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+const SHARED_HEADERS: HeaderValue = HeaderValue::from_static(
+    "authorization, content-type, accept, last-event-id, mcp-session-id, mcp-protocol-version, \
+     mcp-method, mcp-name, x-request-id",
+);
+const SHOWN_HEADERS: HeaderValue = HeaderValue::from_static("mcp-session-id, x-request-id");
+const SHARED_SECONDS: HeaderValue = HeaderValue::from_static("600");
+
+/// The server as every connection sees it.
+pub(super) struct Site {
+    visitors: Visitors,
+    access: Access,
+    router: Router,
+    parts: Arc<Parts>,
+    /// Requests that will be answered in full, sooner or later.
+    pub(super) under_way: TaskTracker,
+    /// Done when streams without an end are cut, and nothing new is begun.
+    pub(super) streams_end: CancellationToken,
+}
+
+impl Site {
+    /// The server at this address.
+    pub(super) fn new(bound: IpAddr, door: &Door, settings: HttpSettings) -> Self {
+        let HttpSettings { principals, allowed_hosts, allowed_origins, limits, .. } = settings;
+        let access = Access::new(principals);
+        let streams_end = CancellationToken::new();
+        let endpoint =
+            |caller: &Caller| McpEndpoint::new(door, caller, limits, streams_end.clone());
+        let parts = Arc::new(Parts {
+            door: door.clone(),
+            limits,
+            metrics: Metrics::new(door),
+            endpoints: access.callers().map(endpoint).collect(),
+            own: Caller { principal: "server".to_owned(), default_cell: None },
+        });
+        Self {
+            visitors: Visitors::new(bound, &allowed_hosts, &allowed_origins),
+            access,
+            router: routes::router(Arc::clone(&parts)),
+            parts,
+            under_way: TaskTracker::new(),
+            streams_end,
+        }
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.parts.metrics
+    }
+
+    pub(super) fn limits(&self) -> &HttpLimits {
+        &self.parts.limits
+    }
+
+    /// Answers a request, and says in the log and the metrics how that went.
+    pub(super) async fn answer(&self, mut request: Request<Body>) -> Response {
+        let id = CallId::of(request.headers());
+        let method = request.method().clone();
+        let span = tracing::error_span!(
+            "request",
+            request_id = %id,
+            %method,
+            path = request.uri().path()
+        );
+        request.extensions_mut().insert(id.clone());
+        let shared_with = self.visitors.shared_with(request.headers()).cloned();
+        async {
+            let began = Instant::now();
+            let mut response = Box::pin(self.admit(request)).await;
+            let status = response.status();
+            self.metrics().answered(&method, status);
+            tracing::info!(status = status.as_u16(), ms = began.elapsed().as_millis(), "answered");
+            let headers = response.headers_mut();
+            if let Ok(id) = HeaderValue::from_str(id.as_str()) {
+                headers.insert(REQUEST_ID, id);
+            }
+            if let Some(origin) = shared_with {
+                share(headers, origin);
+            }
+            response
+        }
+        .instrument(span)
+        .await
+    }
+
+    async fn admit(&self, mut request: Request<Body>) -> Response {
+        let path = request.uri().path();
+        let shape = Shape::of_path(path);
+        if routes::is_probe(path) {
+            return self.route(request).await;
+        }
+        let checked = self.visitors.check_host(request.headers());
+        if let Err(error) = checked.and_then(|()| self.visitors.check_origin(request.headers())) {
+            return shape.refuse(error.into());
+        }
+        if is_preflight(&request) {
+            return preflight();
+        }
+        let admitted = match self.access.admit(request.headers()) {
+            Ok(admitted) => admitted,
+            Err(unknown) => {
+                let mut response = shape.refuse(unknown.refusal());
+                unknown.challenge(response.headers_mut());
+                return response;
+            }
+        };
+        if self.streams_end.is_cancelled() {
+            return shape.refuse(Error::unavailable("the server is about to end").into());
+        }
+        let is_endless = path == routes::MCP && request.method() == Method::GET;
+        let under_way = (!is_endless).then(|| self.under_way.token());
+        request.extensions_mut().insert(admitted);
+        let response = self.route(request).await;
+        response.map(|body| Body::new(Held::new(body, under_way)))
+    }
+
+    async fn route(&self, request: Request<Body>) -> Response {
+        match self.router.clone().call(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+/// Whether a browser asks what a page may ask.
+fn is_preflight(request: &Request<Body>) -> bool {
+    request.method() == Method::OPTIONS
+        && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn preflight() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// Lets the pages of an origin read the answer.
+fn share(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, SHARED_METHODS);
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, SHARED_HEADERS);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, SHOWN_HEADERS);
+    headers.insert(ACCESS_CONTROL_MAX_AGE, SHARED_SECONDS);
+    headers.append(VARY, HeaderValue::from_static("origin"));
+}

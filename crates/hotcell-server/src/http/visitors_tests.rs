@@ -1,0 +1,87 @@
+//! Under which names and from whose pages the server can be reached.
+
+use http::header::{HOST, HeaderName, ORIGIN};
+use http::{HeaderMap, HeaderValue};
+
+use super::visitors::Visitors;
+
+fn headers(name: HeaderName, value: &str) -> HeaderMap {
+    HeaderMap::from_iter([(name, HeaderValue::from_str(value).unwrap())])
+}
+
+fn visitors(bound: &str) -> Visitors {
+    let hosts = ["Cells.Example.org".to_owned(), "other.example.org:81".to_owned()];
+    let origins = ["https://app.example.org".to_owned()];
+    Visitors::new(bound.parse().unwrap(), &hosts, &origins)
+}
+
+#[test]
+fn only_known_names_reach_the_server() {
+    let visitors = visitors("127.0.0.1");
+    for good in [
+        "localhost",
+        "LOCALHOST:8000",
+        "127.0.0.1:8000",
+        "[::1]:8000",
+        "cells.example.org",
+        "cells.example.org:8000",
+        "other.example.org:81",
+    ] {
+        assert!(visitors.check_host(&headers(HOST, good)).is_ok(), "{good}");
+    }
+    for bad in [
+        "evil.example.org",
+        "other.example.org",
+        "other.example.org:82",
+        "localhost.evil.org",
+        "192.0.2.1:8000",
+        "",
+        "a b",
+        "127.0.0.1:8000:1",
+    ] {
+        assert!(visitors.check_host(&headers(HOST, bad)).is_err(), "{bad}");
+    }
+    assert!(visitors.check_host(&HeaderMap::new()).is_err());
+    let mut twice = headers(HOST, "localhost");
+    twice.append(HOST, HeaderValue::from_static("localhost"));
+    assert!(visitors.check_host(&twice).is_err());
+}
+
+#[test]
+fn an_address_that_is_served_is_a_good_name() {
+    let one = headers(HOST, "192.0.2.1:8000");
+    assert!(visitors("192.0.2.1").check_host(&one).is_ok());
+    assert!(visitors("0.0.0.0").check_host(&one).is_ok());
+    assert!(visitors("192.0.2.2").check_host(&one).is_err());
+    assert!(visitors("0.0.0.0").check_host(&headers(HOST, "evil.example.org")).is_err());
+}
+
+#[test]
+fn only_known_pages_may_call() {
+    let visitors = visitors("127.0.0.1");
+    assert!(visitors.check_origin(&HeaderMap::new()).is_ok());
+    for good in
+        ["http://localhost:3000", "http://127.0.0.1", "http://[::1]:1", "https://app.example.org"]
+    {
+        assert!(visitors.check_origin(&headers(ORIGIN, good)).is_ok(), "{good}");
+    }
+    for bad in [
+        "null",
+        "http://evil.example.org",
+        "https://app.example.org:444",
+        "http://app.example.org",
+        "http://localhost.evil.org",
+        "file://localhost",
+    ] {
+        assert!(visitors.check_origin(&headers(ORIGIN, bad)).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn only_configured_pages_may_read_answers() {
+    let visitors = visitors("127.0.0.1");
+    let shared = |origin| visitors.shared_with(&headers(ORIGIN, origin)).is_some();
+    assert!(shared("https://app.example.org"));
+    assert!(!shared("http://localhost:3000"));
+    assert!(!shared("http://evil.example.org"));
+}
