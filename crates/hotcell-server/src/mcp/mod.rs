@@ -7,4 +7,9 @@ mod parameters;
 mod resources;
 mod tasks;
 
+#[cfg(feature = "conformance")]
+pub(crate) use crate::conformance::FixtureHandler as McpHandler;
+#[cfg(not(feature = "conformance"))]
 pub(crate) use handler::McpHandler;
+#[cfg(feature = "conformance")]
+pub(crate) use handler::McpHandler as RealHandler;
