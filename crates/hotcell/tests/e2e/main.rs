@@ -11,6 +11,7 @@
 mod world;
 
 mod bad_input;
+mod clients;
 mod clock_jumps;
 mod command_line;
 mod containment;

@@ -22,6 +22,8 @@ pub(crate) enum Need {
     Rootless,
     /// Limits kept by a control group.
     Cgroup,
+    /// Programs of others that speak to ours.
+    Clients,
 }
 
 impl Need {
@@ -30,6 +32,7 @@ impl Need {
             Self::Native => "native",
             Self::Rootless => "rootless",
             Self::Cgroup => "cgroup",
+            Self::Clients => "clients",
         }
     }
 }
@@ -86,6 +89,13 @@ pub(crate) fn program() -> &'static Path {
             .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_hotcell")), PathBuf::from);
         if is_root() { readable_copy(&built) } else { built }
     })
+}
+
+/// Where the programs of others are installed.
+pub(crate) fn clients() -> Option<PathBuf> {
+    let found = setting("HOTCELL_TEST_CLIENTS")
+        .ok_or_else(|| "HOTCELL_TEST_CLIENTS is not set (see CONTRIBUTING.md)".to_owned());
+    require(Need::Clients, found).map(PathBuf::from)
 }
 
 /// Where all worlds of a user find what their cells start from, so that it is made once for each

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 pub(crate) use chance::Chance;
 pub(crate) use invocation::{Finished, Invocation, Live};
 pub(crate) use kind::{Kind, User};
-pub(crate) use machine::{Need, is_root, program, require};
+pub(crate) use machine::{Need, clients, is_root, program, require};
 pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
