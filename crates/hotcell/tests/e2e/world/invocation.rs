@@ -183,6 +183,11 @@ impl Live {
         eventually(&format!("stderr has {text:?}"), || self.stderr.text().contains(text));
     }
 
+    /// What it has said on its standard error so far.
+    pub(crate) fn said(&self) -> String {
+        self.stderr.text()
+    }
+
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(bytes).unwrap();

@@ -1,5 +1,6 @@
 //! A world to test in: a state directory of its own, used by one kind of user, left empty.
 
+mod http;
 mod invocation;
 mod kind;
 mod leftovers;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use http::{Connection, HttpServer, Sent, initialize};
 pub(crate) use invocation::{Finished, Invocation, Live};
 pub(crate) use kind::{Kind, User};
 pub(crate) use machine::{Need, is_root, program, require};
