@@ -14,6 +14,7 @@ mod settings;
 mod site;
 mod stalling;
 mod token;
+mod v1;
 mod visitors;
 
 #[cfg(test)]

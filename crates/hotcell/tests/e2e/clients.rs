@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::world::{Finished, Invocation, Kind, Live, World, clients, is_root, program};
+use crate::world::{Finished, HttpServer, Invocation, Kind, World, clients, is_root, program};
 
 /// Makes a test for each transport and era.
 macro_rules! by_transport_and_era {
@@ -60,7 +60,7 @@ fn the_python_client(transport: &str, era: &str) {
 struct Inspector<'a> {
     world: &'a World,
     installed: PathBuf,
-    server: Option<(Live, String)>,
+    server: Option<HttpServer>,
     era: &'a str,
 }
 
@@ -75,7 +75,10 @@ impl Inspector<'_> {
             .other(text(&node(&modules)), [text(&script), "--cli", "--protocol-era", self.era])
             .env("HOME", self.world.home());
         let asked = match &self.server {
-            Some((_, url)) => asked.args([url.as_str(), "--transport", "http"]),
+            Some(server) => {
+                let url = format!("http://{}/mcp", server.address);
+                asked.args([url.as_str(), "--transport", "http"])
+            }
             None => asked.args(["-e", &state_dir, text(program()), "serve"]),
         };
         asked.args(["--method", method, "--format", "json"])
@@ -91,14 +94,7 @@ fn the_inspector(transport: &str, era: &str) {
     /// What the Inspector exits with for a result that is an error.
     const TOOL_FAILED: i32 = 5;
     let Some((world, installed)) = enter() else { return };
-    let server = (transport == "http").then(|| {
-        let live = world.hotcell(["serve", "--http", "127.0.0.1:0"]).start();
-        let url = live.find_in_stderr("the server listens", |text| {
-            let (_, address) = text.split_once("http://")?;
-            Some(format!("http://{}/mcp", address.split_whitespace().next()?))
-        });
-        (live, url)
-    });
+    let server = (transport == "http").then(|| HttpServer::start(&world));
     let inspector = Inspector { world: &world, installed, server, era };
     let listed = inspector.ask("tools/list").arg("--strict").run().succeeded();
     let listed: Value = serde_json::from_str(&listed.stdout()).unwrap();
@@ -110,9 +106,22 @@ fn the_inspector(transport: &str, era: &str) {
     // What the model is told is ours, not the client's about the shape of it.
     let refused = inspector.call("exec_run", r#"{"colour":1}"#).exited(TOOL_FAILED);
     assert!((refused.stdout() + &refused.stderr()).contains("colour"), "{refused:?}");
-    if let Some((live, _)) = inspector.server {
-        crate::world::send(live.pid(), rustix::process::Signal::TERM);
-        live.finish().succeeded();
+    if let Some(server) = inspector.server {
+        server.terminate().succeeded();
+    }
+}
+
+/// What the conformance suite calls by name is in no program that users get.
+#[test]
+fn fixtures_are_not_built_in() {
+    let kind = if is_root() { Kind::Root } else { Kind::Rootless };
+    let Some(world) = World::enter(kind) else { return };
+    let refused = world.hotcell(["serve", "--conformance-fixtures"]).run().exited(2);
+    assert!(refused.stderr().contains("--conformance-fixtures"), "{refused:?}");
+    let bytes = fs::read(program()).unwrap();
+    for (name, expected) in [("exec_poll", true), ("test_simple_text", false)] {
+        let found = bytes.windows(name.len()).any(|window| window == name.as_bytes());
+        assert_eq!(found, expected, "{name}");
     }
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::world::{Era, McpClient, World, cpu_ticks, eventually, is_alive};
+use crate::world::{Era, McpClient, World, cpu_ticks, eventually, hello, is_alive};
 
 in_worlds! { [root, rootless]
     the_end_of_input_ends_the_server_and_not_the_exec,
     an_explicit_cancel_ends_the_exec_and_a_timeout_does_not,
+    tasks_are_for_the_revision_that_has_them,
     a_server_killed_among_a_hundred_execs_loses_nothing,
     two_servers_share_a_state_directory,
     a_thousand_waiting_polls_cost_nothing,
@@ -91,6 +92,39 @@ fn an_explicit_cancel_ends_the_exec_and_a_timeout_does_not(world: &World) {
         client.call("cell_kill", json!({ "cell": "work" }));
         client.leave().0.succeeded();
     }
+}
+
+fn tasks_are_for_the_revision_that_has_them(world: &World) {
+    const UNKNOWN_METHOD: i64 = -32601;
+    let declared = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    // Some clients declare tasks in every revision.
+    let mut old = McpClient::start_silent(world.hotcell(["serve"]), Era::Legacy);
+    let mut params = hello("2025-11-25");
+    params["capabilities"] = declared.clone();
+    old.request("initialize", params);
+    let asked = json!({ "command": "cat", "stdin_open": true, "wait_s": 0 });
+    let exec = old.call("exec_run", asked.clone())["exec_id"].as_str().unwrap().to_owned();
+    for method in ["tasks/get", "tasks/cancel"] {
+        let answer = old.request(method, json!({ "taskId": exec }));
+        assert_eq!(answer["error"]["code"], UNKNOWN_METHOD, "{method}: {answer}");
+    }
+    assert_eq!(standing(&mut old, &exec)["status"], "running");
+    old.leave().0.succeeded();
+
+    // What one server began is a task for the next one.
+    let mut new = McpClient::start(world, Era::Modern);
+    let meta = json!({ "io.modelcontextprotocol/clientCapabilities": declared });
+    let get = json!({ "taskId": exec, "_meta": meta });
+    assert_eq!(new.request("tasks/get", get.clone())["result"]["status"], "working");
+    let call = json!({ "name": "exec_run", "arguments": asked, "_meta": meta });
+    let task = new.request("tools/call", call)["result"].clone();
+    assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")));
+    new.request("tasks/cancel", get.clone());
+    eventually("the task is cancelled", || {
+        new.request("tasks/get", get.clone())["result"]["status"] == "cancelled"
+    });
+    new.call("exec_cancel", json!({ "exec_id": task["taskId"], "signal": "KILL" }));
+    new.leave().0.succeeded();
 }
 
 fn a_server_killed_among_a_hundred_execs_loses_nothing(world: &World) {

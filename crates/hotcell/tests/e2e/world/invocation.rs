@@ -195,10 +195,9 @@ impl Live {
         eventually(&format!("stderr has {text:?}"), || self.stderr.text().contains(text));
     }
 
-    /// Waits until its standard error has something, and takes it from there.
-    #[track_caller]
-    pub(crate) fn find_in_stderr<T>(&self, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
-        eventually_some(what, || find(&self.stderr.text()))
+    /// What it has said on its standard error so far.
+    pub(crate) fn said(&self) -> String {
+        self.stderr.text()
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) {
