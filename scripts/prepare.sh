@@ -141,7 +141,7 @@ install_clients() {
 
 install_python_clients() {
     python3 -m venv "$clients/venv" &&
-        twice "$clients/venv/bin/pip" install --quiet --disable-pip-version-check \
+        twice "$clients/venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 \
             --require-hashes --only-binary :all: -r "$1/requirements.txt"
 }
 
@@ -149,7 +149,7 @@ install_python_clients() {
 install_node_clients() {
     command -v npm >/dev/null || return 1
     cp "$1/package.json" "$1/package-lock.json" "$clients/"
-    (cd "$clients" && twice npm install --ignore-scripts --no-audit --no-fund --loglevel=error) &&
+    (cd "$clients" && twice npm install --ignore-scripts --no-audit --no-fund --fetch-retries 1 --loglevel=error) &&
         find_node >/dev/null
 }
 
