@@ -20,7 +20,11 @@ mod visitors;
 #[cfg(test)]
 mod access_tests;
 #[cfg(test)]
+mod connections_tests;
+#[cfg(test)]
 mod rpc_shape_tests;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod visitors_tests;
 

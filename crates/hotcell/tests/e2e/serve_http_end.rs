@@ -51,7 +51,7 @@ fn a_server_that_is_to_end_answers_what_waits(world: &World) {
     });
 
     send(server.live.pid(), Signal::TERM);
-    let [run, poll, api] = [0, 1, 2].map(|at| waiting[at].answer().unwrap().is_well());
+    let [run, poll, api] = [0, 1, 2].map(|at| waiting[at].answer().unwrap().done());
     assert_eq!(run.tool_result()["status"], "running");
     assert_eq!(run.tool_result()["stdout"], "run\n");
     assert_eq!(poll.tool_result()["status"], "running");

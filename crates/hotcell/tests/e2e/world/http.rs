@@ -122,7 +122,7 @@ impl HttpAnswer {
     /// The body as JSON; of a stream of events the last message.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        let data = self.body.lines().filter_map(|line| line.strip_prefix("data: ")).last();
+        let data = self.body.lines().rev().find_map(|line| line.strip_prefix("data: "));
         let text = data.unwrap_or(&self.body);
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -137,7 +137,7 @@ impl HttpAnswer {
     }
 
     #[track_caller]
-    pub(crate) fn is_well(self) -> Self {
+    pub(crate) fn done(self) -> Self {
         assert!((200..300).contains(&self.status), "{self:?}");
         self
     }
