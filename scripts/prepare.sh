@@ -23,7 +23,7 @@ say() { printf '%s\n' "$*" >&2; }
 missing_packages() {
     local pair libc
     for pair in cc:gcc newuidmap:uidmap bwrap:bubblewrap busybox:busybox-static ps:procps \
-        setpriv:util-linux runuser:util-linux python3:python3; do
+        setpriv:util-linux runuser:util-linux python3:python3 npm:npm; do
         command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
     done
     # The binary is linked statically: gcc prints a bare name when there is no libc.a.
@@ -139,6 +139,54 @@ install_validators() {
         say "could not install the validators; the tests of server.json and the bundle skip"
     fi
 }
+
+# Programs of others that the tests drive ours with: the official Python client, the Inspector, the
+# conformance suite and a Node that is new enough for them. Pinned by the files beside the tests.
+clients=$tools/clients
+
+install_clients() {
+    local pins=$root/crates/hotcell/tests/clients stamp
+    stamp=$clients/installed-$(cat "$pins/requirements.txt" "$pins/package-lock.json" | cksum | cut -d' ' -f1)
+    if [[ ! -e $stamp ]]; then
+        say "installing clients (once)"
+        rm -rf "$clients"
+        mkdir -p "$clients"
+        if install_python_clients "$pins" && install_node_clients "$pins"; then
+            touch "$stamp"
+        else
+            say "no clients here: tests that need them skip"
+            return 0
+        fi
+    fi
+    export HOTCELL_TEST_CLIENTS=$clients
+}
+
+install_python_clients() {
+    python3 -m venv "$clients/venv" &&
+        twice "$clients/venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 \
+            --require-hashes --only-binary :all: -r "$1/requirements.txt"
+}
+
+# Not `npm ci`: the lock names only those optional packages that this kind of machine has.
+install_node_clients() {
+    command -v npm >/dev/null || return 1
+    cp "$1/package.json" "$1/package-lock.json" "$clients/"
+    (cd "$clients" && twice npm install --ignore-scripts --no-audit --no-fund --fetch-retries 1 --loglevel=error) &&
+        find_node >/dev/null
+}
+
+find_node() {
+    local node
+    for node in "$clients"/node_modules/node-linux-*/bin/node; do
+        "$node" --version >/dev/null 2>&1 || continue
+        echo "$node"
+        return 0
+    done
+    return 1
+}
+
+# Whether something that a machine may lack is required of this one.
+is_required() { [[ ,${HOTCELL_REQUIRE:-}, == *,"$1",* ]]; }
 
 # Sets `selection` to the arguments for nextest: the whole workspace unless they name packages.
 # shellcheck disable=SC2034

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Alias, CellId, Isolation, Limits, Timestamp};
@@ -24,7 +25,7 @@ pub enum Keep {
 }
 
 /// What a cell can reach over the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// Its own loopback and nothing else.
@@ -33,7 +34,7 @@ pub enum Network {
 }
 
 /// Where a cell is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CellState {
     /// Being made.
@@ -131,7 +132,7 @@ pub struct CellSpec {
 }
 
 /// A cell as callers see it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Its id.
     pub id: CellId,

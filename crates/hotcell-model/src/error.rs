@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A result with the public error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The closed set of reasons for which a request can fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// The request itself is wrong; sending it again cannot help.
@@ -82,7 +83,7 @@ impl fmt::Display for ErrorCode {
 }
 
 /// Why a request failed: lowercase, no period, with the value that was tried.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, JsonSchema)]
 #[error("{message}")]
 pub struct Error {
     /// Which kind of failure.

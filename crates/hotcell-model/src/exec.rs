@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{CellId, Error, ExecId, Timestamp};
 
 /// What to run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Text for the cell's shell: bash where there is one, else sh; never a login shell.
@@ -96,7 +97,7 @@ pub struct ExecSpec {
 }
 
 /// Where an exec is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecState {
     /// Waiting for a place among those that run.
@@ -120,7 +121,7 @@ impl ExecState {
 }
 
 /// Why an exec ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EndCause {
     /// It exited by itself; there is an exit code.
@@ -153,7 +154,7 @@ impl EndCause {
 }
 
 /// A limit of the cell because of which Hotcell ended an exec.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitHit {
     /// The cell had written more than its disk limit.
@@ -161,7 +162,7 @@ pub enum LimitHit {
 }
 
 /// What an exec used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// From start to end.
     pub wall_ms: u64,
@@ -176,7 +177,7 @@ pub struct Usage {
 }
 
 /// How an exec ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecEnd {
     /// Why.
     pub cause: EndCause,
@@ -215,7 +216,7 @@ impl ExecEnd {
 }
 
 /// An exec as callers see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exec {
     /// Its id.
     pub id: ExecId,

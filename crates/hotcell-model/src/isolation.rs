@@ -1,9 +1,10 @@
 //! What really separates a cell from its host: reported, never assumed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How well a cell is separated, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IsolationLevel {
     /// Every layer that this version of Hotcell applies is in force.
@@ -13,7 +14,7 @@ pub enum IsolationLevel {
 }
 
 /// A layer that is in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Layer {
     /// Its name, such as `user_namespace` or `memory_limit`.
     pub name: String,
@@ -23,7 +24,7 @@ pub struct Layer {
 }
 
 /// A layer that is not in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MissingLayer {
     /// Its name.
     pub name: String,
@@ -34,7 +35,7 @@ pub struct MissingLayer {
 }
 
 /// The effective isolation of a cell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Isolation {
     /// In one word.
     pub level: IsolationLevel,

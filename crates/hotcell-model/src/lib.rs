@@ -13,6 +13,7 @@ mod limits;
 mod output;
 mod reply;
 mod request;
+mod schema;
 mod store;
 mod time;
 

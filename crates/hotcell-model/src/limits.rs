@@ -1,5 +1,6 @@
 //! What a cell may use, and the bounds within which a caller may choose.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Machine, Result};
@@ -41,7 +42,7 @@ pub const LIMITS: Bounds = Bounds {
 };
 
 /// The limits a caller asked for; what is left out takes its default.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RequestedLimits {
     /// Memory in MiB.
@@ -55,7 +56,7 @@ pub struct RequestedLimits {
 }
 
 /// The limits of one cell.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
     /// Memory in MiB.
     pub memory_mb: u64,

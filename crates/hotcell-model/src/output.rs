@@ -1,11 +1,12 @@
 //! What an exec prints.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
 /// Where bytes came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
     /// The exec's standard output.
@@ -47,7 +48,7 @@ impl Record {
 }
 
 /// One record as text: valid UTF-8, a character split between records whole in the later one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
     /// Its place among all output of the exec.
     pub seq: u64,
@@ -60,7 +61,7 @@ pub struct Message {
 }
 
 /// Output that was not kept: more came than the exec's bound, or the disk was full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Dropped {
     /// How many bytes are missing.
     pub dropped_bytes: u64,

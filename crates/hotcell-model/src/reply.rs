@@ -1,5 +1,6 @@
 //! Everything the engine can answer, in one enum.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Cell, CellId, Diagnosis, Dropped, Error, Exec, ExecId, Record};
@@ -34,14 +35,14 @@ pub enum Reply {
 }
 
 /// Several cells.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cells {
     /// Newest first.
     pub cells: Vec<Cell>,
 }
 
 /// What a cell uses at present.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CellStats {
     /// Execs that run.
     pub running: u32,
@@ -62,7 +63,7 @@ pub struct CellStats {
 }
 
 /// A cell with its use of resources.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellDetails {
     /// The cell.
     pub cell: Cell,
@@ -74,7 +75,7 @@ pub struct CellDetails {
 }
 
 /// Whether a cell was ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KillStatus {
     /// It and its files are gone.
@@ -82,7 +83,7 @@ pub enum KillStatus {
 }
 
 /// What became of a cell that was to end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CellKilled {
     /// Which.
     pub cell: CellId,
@@ -128,7 +129,7 @@ pub struct InputAccepted {
 }
 
 /// Whether an exec was ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelStatus {
     /// It was running or queued, and is being ended.
@@ -140,7 +141,7 @@ pub enum CancelStatus {
 }
 
 /// What became of an exec that was to end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecCancelled {
     /// Which.
     pub exec: ExecId,
@@ -149,7 +150,7 @@ pub struct ExecCancelled {
 }
 
 /// Several execs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Execs {
     /// Newest first.
     pub execs: Vec<Exec>,

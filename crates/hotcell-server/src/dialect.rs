@@ -3,7 +3,10 @@
 use std::fmt;
 
 use hotcell_model::{Error, Reply, Request, Result};
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool};
+
+/// Where a failed result has its `code`, `message` and `hint`.
+const ERROR_META: &str = "hotcell/error";
 
 /// A set of tool names and shapes on top of the engine. It only translates: a call into a request
 /// of the engine, a reply into a result.
@@ -23,7 +26,9 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// What the caller of a tool sees of the reply.
     fn result(&self, tool: &str, reply: Reply) -> CallToolResult;
 
-    /// What the caller of a tool sees of an error.
+    /// What the caller of a tool sees of an error: a text for its model, and the same for programs
+    /// beside the result, where no output schema applies. Clients hold whatever is structured
+    /// content against the schema, and would show its fault instead of ours.
     fn failure(&self, tool: &str, error: &Error) -> CallToolResult {
         let _ = tool;
         let text = match &error.hint {
@@ -31,7 +36,9 @@ pub trait Dialect: fmt::Debug + Send + Sync {
             None => format!("{}: {}", error.code, error.message),
         };
         let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
-        result.structured_content = serde_json::to_value(error).ok();
+        let mut meta = MetaObject::default();
+        meta.0.insert(ERROR_META.to_owned(), serde_json::to_value(error).unwrap_or_default());
+        result.meta = Some(meta);
         result
     }
 }

@@ -30,6 +30,8 @@ pub struct Door {
     /// Done when waits are to end early: whoever waits is answered with how things stand.
     pub(crate) draining: CancellationToken,
     pub(crate) meter: CallMeter,
+    #[cfg(feature = "conformance")]
+    pub(crate) fixtures: Option<crate::conformance::Rounds>,
 }
 
 impl Door {
@@ -42,6 +44,8 @@ impl Door {
             closing: CancellationToken::new(),
             draining: CancellationToken::new(),
             meter: CallMeter::default(),
+            #[cfg(feature = "conformance")]
+            fixtures: None,
         }
     }
 
@@ -55,6 +59,14 @@ impl Door {
             }
             tokio::time::sleep(pause).await;
         }
+    }
+
+    /// The same door with what the conformance suite asks for beside the real tools.
+    #[cfg(feature = "conformance")]
+    #[must_use]
+    pub fn with_conformance_fixtures(mut self) -> Self {
+        self.fixtures = Some(crate::conformance::Rounds::default());
+        self
     }
 
     pub(crate) async fn call(&self, caller: &Caller, request: Request) -> Result<Reply> {

@@ -5,6 +5,8 @@
 
 mod call_id;
 mod call_meter;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod dialect;
 mod dialects;
 mod door;

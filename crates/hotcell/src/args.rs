@@ -438,6 +438,10 @@ pub(crate) struct Serve {
     /// Show only these tools: cell, exec.
     #[arg(long, value_name = "SETS", value_parser = values::word::<Toolsets>)]
     pub(crate) tools: Option<Toolsets>,
+    /// Show what the conformance suite asks for beside the real tools.
+    #[cfg(feature = "conformance")]
+    #[arg(long, hide = true)]
+    pub(crate) conformance_fixtures: bool,
 }
 
 /// Tell a client about the server: write its settings.

@@ -14,12 +14,17 @@ mod settings;
 mod site;
 mod stalling;
 mod token;
+mod v1;
 mod visitors;
 
 #[cfg(test)]
 mod access_tests;
 #[cfg(test)]
+mod connections_tests;
+#[cfg(test)]
 mod rpc_shape_tests;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod visitors_tests;
 

@@ -16,6 +16,7 @@ use super::mcp_endpoint::McpEndpoint;
 use super::metrics::Metrics;
 use super::probes;
 use super::settings::HttpLimits;
+use super::v1;
 use crate::door::Door;
 
 /// Where MCP is spoken.
@@ -52,6 +53,7 @@ pub(super) fn router(parts: Arc<Parts>) -> Router {
             get(async |State(parts): Server| probes::ready(&parts.door, &parts.own).await),
         )
         .route("/metrics", get(metrics))
+        .merge(v1::router())
         .fallback(nowhere)
         .method_not_allowed_fallback(wrong_method)
         .with_state(parts)

@@ -20,6 +20,7 @@ use tracing::Instrument;
 
 use super::calls::Calls;
 use super::exec_call::ExecCall;
+use super::parameters::{self, Methods};
 use super::{resources, tasks};
 use crate::call_id;
 use crate::door::Door;
@@ -37,22 +38,6 @@ pub(crate) struct McpHandler {
 const CANCEL_ATTEMPTS: u32 = 40;
 const CANCEL_PAUSE: Duration = Duration::from_millis(50);
 const CANCEL_GRACE_S: f64 = 5.0;
-
-/// Methods that are answered; wrong parameters of theirs are not an unknown method.
-const METHODS: &[&str] = &[
-    "completion/complete",
-    "resources/list",
-    "resources/read",
-    "resources/templates/list",
-    "server/discover",
-    "tasks/cancel",
-    "tasks/get",
-    "tasks/update",
-    "tools/call",
-    "tools/list",
-];
-/// The same for what the newest revision has no more.
-const OLD_METHODS: &[&str] = &["initialize", "ping"];
 
 impl McpHandler {
     /// A handler for a caller, for these revisions of the protocol.
@@ -237,13 +222,13 @@ impl ServerHandler for McpHandler {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let method = request.method.as_str();
+        let methods = if is_modern(&context) { Methods::Newest } else { Methods::Older };
         // What has the parameters of no known request comes here as well.
-        if METHODS.contains(&method) || (!is_modern(&context) && OLD_METHODS.contains(&method)) {
-            let message = format!("wrong parameters for {method}");
-            return Err(ErrorData::invalid_params(message, None));
-        }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
+        let fault = parameters::find_fault(methods, &request.method, request.params.as_ref());
+        Err(match fault {
+            Some(fault) => ErrorData::invalid_params(fault, None),
+            None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -10,29 +12,51 @@ use rmcp::model::{
     RequestId, ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
+use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::pipes::{Reader, Writer};
+use super::pipes::{self, Reader, Writer};
 
 /// A longer message is refused; what a client has to say in one is far shorter.
 const MOST_LINE_BYTES: usize = 16 << 20;
 const READ_BYTES: usize = 64 * 1024;
 /// Messages that wait for a client that does not read.
 const UNSENT: usize = 256;
+/// How often it is looked whether such a client is still there.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// How long a client that has ended its input may take to read what it was told.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// The server's end of a client's pipes.
 pub(super) struct LineTransport {
     reader: BufReader<Reader>,
     line: Vec<u8>,
     too_long: bool,
-    /// Whether a request has come: before that there is nothing that a notification could be about.
-    opened: bool,
+    begun: Begun,
     unsent: mpsc::Sender<Vec<u8>>,
+    /// What is to be said to the last line.
+    refusal: Option<Vec<u8>>,
     awaited: Awaited,
     closing: CancellationToken,
+}
+
+/// Whether client and server have agreed on how to speak. Before that there is nothing that a
+/// notification could be about.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Begun(Arc<AtomicBool>);
+
+impl Begun {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// The ids of requests that are not answered yet.
@@ -45,11 +69,24 @@ impl Awaited {
     }
 }
 
+/// Why a line is not passed on, and whose request it was, as far as that is known.
+struct Refusal {
+    error: ErrorData,
+    id: Option<RequestId>,
+}
+
+impl Refusal {
+    fn of_nobody(error: ErrorData) -> Self {
+        Self { error, id: None }
+    }
+}
+
 impl LineTransport {
     /// A transport, and what is done once everything is written.
     pub(super) fn open(
         reader: Reader,
         writer: Writer,
+        begun: Begun,
         closing: CancellationToken,
     ) -> (Self, impl Future<Output = ()>) {
         let (unsent, queue) = mpsc::channel(UNSENT);
@@ -59,8 +96,9 @@ impl LineTransport {
             reader: BufReader::with_capacity(READ_BYTES, reader),
             line: Vec::new(),
             too_long: false,
-            opened: false,
+            begun,
             unsent,
+            refusal: None,
             awaited: Awaited::default(),
             closing,
         };
@@ -87,35 +125,69 @@ impl LineTransport {
         Some(end.is_some())
     }
 
+    /// Waits until the client reads: one that does not is not listened to. `None` when it has gone.
+    async fn make_room(&mut self) -> Option<()> {
+        loop {
+            tokio::select! {
+                biased;
+                room = self.unsent.reserve() => match (room, self.refusal.take()) {
+                    (Ok(room), Some(line)) => room.send(line),
+                    (Ok(_), None) => return Some(()),
+                    (Err(_), _) => return None,
+                },
+                () = sleep(LOOK_PAUSE) => if pipes::input_is_over() { return None },
+            }
+        }
+    }
+
     /// The message in the line that is complete, if it is one to pass on.
     ///
     /// # Errors
-    /// It is none; what the client is told has no id, since what it means is not known.
-    fn take_message(&mut self) -> Result<Option<ClientJsonRpcMessage>, ErrorData> {
+    /// It is none.
+    fn take_message(&mut self) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.too_long) {
             let message = format!("a message of more than {MOST_LINE_BYTES} bytes");
-            return Err(ErrorData::invalid_request(message, None));
+            return Err(Refusal::of_nobody(ErrorData::invalid_request(message, None)));
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }
         let message = serde_json::from_slice(&line).map_err(|error| match error.is_data() {
-            true => ErrorData::invalid_request("not a single JSON-RPC 2.0 message", None),
-            false => ErrorData::parse_error(format!("not valid JSON: {error}"), None),
+            true => Refusal {
+                error: ErrorData::invalid_request("not a single JSON-RPC 2.0 message", None),
+                id: self.find_id(&line),
+            },
+            false => {
+                let message = format!("not valid JSON: {error}");
+                Refusal::of_nobody(ErrorData::parse_error(message, None))
+            }
         })?;
         match &message {
             JsonRpcMessage::Request(request) => {
-                self.opened = true;
                 if !self.awaited.with(|awaited| awaited.insert(request.id.clone())) {
                     let message = format!("request {} is under way already", request.id);
-                    return Err(ErrorData::invalid_request(message, None));
+                    return Err(Refusal::of_nobody(ErrorData::invalid_request(message, None)));
                 }
+                return Ok(Some(message));
             }
             JsonRpcMessage::Notification(notification) => self.forget_cancelled(notification),
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
-        Ok(self.opened.then_some(message))
+        Ok(self.begun.is_set().then_some(message))
+    }
+
+    /// The id of a request that is wrong in another way, unless one that is right has it too.
+    fn find_id(&self, line: &[u8]) -> Option<RequestId> {
+        #[derive(Deserialize)]
+        struct Addressed {
+            id: RequestId,
+            #[serde(rename = "method")]
+            _method: String,
+        }
+        let id = serde_json::from_slice::<Addressed>(line).ok()?.id;
+        let taken = self.awaited.with(|awaited| awaited.contains(&id));
+        (!taken).then_some(id)
     }
 
     /// A request that was cancelled is not answered, and its id may come again.
@@ -154,16 +226,17 @@ impl Transport<RoleServer> for LineTransport {
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            match self.read_on().await {
+            let more = match self.make_room().await {
+                Some(()) => self.read_on().await,
+                None => None,
+            };
+            match more {
                 Some(false) => {}
                 Some(true) => match self.take_message() {
                     Ok(Some(message)) => return Some(message),
                     Ok(None) => {}
-                    Err(error) => {
-                        if let Ok(line) = encode(&ServerJsonRpcMessage::error(error, None)) {
-                            // A client that is gone is noticed when its input ends.
-                            let _ = self.unsent.send(line).await;
-                        }
+                    Err(Refusal { error, id }) => {
+                        self.refusal = encode(&ServerJsonRpcMessage::error(error, id)).ok();
                     }
                 },
                 None => {
@@ -195,10 +268,25 @@ async fn write(mut writer: Writer, mut queue: mpsc::Receiver<Vec<u8>>, closing: 
         while let Ok(line) = queue.try_recv() {
             lines.extend(line);
         }
-        if writer.write_all(&lines).await.is_err() || writer.flush().await.is_err() {
+        let written = tokio::select! {
+            written = write_out(&mut writer, &lines) => written,
+            () = last_words(&closing) => return,
+        };
+        if written.is_err() {
             // A client that reads no more is gone.
             closing.cancel();
             return;
         }
     }
+}
+
+async fn write_out(writer: &mut Writer, bytes: &[u8]) -> io::Result<()> {
+    writer.write_all(bytes).await?;
+    writer.flush().await
+}
+
+/// Until nobody can be expected to read any more.
+async fn last_words(closing: &CancellationToken) {
+    closing.cancelled().await;
+    sleep(LAST_WORDS).await;
 }

@@ -10,7 +10,7 @@ use rmcp::ServiceExt;
 use rmcp::model::ProtocolVersion;
 use tokio::task::JoinSet;
 
-use self::lines::LineTransport;
+use self::lines::{Begun, LineTransport};
 use crate::door::Door;
 use crate::mcp::McpHandler;
 
@@ -22,10 +22,13 @@ pub async fn serve(door: Door, caller: Caller) -> io::Result<()> {
     let (reader, writer) = pipes::open()?;
     let mut beside = JoinSet::new();
     beside.spawn(door.clone().adopt_cells(caller.clone()));
-    let (transport, written) = LineTransport::open(reader, writer, door.closing.clone());
+    let begun = Begun::default();
+    let (transport, written) =
+        LineTransport::open(reader, writer, begun.clone(), door.closing.clone());
     let handler = McpHandler::new(door, caller, ProtocolVersion::KNOWN_VERSIONS);
     match handler.serve(transport).await {
         Ok(running) => {
+            begun.set();
             running.waiting().await.map_err(io::Error::other)?;
         }
         Err(error) => tracing::info!(%error, "the client left before it began"),

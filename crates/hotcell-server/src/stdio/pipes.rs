@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::pin::Pin;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
@@ -16,6 +17,15 @@ pub(super) type Writer = Pin<Box<dyn AsyncWrite + Send>>;
 /// Both ends, each by the best way for what it is.
 pub(super) fn open() -> io::Result<(Reader, Writer)> {
     Ok((reader(io::stdin().as_fd())?, writer(io::stdout().as_fd())?))
+}
+
+/// Whether the client has closed its end of standard input, even if not all of it is read.
+pub(super) fn input_is_over() -> bool {
+    let stdin = io::stdin();
+    let over = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
+    let mut watched = [PollFd::new(&stdin, over)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&at_once)).is_ok() && watched[0].revents().intersects(over)
 }
 
 fn reader(fd: BorrowedFd<'_>) -> io::Result<Reader> {

@@ -38,6 +38,8 @@ pub(super) async fn serve(
     };
     let (engine, local) = session()?.into_parts();
     let door = Door::new(Arc::new(engine), dialect);
+    #[cfg(feature = "conformance")]
+    let door = if args.conformance_fixtures { door.with_conformance_fixtures() } else { door };
     let Some(address) = args.http else {
         let caller = match args.cell {
             Some(alias) => local.with_default_cell(alias),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::world::{World, eventually, kill_9, processes_of, session_of};
+use crate::world::{Chance, World, eventually, kill_9, processes_of, session_of};
 
 in_worlds! { [root, single_id]
     clients_and_keepers_killed_at_random_lose_nothing,
@@ -36,26 +36,6 @@ fn wanted(number: u64) -> (String, String) {
     (out, err)
 }
 
-/// A sequence that differs from run to run and is told when the test fails.
-struct Chance(u64);
-
-impl Chance {
-    fn new() -> Self {
-        let mut seed = [0; 8];
-        rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty()).unwrap();
-        let seed = u64::from_le_bytes(seed) | 1;
-        eprintln!("seed {seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
 /// Reads an exec's output by cursor, in pages of one request each, each by another process.
 fn read_by_cursor(world: &World, exec: &str) -> (String, String) {
     let (mut after, mut out, mut err) = (0, String::new(), String::new());
@@ -77,7 +57,7 @@ fn read_by_cursor(world: &World, exec: &str) -> (String, String) {
 
 fn random_kills(world: &World, rounds: u64) {
     let mut chance = Chance::new();
-    let seed = chance.0;
+    let seed = chance.state();
     let mut keys = BTreeMap::new();
     for round in 0..rounds {
         let key = format!("round-{round}");

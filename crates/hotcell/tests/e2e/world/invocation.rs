@@ -103,6 +103,13 @@ impl Invocation {
         live
     }
 
+    /// Both: an input that stays open, and output that nobody reads until it is taken.
+    #[track_caller]
+    pub(crate) fn start_unread_with_input(mut self) -> Live {
+        self.command.stdin(Stdio::piped());
+        self.start_unread()
+    }
+
     /// Starts it with all three streams on these descriptors.
     #[track_caller]
     pub(super) fn start_on(mut self, fds: [OwnedFd; 3]) -> Live {
@@ -167,6 +174,11 @@ impl Live {
         self.unread.take().unwrap()
     }
 
+    /// How much waits in the pipe of a program that was started unread.
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        self.unread.as_ref().map_or(0, |stdout| rustix::io::ioctl_fionread(stdout).unwrap())
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()
     }
@@ -181,6 +193,11 @@ impl Live {
     #[track_caller]
     pub(crate) fn await_stderr(&self, text: &str) {
         eventually(&format!("stderr has {text:?}"), || self.stderr.text().contains(text));
+    }
+
+    /// What it has said on its standard error so far.
+    pub(crate) fn said(&self) -> String {
+        self.stderr.text()
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) {

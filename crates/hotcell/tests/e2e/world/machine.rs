@@ -24,6 +24,8 @@ pub(crate) enum Need {
     Cgroup,
     /// What packs the program and checks the package.
     Packaging,
+    /// Programs of others that speak to ours.
+    Clients,
 }
 
 impl Need {
@@ -33,6 +35,7 @@ impl Need {
             Self::Rootless => "rootless",
             Self::Cgroup => "cgroup",
             Self::Packaging => "packaging",
+            Self::Clients => "clients",
         }
     }
 }
@@ -89,6 +92,13 @@ pub(crate) fn program() -> &'static Path {
             .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_hotcell")), PathBuf::from);
         if is_root() { readable_copy(&built) } else { built }
     })
+}
+
+/// Where the programs of others are installed.
+pub(crate) fn clients() -> Option<PathBuf> {
+    let found = setting("HOTCELL_TEST_CLIENTS")
+        .ok_or_else(|| "HOTCELL_TEST_CLIENTS is not set (see CONTRIBUTING.md)".to_owned());
+    require(Need::Clients, found).map(PathBuf::from)
 }
 
 /// Where all worlds of a user find what their cells start from, so that it is made once for each

@@ -1,9 +1,12 @@
 //! A world to test in: a state directory of its own, used by one kind of user, left empty.
 
+mod chance;
+mod http;
 mod invocation;
 mod kind;
 mod leftovers;
 mod machine;
+mod mcp_client;
 mod polling;
 mod processes;
 mod terminal;
@@ -16,13 +19,16 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use chance::Chance;
+pub(crate) use http::{Connection, HttpServer, Sent, initialize};
 pub(crate) use invocation::{Finished, Invocation, Live};
 pub(crate) use kind::{Kind, User};
-pub(crate) use machine::{Need, is_root, program, require, setting};
+pub(crate) use machine::{Need, clients, is_root, program, require, setting};
+pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
-    descendants, fd_count, handles, has_pending, is_alive, kill_9, marked, peak_kib, processes_of,
-    send, session_of, state_of, unique,
+    cpu_ticks, descendants, fd_count, handles, has_pending, is_alive, kill_9, marked, peak_kib,
+    processes_of, send, session_of, state_of, unique,
 };
 pub(crate) use terminal::Terminal;
 

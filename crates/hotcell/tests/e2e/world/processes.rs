@@ -56,6 +56,11 @@ pub(crate) fn session_of(pid: i32) -> Option<i32> {
     stat_number(pid, 3)
 }
 
+/// The processor time that a process has used, in the kernel's ticks.
+pub(crate) fn cpu_ticks(pid: i32) -> i32 {
+    stat_number(pid, 11).unwrap() + stat_number(pid, 12).unwrap()
+}
+
 /// One of the numbers after a process's name and state.
 fn stat_number(pid: i32, place: usize) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

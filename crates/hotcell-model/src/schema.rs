@@ -1,0 +1,52 @@
+//! The JSON Schemas of values that are written as text.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::{Alias, CellId, CellRef, ExecId, Signal, Timestamp};
+
+macro_rules! text {
+    ($($kind:ident: $schema:tt),+ $(,)?) => {
+        $(impl JsonSchema for $kind {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($kind).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        })+
+    };
+}
+
+text! {
+    CellId: {
+        "description": "Names one cell for ever.",
+        "type": "string",
+        "pattern": "^c_[0-9a-hjkmnp-tv-z]{10}$"
+    },
+    ExecId: {
+        "description": "Names one exec for ever.",
+        "type": "string",
+        "pattern": "^e_[0-9a-hjkmnp-tv-z]{10}$"
+    },
+    Alias: {
+        "description": "A name that a user gave to a cell.",
+        "type": "string",
+        "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+    },
+    CellRef: {
+        "description": "A cell by its id or its alias, or `default` for the caller's own.",
+        "type": "string"
+    },
+    Signal: {
+        "description": "A signal by its name, such as TERM, or its number.",
+        "type": "string"
+    },
+    Timestamp: {
+        "description": "RFC 3339 in UTC.",
+        "type": "string",
+        "format": "date-time"
+    },
+}

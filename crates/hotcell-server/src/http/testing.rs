@@ -1,0 +1,89 @@
+//! A store that cannot be reached.
+
+use async_trait::async_trait;
+use hotcell_model::{
+    Alias, CellId, CellLock, Claim, Error, Exec, ExecFilter, ExecId, Isolation, KeyScope, Result,
+    Store, StoredCell, Timestamp,
+};
+
+/// It is not there.
+#[derive(Debug)]
+pub(super) struct AbsentStore;
+
+fn absent<T>() -> Result<T> {
+    Err(Error::unavailable("the store is absent"))
+}
+
+#[async_trait]
+impl Store for AbsentStore {
+    async fn needs_rebuild(&self) -> Result<bool> {
+        absent()
+    }
+
+    async fn lock_cell(&self, _: &CellId) -> Result<Box<dyn CellLock>> {
+        absent()
+    }
+
+    async fn try_lock_cell(&self, _: &CellId) -> Result<Option<Box<dyn CellLock>>> {
+        absent()
+    }
+
+    async fn insert_cell(&self, _: &StoredCell) -> Result<()> {
+        absent()
+    }
+
+    async fn set_isolation(&self, _: &CellId, _: &Isolation) -> Result<()> {
+        absent()
+    }
+
+    async fn end_cell(&self, _: &CellId, _: Timestamp) -> Result<()> {
+        absent()
+    }
+
+    async fn delete_cell(&self, _: &CellId) -> Result<()> {
+        absent()
+    }
+
+    async fn find_cell(&self, _: &CellId) -> Result<Option<StoredCell>> {
+        absent()
+    }
+
+    async fn find_alias(&self, _: &Alias) -> Result<Option<StoredCell>> {
+        absent()
+    }
+
+    async fn list_cells(&self) -> Result<Vec<StoredCell>> {
+        absent()
+    }
+
+    async fn claim_key(
+        &self,
+        _: &KeyScope,
+        _: &str,
+        _: &str,
+        _: u64,
+        _: Timestamp,
+    ) -> Result<Claim> {
+        absent()
+    }
+
+    async fn release_key(&self, _: &KeyScope, _: &str, _: &str) -> Result<()> {
+        absent()
+    }
+
+    async fn indexed_bytes(&self, _: &CellId) -> Result<u64> {
+        absent()
+    }
+
+    async fn put_execs(&self, _: &CellId, _: &[Exec], _: u64) -> Result<()> {
+        absent()
+    }
+
+    async fn find_exec(&self, _: &ExecId) -> Result<Option<Exec>> {
+        absent()
+    }
+
+    async fn list_execs(&self, _: &ExecFilter) -> Result<Vec<Exec>> {
+        absent()
+    }
+}

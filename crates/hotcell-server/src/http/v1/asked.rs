@@ -1,0 +1,334 @@
+//! What a request may say.
+
+use std::collections::BTreeMap;
+
+use hotcell_model::{
+    Alias, CellRef, CellSpawn, Command, Error, ExecId, ExecInput, ExecList, ExecPoll, ExecRun,
+    ExecStatusFilter, Keep, Network, OutputFilter, Priority, RESULT_BYTES, RequestedLimits, Result,
+    Signal, Stdin, Stream, TerminalSize,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Which cells to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListCells {
+    /// Also those whose supervisor died or whose machine was restarted.
+    #[serde(default)]
+    pub(super) include_stopped: bool,
+}
+
+/// A cell to make.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpawnCell {
+    /// The root file system; `host` shows the programs of the machine.
+    #[serde(default = "host")]
+    image: String,
+    /// A name for it.
+    alias: Option<Alias>,
+    /// Keep it until it is killed; otherwise it ends by its TTL.
+    #[serde(default)]
+    persistent: bool,
+    /// Seconds after which it ends.
+    ttl_s: Option<u64>,
+    /// Seconds without a running exec after which it ends.
+    idle_ttl_s: Option<u64>,
+    /// What it may use.
+    #[serde(default)]
+    limits: RequestedLimits,
+    /// What it can reach.
+    #[serde(default)]
+    network: Network,
+    /// Variables that every exec in it gets.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// The driver that places it.
+    driver: Option<String>,
+    /// A second request with this key within 24 hours is answered with the first one's cell.
+    idempotency_key: Option<String>,
+}
+
+impl From<SpawnCell> for CellSpawn {
+    fn from(asked: SpawnCell) -> Self {
+        Self {
+            image: asked.image,
+            alias: asked.alias,
+            reuse_alias: false,
+            keep: if asked.persistent { Keep::Always } else { Keep::Ttl },
+            ttl_s: asked.ttl_s,
+            idle_ttl_s: asked.idle_ttl_s,
+            limits: asked.limits,
+            network: asked.network,
+            env: asked.env,
+            driver: asked.driver,
+            idempotency_key: asked.idempotency_key,
+        }
+    }
+}
+
+/// How a cell is ended.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KillCell {
+    /// End what runs in it, too; otherwise that is a conflict.
+    #[serde(default)]
+    pub(super) force: bool,
+}
+
+/// A command to run: `command` or `argv`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunExec {
+    /// Where; the caller's default cell when left out.
+    cell: Option<CellRef>,
+    /// Text for the cell's shell.
+    command: Option<String>,
+    /// A program and its arguments.
+    argv: Option<Vec<String>>,
+    /// The directory to start in; relative to /workspace.
+    #[serde(default = "workspace")]
+    cwd: String,
+    /// Variables on top of the cell's.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// Its standard input, up to its end.
+    stdin: Option<String>,
+    /// Keep its standard input open instead.
+    #[serde(default)]
+    stdin_open: bool,
+    /// Give it a terminal.
+    #[serde(default)]
+    pty: bool,
+    /// Lines of the terminal.
+    rows: Option<u16>,
+    /// Columns of the terminal.
+    cols: Option<u16>,
+    /// Seconds after which it is ended; 0 for never.
+    #[serde(default = "timeout")]
+    timeout_s: f64,
+    /// Seconds to wait for its end before it is handed back.
+    #[serde(default = "wait")]
+    wait_s: f64,
+    /// How much output the answer holds at most, half of it from each end.
+    #[serde(default = "result_bytes")]
+    max_bytes: u64,
+    /// Its place in the queue: higher first.
+    #[serde(default)]
+    priority: Priority,
+    /// Run as uid 0 of the cell.
+    #[serde(default)]
+    as_root: bool,
+    /// A second request with this key within 24 hours is the same exec.
+    idempotency_key: Option<String>,
+}
+
+impl TryFrom<RunExec> for ExecRun {
+    type Error = Error;
+
+    fn try_from(asked: RunExec) -> Result<Self> {
+        let command = match (asked.command, asked.argv) {
+            (Some(text), None) => Command::Shell(text),
+            (None, Some(words)) => Command::Argv(words),
+            (Some(_), Some(_)) | (None, None) => {
+                return Err(Error::invalid("there must be one of command and argv")
+                    .hint("give shell text as command, or a program and its arguments as argv"));
+            }
+        };
+        let pty = size(asked.rows, asked.cols).or(asked.pty.then(TerminalSize::default));
+        let stdin = match (asked.stdin, asked.stdin_open || pty.is_some()) {
+            (None, false) => Stdin::Empty,
+            (None, true) => Stdin::Open,
+            (Some(text), false) => Stdin::Text(text),
+            (Some(_), true) => {
+                return Err(Error::invalid("stdin was given, and is to stay open too")
+                    .hint("leave stdin out and send it as input"));
+            }
+        };
+        Ok(Self {
+            cwd: asked.cwd,
+            env: asked.env,
+            stdin,
+            pty,
+            timeout_s: (asked.timeout_s != 0.0).then_some(asked.timeout_s),
+            wait_s: asked.wait_s,
+            result_bytes: asked.max_bytes,
+            priority: asked.priority,
+            as_root: asked.as_root,
+            idempotency_key: asked.idempotency_key,
+            ..Self::new(asked.cell.unwrap_or(CellRef::Default), command)
+        })
+    }
+}
+
+/// Which execs of a list.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "ExecStatus")]
+enum Status {
+    /// Those that have not ended.
+    Live,
+    /// Those that have.
+    Ended,
+}
+
+/// Which execs to list, the newest first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListExecs {
+    /// Only those of this cell.
+    cell: Option<CellRef>,
+    /// Only those in this status.
+    status: Option<Status>,
+    /// How many at most.
+    #[serde(default = "limit")]
+    limit: u32,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+impl From<ListExecs> for ExecList {
+    fn from(asked: ListExecs) -> Self {
+        let status = asked.status.map(|status| match status {
+            Status::Live => ExecStatusFilter::Live,
+            Status::Ended => ExecStatusFilter::Ended,
+        });
+        Self { cell: asked.cell, status, limit: asked.limit, cursor: asked.cursor }
+    }
+}
+
+/// What to send to an exec.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SendInput {
+    /// Text for its standard input or terminal.
+    text: Option<String>,
+    /// End its standard input after that.
+    #[serde(default)]
+    eof: bool,
+    /// A signal for its process group.
+    signal: Option<Signal>,
+    /// Lines of its terminal.
+    rows: Option<u16>,
+    /// Columns of its terminal.
+    cols: Option<u16>,
+    /// Seconds to wait for what it prints upon that; not looked at when left out.
+    wait_s: Option<f64>,
+}
+
+impl SendInput {
+    pub(super) fn to(self, exec: ExecId) -> ExecInput {
+        ExecInput {
+            data: self.text.unwrap_or_default().into_bytes(),
+            eof: self.eof,
+            signal: self.signal,
+            size: size(self.rows, self.cols),
+            wait_s: self.wait_s,
+            ..ExecInput::to(exec)
+        }
+    }
+}
+
+/// How an exec is ended.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CancelExec {
+    /// The signal that asks it to end.
+    #[serde(default = "term")]
+    pub(super) signal: Signal,
+    /// Seconds until it and all its descendants are killed.
+    #[serde(default = "grace")]
+    pub(super) grace_s: f64,
+}
+
+/// Which part of an exec's output.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadOutput {
+    /// The `next_seq` of the page before; 0 for the beginning.
+    #[serde(default)]
+    after_seq: u64,
+    /// Seconds to wait for output or the end when there is none yet.
+    #[serde(default)]
+    wait_s: f64,
+    /// Only the last lines, this many.
+    tail_lines: Option<u64>,
+    /// Only lines that this regular expression matches.
+    grep: Option<String>,
+    /// Only this stream.
+    stream: Option<Stream>,
+    /// How much at most.
+    #[serde(default = "result_bytes")]
+    max_bytes: u64,
+}
+
+impl ReadOutput {
+    pub(super) fn of(self, exec: ExecId) -> ExecPoll {
+        ExecPoll {
+            exec,
+            after_seq: self.after_seq,
+            wait_s: self.wait_s,
+            filter: OutputFilter {
+                tail_lines: self.tail_lines,
+                grep: self.grep,
+                stream: self.stream,
+            },
+            max_bytes: self.max_bytes,
+        }
+    }
+}
+
+/// Where a stream of output begins.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FollowOutput {
+    /// The last seq already seen; the header `Last-Event-ID` wins.
+    #[serde(default)]
+    pub(super) after_seq: u64,
+}
+
+/// Nothing.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+fn size(rows: Option<u16>, cols: Option<u16>) -> Option<TerminalSize> {
+    let usual = TerminalSize::default();
+    (rows.is_some() || cols.is_some()).then(|| TerminalSize {
+        rows: rows.unwrap_or(usual.rows),
+        cols: cols.unwrap_or(usual.cols),
+    })
+}
+
+fn host() -> String {
+    "host".to_owned()
+}
+
+fn workspace() -> String {
+    "/workspace".to_owned()
+}
+
+fn timeout() -> f64 {
+    600.0
+}
+
+fn wait() -> f64 {
+    20.0
+}
+
+fn result_bytes() -> u64 {
+    RESULT_BYTES
+}
+
+fn limit() -> u32 {
+    50
+}
+
+fn term() -> Signal {
+    Signal::TERM
+}
+
+fn grace() -> f64 {
+    5.0
+}

@@ -1,0 +1,29 @@
+//! `/v1/cells`.
+
+use hotcell_model::{CellInfo, CellKill, CellList, CellSpawn, KillWait};
+use http::StatusCode;
+
+use super::asked::{KillCell, ListCells, Nothing, SpawnCell};
+use super::{Answer, Call, ok};
+use crate::http::answer::json;
+
+pub(super) async fn list(call: Call) -> Answer {
+    let ListCells { include_stopped } = call.query()?;
+    ok(&call.ask(CellList { include_stopped }).await?)
+}
+
+pub(super) async fn spawn(call: Call) -> Answer {
+    let asked: SpawnCell = call.body()?;
+    let cell = call.ask(CellSpawn::from(asked)).await?;
+    Ok(json(StatusCode::CREATED, &cell))
+}
+
+pub(super) async fn info(call: Call) -> Answer {
+    let Nothing {} = call.query()?;
+    ok(&call.ask(CellInfo { cell: call.cell()? }).await?)
+}
+
+pub(super) async fn kill(call: Call) -> Answer {
+    let KillCell { force } = call.query()?;
+    ok(&call.ask(CellKill { cell: call.cell()?, force, wait: KillWait::Removed }).await?)
+}

@@ -1,0 +1,121 @@
+//! `/v1`: the engine's requests as a JSON API, for scripts and pages.
+
+mod asked;
+mod cells;
+mod events;
+mod execs;
+mod openapi;
+mod shown;
+mod table;
+
+#[cfg(test)]
+mod openapi_tests;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Extension, Path, Query as QueryString, Request, State};
+use axum::response::Response;
+use axum::routing::{MethodFilter, get, on};
+use bytes::Bytes;
+use hotcell_model::{Caller, CellRef, Error, ExecId, Query};
+use http::header::CONTENT_TYPE;
+use http::{Method, StatusCode, request};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use self::table::OPERATIONS;
+use super::access::Admitted;
+use super::answer::{Refusal, Shape, json};
+use super::body;
+use super::routes::{Parts, Server};
+
+type Answer = Result<Response, Refusal>;
+type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// Every path of the API.
+pub(super) fn router() -> Router<Arc<Parts>> {
+    let described = get(async || json(StatusCode::OK, &openapi::document()));
+    let router = Router::new().route("/v1/openapi.json", described);
+    OPERATIONS.iter().fold(router, |router, operation| {
+        let method = match operation.method {
+            Method::POST => MethodFilter::POST,
+            Method::DELETE => MethodFilter::DELETE,
+            _ => MethodFilter::GET,
+        };
+        let answer = async |State(parts): Server,
+                            Extension(admitted): Extension<Admitted>,
+                            named: Option<Path<String>>,
+                            request: Request| {
+            let (head, body) = request.into_parts();
+            let named = named.map(|Path(named)| named).unwrap_or_default();
+            let answered = match body::read(body, &parts.limits).await {
+                Ok(body) => {
+                    let call = Call { parts, caller: admitted.caller, named, head, body };
+                    (operation.answer)(call).await
+                }
+                Err(refusal) => Err(refusal),
+            };
+            answered.unwrap_or_else(|refusal| Shape::Plain.refuse(refusal))
+        };
+        router.route(operation.path, on(method, answer))
+    })
+}
+
+/// One request.
+struct Call {
+    parts: Arc<Parts>,
+    caller: Caller,
+    /// What the path names.
+    named: String,
+    head: request::Parts,
+    body: Bytes,
+}
+
+impl Call {
+    /// The cell that the path names.
+    fn cell(&self) -> Result<CellRef, Error> {
+        self.named.parse()
+    }
+
+    /// The exec that the path names.
+    fn exec(&self) -> Result<ExecId, Error> {
+        self.named.parse()
+    }
+
+    /// What stands behind the question mark.
+    fn query<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        QueryString::try_from_uri(&self.head.uri)
+            .map(|QueryString(query)| query)
+            .map_err(|error| Error::invalid(error.body_text().replace('\n', " ")))
+    }
+
+    /// The body, which is JSON; an empty one is an empty object.
+    fn body<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        if self.body.is_empty() {
+            return read(b"{}");
+        }
+        let kind = self.head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+        if !kind.trim().eq_ignore_ascii_case("application/json") {
+            let error = Error::invalid(format!("the body is {kind:?}"))
+                .hint("send JSON with the header `Content-Type: application/json`");
+            return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
+        }
+        read(&self.body)
+    }
+
+    async fn ask<Q: Query>(&self, query: Q) -> Result<Q::Answer, Error> {
+        self.parts.door.ask(&self.caller, query).await
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|error| Error::invalid(format!("the body is wrong: {error}")).into())
+}
+
+fn ok<T: Serialize>(value: &T) -> Answer {
+    Ok(json(StatusCode::OK, value))
+}
