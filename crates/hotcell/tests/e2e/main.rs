@@ -34,6 +34,7 @@ mod running_commands;
 mod serve_http;
 mod serve_http_bounds;
 mod serve_http_end;
+mod serve_lifetimes;
 mod serve_stdio;
 mod serve_v1;
 mod serve_waits;
