@@ -394,7 +394,7 @@ fn spoil(message: &mut Vec<u8>, chance: &mut Chance) {
 }
 
 fn mutated_messages_leave_the_server_serving(world: &World) {
-    const ROUNDS: u64 = 20;
+    const ROUNDS: u64 = 60;
     const MESSAGES: u64 = 100;
     let mut chance = Chance::new();
     let good = good_messages();
