@@ -110,7 +110,11 @@ pub(crate) async fn perform(
 }
 
 fn start_log(config: &Config) {
-    let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(&config.log);
+    // The protocol library writes whole messages, with whatever secrets are in them, and warns of
+    // every mistake of a client. Only who names it wants that.
+    let quiet = if config.log.contains("rmcp") { "" } else { "rmcp=off," };
+    let filter =
+        tracing_subscriber::EnvFilter::builder().parse_lossy(format!("{quiet}{}", config.log));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

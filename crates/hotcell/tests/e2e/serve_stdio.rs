@@ -19,6 +19,7 @@ in_worlds! { [root, rootless]
     a_client_that_reads_late_gets_every_answer,
     a_client_that_never_reads_does_not_hold_the_server,
     output_is_protocol_and_nothing_else,
+    mistakes_of_a_client_are_not_logged,
     mutated_messages_leave_the_server_serving,
 }
 
@@ -284,7 +285,9 @@ fn output_is_protocol_and_nothing_else(world: &World) {
     for era in [Era::Modern, Era::Legacy] {
         let serve = world.hotcell(["serve"]).env("HOTCELL_LOG", "trace");
         let mut client = McpClient::start_with(serve, era);
-        let ran = client.call("exec_run", json!({ "command": "echo out; echo err >&2" }));
+        let env = json!({ "TOKEN": "nobody-is-to-read-this" });
+        let asked = json!({ "command": "echo out; echo err >&2", "env": env });
+        let ran = client.call("exec_run", asked);
         assert_eq!((&ran["stdout"], &ran["stderr"]), (&json!("out\n"), &json!("err\n")));
         client.call("cell_list", json!({}));
         client.request("no/such", json!({}));
@@ -293,11 +296,22 @@ fn output_is_protocol_and_nothing_else(world: &World) {
         let (finished, lines) = client.leave();
         let finished = finished.succeeded();
         assert!(!finished.stderr.is_empty(), "a trace was asked for");
+        assert!(!finished.stderr().contains("nobody-is-to-read-this"), "{finished:?}");
         assert!(lines.len() >= 5, "{lines:?}");
         for line in lines {
             assert_eq!(line["jsonrpc"], "2.0", "{line}");
         }
     }
+}
+
+fn mistakes_of_a_client_are_not_logged(world: &World) {
+    let mut client = McpClient::start(world, Era::Legacy);
+    client.send_bytes(b"nonsense\n");
+    client.request("no/such", json!({}));
+    client.request("tools/call", json!({ "name": 5 }));
+    client.request("resources/read", json!({ "uri": "exec://nothing" }));
+    let (finished, _) = client.leave();
+    assert_eq!(finished.succeeded().stderr(), "");
 }
 
 /// Good messages, to be spoilt.
@@ -394,7 +408,7 @@ fn spoil(message: &mut Vec<u8>, chance: &mut Chance) {
 }
 
 fn mutated_messages_leave_the_server_serving(world: &World) {
-    const ROUNDS: u64 = 20;
+    const ROUNDS: u64 = 60;
     const MESSAGES: u64 = 100;
     let mut chance = Chance::new();
     let good = good_messages();
