@@ -47,9 +47,14 @@ pub async fn serve(
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if connections.len() >= site.limits().connections => turn_away(stream),
                 Ok((stream, _)) => {
-                    connections.spawn(converse(stream, Arc::clone(&site), stopping.clone()));
+                    // Those that have ended take no room.
+                    while connections.try_join_next().is_some() {}
+                    if connections.len() < site.limits().connections {
+                        connections.spawn(converse(stream, Arc::clone(&site), stopping.clone()));
+                    } else {
+                        turn_away(stream);
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection cannot be taken");

@@ -164,7 +164,8 @@ fn connections_and_sessions_are_bounded(world: &World) {
     assert!(fd_count(server.live.pid()) <= quiet + CONNECTIONS);
     drop(held);
     eventually("there is room again", || {
-        server.send(&list_tools()).answer().is_some_and(|answer| answer.status == 200)
+        let metrics = server.ask(&Sent::get("/metrics"));
+        metrics.body.contains("\nhotcell_http_connections 1\n")
     });
 
     let sessions: Vec<String> = (0..5).map(|_| server.open_session()).collect();
