@@ -26,11 +26,18 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// What the caller of a tool sees of the reply.
     fn result(&self, tool: &str, reply: Reply) -> CallToolResult;
 
+    /// A hint in the words of the dialect; the engine's name commands of the command line.
+    fn hint(&self, hint: &str) -> String {
+        hint.to_owned()
+    }
+
     /// What the caller of a tool sees of an error: a text for its model, and the same for programs
     /// beside the result, where no output schema applies. Clients hold whatever is structured
     /// content against the schema, and would show its fault instead of ours.
     fn failure(&self, tool: &str, error: &Error) -> CallToolResult {
         let _ = tool;
+        let hint = error.hint.as_deref().map(|hint| self.hint(hint));
+        let error = Error { hint, ..error.clone() };
         let text = match &error.hint {
             Some(hint) => format!("{}: {}\nhint: {hint}", error.code, error.message),
             None => format!("{}: {}", error.code, error.message),

@@ -87,3 +87,12 @@ fn wrong_arguments_are_named() {
         assert_ne!(error.code, ErrorCode::Internal);
     }
 }
+
+#[test]
+fn hints_name_tools() {
+    let error = hotcell_model::Error::not_found("there is no exec e_1")
+        .hint("list execs with `hotcell ps --all`; read with `hotcell logs`");
+    let shown = serde_json::to_string(&dialect().failure("exec_poll", &error)).unwrap();
+    assert!(shown.contains("exec_list") && shown.contains("exec_poll"), "{shown}");
+    assert!(!shown.contains("hotcell ps"), "{shown}");
+}

@@ -29,6 +29,17 @@ use your default cell. exec_run waits wait_s for the end and then hands back exe
 goes on, follow it with exec_poll (pass next_seq as after_seq) and end it with exec_cancel. Output \
 is never lost; long results are cut in the middle and say how to read the rest.";
 
+/// What a person does by a command, an agent does by a tool.
+const TOOLS_FOR_COMMANDS: &[(&str, &str)] = &[
+    ("`hotcell cells --all`", "cell_list"),
+    ("`hotcell info`", "cell_info"),
+    ("`hotcell kill --force`", "cell_kill with force"),
+    ("`hotcell kill`", "cell_kill"),
+    ("`hotcell logs`", "exec_poll"),
+    ("`hotcell ps --all`", "exec_list"),
+    ("`hotcell spawn`", "cell_spawn"),
+];
+
 impl HotcellDialect {
     /// The tools of these sets.
     pub(crate) fn new(toolsets: &Toolsets) -> Self {
@@ -50,6 +61,12 @@ impl Dialect for HotcellDialect {
 
     fn tools(&self) -> &[Tool] {
         &self.tools
+    }
+
+    fn hint(&self, hint: &str) -> String {
+        TOOLS_FOR_COMMANDS
+            .iter()
+            .fold(hint.to_owned(), |hint, (command, tool)| hint.replace(command, tool))
     }
 
     fn request(&self, tool: &str, arguments: JsonObject) -> Result<Request> {
