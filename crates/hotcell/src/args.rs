@@ -426,7 +426,7 @@ pub(crate) struct Wait {
 /// server finds it.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Serve over HTTP at this address: 127.0.0.1:8000, [::1]:8000, localhost:8000 or 8000.
+    /// Serve over HTTP at this address: 127.0.0.1:8000, localhost:8000 or 8000.
     ///
     /// An address that other machines reach needs a token: http.token_file or HOTCELL_HTTP_TOKEN.
     #[arg(long, value_name = "ADDR", value_parser = values::address)]
