@@ -10,6 +10,7 @@ mod conformance;
 mod dialect;
 mod dialects;
 mod door;
+mod exec_parts;
 pub mod http;
 mod mcp;
 pub mod stdio;

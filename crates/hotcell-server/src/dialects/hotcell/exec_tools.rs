@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    CancelStatus, Command, Error, ExecCancel, ExecInput, ExecList, ExecPoll, ExecResult, ExecRun,
-    ExecState, ExecStatusFilter, OutputFilter, Reply, Request, Result, Signal, Stdin, Stream,
-    TerminalSize, Usage,
+    CancelStatus, Error, ExecCancel, ExecInput, ExecList, ExecPoll, ExecResult, ExecRun, ExecState,
+    ExecStatusFilter, OutputFilter, Reply, Request, Result, Signal, Stream, TerminalSize, Usage,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -16,6 +15,7 @@ use super::schema::{self, Object};
 use super::text::{self, STREAM_BYTES};
 use super::tool::{Effect, ToolKind, answer, read};
 use super::views::{ExecView, PageView, Standing};
+use crate::exec_parts::{self, terminal_size};
 use crate::toolsets::Toolset;
 
 /// The longest a call waits: clients give up after a minute.
@@ -200,28 +200,10 @@ fn limit() -> u32 {
 
 fn run(arguments: JsonObject) -> Result<Request> {
     let asked: Run = read(arguments)?;
-    let command = match (asked.command, asked.argv) {
-        (Some(text), None) => Command::Shell(text),
-        (None, Some(words)) => Command::Argv(words),
-        (Some(_), Some(_)) => {
-            return Err(Error::invalid("both command and argv were given")
-                .hint("give shell text as command, or a program and its arguments as argv"));
-        }
-        (None, None) => {
-            return Err(Error::invalid("there is nothing to run")
-                .hint("give shell text as command, or a program and its arguments as argv"));
-        }
-    };
-    let pty = size(asked.rows, asked.cols).or(asked.pty.then(TerminalSize::default));
-    let stdin = match (asked.stdin, asked.stdin_open || pty.is_some()) {
-        (None, false) => Stdin::Empty,
-        (None, true) => Stdin::Open,
-        (Some(text), false) => Stdin::Text(text),
-        (Some(_), true) => {
-            return Err(Error::invalid("stdin was given, and is to stay open too")
-                .hint("leave stdin out and send it with exec_input"));
-        }
-    };
+    let command = exec_parts::command(asked.command, asked.argv)?;
+    let size = terminal_size(asked.rows, asked.cols);
+    let pty = size.or(asked.pty.then(TerminalSize::default));
+    let stdin = exec_parts::stdin(asked.stdin, asked.stdin_open || pty.is_some())?;
     Ok(ExecRun {
         cwd: asked.cwd,
         env: asked.env.unwrap_or_default(),
@@ -236,15 +218,6 @@ fn run(arguments: JsonObject) -> Result<Request> {
         ..ExecRun::new(cell_ref(asked.cell.as_deref())?, command)
     }
     .into())
-}
-
-/// A terminal of this size, where one is given at all.
-fn size(rows: Option<u16>, cols: Option<u16>) -> Option<TerminalSize> {
-    let usual = TerminalSize::default();
-    (rows.is_some() || cols.is_some()).then(|| TerminalSize {
-        rows: rows.unwrap_or(usual.rows),
-        cols: cols.unwrap_or(usual.cols),
-    })
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -325,7 +298,7 @@ fn input(arguments: JsonObject) -> Result<Request> {
         data: asked.text.unwrap_or_default().into_bytes(),
         eof: asked.eof,
         signal: asked.signal.as_deref().map(str::parse).transpose()?,
-        size: size(asked.rows, asked.cols),
+        size: terminal_size(asked.rows, asked.cols),
         wait_s: Some(asked.wait_s.min(MOST_WAIT_S)),
         ..ExecInput::to(asked.exec_id.parse()?)
     }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    Alias, CellRef, CellSpawn, Command, Error, ExecId, ExecInput, ExecList, ExecPoll, ExecRun,
+    Alias, CellRef, CellSpawn, Error, ExecId, ExecInput, ExecList, ExecPoll, ExecRun,
     ExecStatusFilter, Keep, Network, OutputFilter, Priority, RESULT_BYTES, RequestedLimits, Result,
-    Signal, Stdin, Stream, TerminalSize,
+    Signal, Stream, TerminalSize,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use crate::exec_parts::{self, terminal_size};
 
 /// Which cells to list.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -128,24 +130,10 @@ impl TryFrom<RunExec> for ExecRun {
     type Error = Error;
 
     fn try_from(asked: RunExec) -> Result<Self> {
-        let command = match (asked.command, asked.argv) {
-            (Some(text), None) => Command::Shell(text),
-            (None, Some(words)) => Command::Argv(words),
-            (Some(_), Some(_)) | (None, None) => {
-                return Err(Error::invalid("there must be one of command and argv")
-                    .hint("give shell text as command, or a program and its arguments as argv"));
-            }
-        };
-        let pty = size(asked.rows, asked.cols).or(asked.pty.then(TerminalSize::default));
-        let stdin = match (asked.stdin, asked.stdin_open || pty.is_some()) {
-            (None, false) => Stdin::Empty,
-            (None, true) => Stdin::Open,
-            (Some(text), false) => Stdin::Text(text),
-            (Some(_), true) => {
-                return Err(Error::invalid("stdin was given, and is to stay open too")
-                    .hint("leave stdin out and send it as input"));
-            }
-        };
+        let command = exec_parts::command(asked.command, asked.argv)?;
+        let size = terminal_size(asked.rows, asked.cols);
+        let pty = size.or(asked.pty.then(TerminalSize::default));
+        let stdin = exec_parts::stdin(asked.stdin, asked.stdin_open || pty.is_some())?;
         Ok(Self {
             cwd: asked.cwd,
             env: asked.env,
@@ -223,7 +211,7 @@ impl SendInput {
             data: self.text.unwrap_or_default().into_bytes(),
             eof: self.eof,
             signal: self.signal,
-            size: size(self.rows, self.cols),
+            size: terminal_size(self.rows, self.cols),
             wait_s: self.wait_s,
             ..ExecInput::to(exec)
         }
@@ -292,14 +280,6 @@ pub(super) struct FollowOutput {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
-
-fn size(rows: Option<u16>, cols: Option<u16>) -> Option<TerminalSize> {
-    let usual = TerminalSize::default();
-    (rows.is_some() || cols.is_some()).then(|| TerminalSize {
-        rows: rows.unwrap_or(usual.rows),
-        cols: cols.unwrap_or(usual.cols),
-    })
-}
 
 fn host() -> String {
     "host".to_owned()
