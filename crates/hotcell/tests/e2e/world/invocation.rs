@@ -33,6 +33,10 @@ impl Invocation {
         if !world.kind().uses_cgroups() {
             command.env("HOTCELL_NATIVE_CGROUPS", "off");
         }
+        // Where an instrumented build writes what it ran.
+        if let Some(profile) = std::env::var_os("LLVM_PROFILE_FILE") {
+            command.env("LLVM_PROFILE_FILE", profile);
+        }
         if is_root() {
             command.uid(world.user().uid).gid(world.user().gid);
         }
