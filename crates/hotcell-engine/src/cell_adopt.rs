@@ -1,6 +1,6 @@
 //! Takes over the cells that servers keep.
 
-use hotcell_model::{Cell, CellAdopt, CellState, Cells, Keep, Result};
+use hotcell_model::{Cell, CellAdopt, CellSpec, CellState, Cells, Keep, Result};
 
 use crate::site::Site;
 
@@ -8,11 +8,28 @@ use crate::site::Site;
 pub(crate) async fn cell_adopt(site: &Site, _: CellAdopt) -> Result<Cells> {
     let mut cells = Vec::new();
     for stored in site.list_stored().await? {
-        let kept = stored.ended_at.is_none() && stored.spec.keep == Keep::Server;
-        if kept && site.has_supervisor(&stored.spec).await? {
-            site.hold_cell(&stored.spec).await?;
-            cells.push(Cell::from_spec(&stored.spec, CellState::Ready, stored.isolation));
+        if stored.ended_at.is_some() || stored.spec.keep != Keep::Server {
+            continue;
+        }
+        match hold(site, &stored.spec).await {
+            Ok(true) => {
+                cells.push(Cell::from_spec(&stored.spec, CellState::Ready, stored.isolation));
+            }
+            Ok(false) => {}
+            // One that does not answer costs no other one its holder.
+            Err(error) => {
+                tracing::warn!(cell = %stored.spec.id, %error, "a cell cannot be taken over");
+            }
         }
     }
     Ok(Cells { cells })
+}
+
+/// Whether there was a supervisor to be held by.
+async fn hold(site: &Site, spec: &CellSpec) -> Result<bool> {
+    if !site.has_supervisor(spec).await? {
+        return Ok(false);
+    }
+    site.hold_cell(spec).await?;
+    Ok(true)
 }

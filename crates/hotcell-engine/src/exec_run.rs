@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::cell_spawn::KEY_KEEP_S;
 use crate::links::{ANSWER_WITHIN, stuck};
 use crate::new_id::new_exec_id;
-use crate::result_bound::HeadAndTail;
+use crate::result_bound::{HeadAndTail, half_of};
 use crate::site::Site;
 use crate::{ExecEvent, ExecStream, check, fingerprint};
 
@@ -33,7 +33,7 @@ pub(crate) async fn exec_run(site: &Arc<Site>, request: ExecRun) -> Result<ExecR
         }
         Some(key) => start_keyed(site, &request, &key).await?,
     };
-    collect(site, stream, request.result_bytes / 2, Instant::now() + wait).await
+    collect(site, stream, half_of(request.result_bytes), Instant::now() + wait).await
 }
 
 /// Whether an id may have been started before.
@@ -49,7 +49,7 @@ async fn start_keyed(site: &Arc<Site>, request: &ExecRun, key: &str) -> Result<E
     let cell = site.get_cell_or_ended(&request.cell).await?.spec.id;
     let request = ExecRun { cell: cell.clone().into(), ..request.clone() };
     let scope = KeyScope::Run(cell.clone());
-    let fresh = new_exec_id()?;
+    let fresh = request.exec.clone().map_or_else(new_exec_id, Ok)?;
     let fingerprint = fingerprint::of_run(&request);
     let expires = Timestamp::now().plus_seconds(KEY_KEEP_S);
     let claim = site.store.claim_key(&scope, key, fresh.as_str(), fingerprint, expires).await?;
@@ -112,7 +112,7 @@ async fn start(
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
                 let exec = begun(request, id, ready.id, started);
-                let half = request.result_bytes / 2;
+                let half = half_of(request.result_bytes);
                 return Ok(ExecStream::for_result(site, exec, following, half));
             }
             Ok(Err(LinkError::Lost)) => origin = Origin::Earlier(ready.id),

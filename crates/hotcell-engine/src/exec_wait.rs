@@ -6,6 +6,7 @@ use hotcell_model::{ExecResult, ExecWait, Pace, Result};
 use tokio::time::Instant;
 
 use crate::exec_run::collect;
+use crate::result_bound::half_of;
 use crate::site::Site;
 use crate::{ExecStream, check};
 
@@ -14,5 +15,5 @@ pub(crate) async fn exec_wait(site: &Arc<Site>, request: ExecWait) -> Result<Exe
     let deadline = Instant::now() + check::wait(request.wait_s)?;
     let exec = site.get_exec(&request.exec).await?;
     let stream = ExecStream::open(site, exec, 0, Pace::Free).await?;
-    collect(site, stream, request.result_bytes / 2, deadline).await
+    collect(site, stream, half_of(request.result_bytes), deadline).await
 }

@@ -4,6 +4,14 @@ use std::collections::VecDeque;
 
 use hotcell_model::Record;
 
+/// The most that a result holds, whatever is asked for: it is kept in memory.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Half of what a result may hold that is to hold this much.
+pub(crate) fn half_of(result_bytes: u64) -> u64 {
+    result_bytes.min(MOST_BYTES) / 2
+}
+
 /// Keeps the first and the last records that were offered, within a bound.
 #[derive(Debug)]
 pub(crate) struct HeadAndTail {

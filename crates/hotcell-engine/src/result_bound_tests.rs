@@ -2,7 +2,7 @@
 
 use hotcell_model::{Record, Stream, Timestamp};
 
-use crate::result_bound::HeadAndTail;
+use crate::result_bound::{HeadAndTail, half_of};
 
 const HALF_BYTES: u64 = 512 * 1024;
 
@@ -35,4 +35,10 @@ fn a_gap_elsewhere_counts_as_left_out() {
     bound.push(record(1));
     bound.note_gap();
     assert!(bound.finish().1);
+}
+
+#[test]
+fn no_caller_gets_all_of_our_memory() {
+    assert_eq!(half_of(64_000), 32_000);
+    assert_eq!(half_of(u64::MAX), 2 << 20);
 }

@@ -93,9 +93,7 @@ pub(crate) fn start(
         }
         Forked::Parent { pid, pidfd } => {
             drop((theirs, birth));
-            raise(paths, placed, pid, &ours)?;
-            write_json(&paths.isolation(), isolation)
-                .step(|| "write down the cell's isolation".to_owned())?;
+            raise(paths, placed, isolation, pid, &ours)?;
             await_ready(ready_ours, ours)?;
             Ok(Started { pid, pidfd })
         }
@@ -106,6 +104,7 @@ pub(crate) fn start(
 fn raise(
     paths: &CellPaths,
     placed: &Placed,
+    isolation: &Isolation,
     pid: Pid,
     child: &UnixStream,
 ) -> Result<(), StepError> {
@@ -114,6 +113,8 @@ fn raise(
     // From here on the child does its part meanwhile.
     let name = || "write down the supervisor's process".to_owned();
     SupervisorProcess::of(pid).and_then(|process| process.save(paths)).step(name)?;
+    write_json(&paths.isolation(), isolation)
+        .step(|| "write down the cell's isolation".to_owned())?;
     let mounts = match placed.ids {
         IdLayout::Private { .. } => make_layers(&placed.layers, pid, &paths.scratch())?,
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Vec::new(),

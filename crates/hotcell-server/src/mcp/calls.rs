@@ -6,64 +6,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hotcell_model::ExecId;
 use rmcp::model::RequestId;
 
-/// What is known of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Call {
-    /// Its exec is being started under an id that is not known yet.
-    Starting,
-    /// It was cancelled before that.
-    CancelledEarly,
-    /// This is its exec.
-    Runs(ExecId),
-}
-
-/// The calls by request.
+/// The exec of each request.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<HashMap<RequestId, Call>>>);
+pub(super) struct Calls(Arc<Mutex<HashMap<RequestId, ExecId>>>);
 
 impl Calls {
-    /// Notes a call before anything of it is done.
-    pub(super) fn begin(&self, request: &RequestId) {
-        self.with(|calls| calls.insert(request.clone(), Call::Starting));
+    /// Notes a call, and its exec before that is begun.
+    pub(super) fn begin(&self, request: &RequestId, exec: &ExecId) {
+        self.with(|calls| calls.insert(request.clone(), exec.clone()));
     }
 
-    /// Notes the exec of a call. `false` when the call was cancelled meanwhile.
-    #[must_use]
-    pub(super) fn runs(&self, request: &RequestId, exec: &ExecId) -> bool {
-        self.with(|calls| match calls.get_mut(request) {
-            Some(Call::CancelledEarly) => {
-                calls.remove(request);
-                false
+    /// Notes that a call stands for an exec that was begun before. Too late for one that is over.
+    pub(super) fn stands_for(&self, request: &RequestId, exec: &ExecId) {
+        self.with(|calls| {
+            if let Some(noted) = calls.get_mut(request) {
+                noted.clone_from(exec);
             }
-            Some(call) => {
-                *call = Call::Runs(exec.clone());
-                true
-            }
-            None => true,
-        })
+        });
     }
 
-    /// Forgets a call that is answered.
-    pub(super) fn end(&self, request: &RequestId) {
-        self.with(|calls| calls.remove(request));
+    /// Takes a call that is answered, given up or cancelled; its exec.
+    pub(super) fn end(&self, request: &RequestId) -> Option<ExecId> {
+        self.with(|calls| calls.remove(request))
     }
 
-    /// The exec of a call that its caller has cancelled, if it is known and the call not over.
-    pub(super) fn cancel(&self, request: &RequestId) -> Option<ExecId> {
-        self.with(|calls| match calls.get_mut(request)? {
-            Call::Runs(exec) => {
-                let exec = exec.clone();
-                calls.remove(request);
-                Some(exec)
-            }
-            early @ (Call::Starting | Call::CancelledEarly) => {
-                *early = Call::CancelledEarly;
-                None
-            }
-        })
-    }
-
-    fn with<T>(&self, change: impl FnOnce(&mut HashMap<RequestId, Call>) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut HashMap<RequestId, ExecId>) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -32,9 +32,14 @@ pub(super) struct ExecCall<'a> {
 
 impl ExecCall<'_> {
     /// Runs the command and waits as long as it is to be waited for.
-    pub(super) async fn perform(&self, run: ExecRun) -> Result<CallToolResponse, ErrorData> {
+    pub(super) async fn perform(&self, mut run: ExecRun) -> Result<CallToolResponse, ErrorData> {
         let (handler, request) = (self.handler, &self.context.id);
-        handler.calls.begin(request);
+        let exec = match handler.door.fresh_exec_id() {
+            Ok(exec) => exec,
+            Err(error) => return Ok(handler.door.dialect.failure(self.tool, &error).into()),
+        };
+        run.exec = Some(exec.clone());
+        handler.calls.begin(request, &exec);
         if self.context.ct.is_cancelled() {
             handler.calls.end(request);
             return Err(no_longer_awaited());
@@ -55,13 +60,8 @@ impl ExecCall<'_> {
         if as_task {
             run.wait_s = run.wait_s.min(TASK_AFTER_S);
         }
-        if run.idempotency_key.is_none() {
-            let exec = self.handler.door.fresh_exec_id()?;
-            let _ = self.handler.calls.runs(&self.context.id, &exec);
-            run.exec = Some(exec);
-        }
-        let result = match (&run.exec, token) {
-            (Some(_), None) => self.ask(run).await?,
+        let result = match (&run.idempotency_key, token) {
+            (None, None) => self.ask(run).await?,
             (_, token) => self.run_in_steps(run, token).await?,
         };
         if as_task && result.exec.state != ExecState::Ended {
@@ -74,7 +74,7 @@ impl ExecCall<'_> {
         self.handler.door.ask(&self.handler.caller, run).await
     }
 
-    /// Starts the command, then waits for it: its id is known in between.
+    /// Starts the command, then waits for it: which exec a key stands for is known in between.
     async fn run_in_steps(
         &self,
         mut run: ExecRun,
@@ -85,10 +85,7 @@ impl ExecCall<'_> {
         run.wait_s = 0.0;
         let begun = self.ask(run).await?;
         let exec = begun.exec.id.clone();
-        if !self.handler.calls.runs(&self.context.id, &exec) {
-            self.handler.cancel(exec).await;
-            return Ok(begun);
-        }
+        self.handler.calls.stands_for(&self.context.id, &exec);
         if begun.exec.state == ExecState::Ended || Instant::now() >= deadline {
             return Ok(begun);
         }

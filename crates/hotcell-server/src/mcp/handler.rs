@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use hotcell_model::{
-    Caller, CancelStatus, ErrorCode as HotcellCode, ExecCancel, ExecId, Request, Signal,
-};
+use hotcell_model::{Caller, CancelStatus, ExecCancel, ExecId, Request, Signal};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetTaskParams,
@@ -73,10 +71,11 @@ impl McpHandler {
             match self.door.ask(&self.caller, request).await {
                 Ok(cancelled) if cancelled.status == CancelStatus::NotFound => {}
                 Ok(_) => return,
-                Err(error) => tracing::warn!(%exec, %error, "a cancelled call's exec goes on"),
+                Err(error) => tracing::debug!(%exec, %error, "a cancel did not arrive"),
             }
             tokio::time::sleep(CANCEL_PAUSE).await;
         }
+        tracing::warn!(%exec, "nothing was found to cancel");
     }
 }
 
@@ -124,7 +123,7 @@ impl ServerHandler for McpHandler {
                 Box::pin(self.perform(tool, request, &context)).instrument(span).await
             }
             // A model can mend its arguments; a tool that is not there is the client's mistake.
-            Err(error) if error.code == HotcellCode::NotFound => {
+            Err(error) if self.get_tool(tool).is_none() => {
                 Err(ErrorData::invalid_params(error.message, None))
             }
             Err(error) => {
@@ -210,9 +209,10 @@ impl ServerHandler for McpHandler {
         let Some(request) = notification.request_id else { return };
         if is_timeout(notification.reason.as_deref()) {
             tracing::debug!(?request, "a client's patience is over; what it began goes on");
+            self.calls.end(&request);
             return;
         }
-        if let Some(exec) = self.calls.cancel(&request) {
+        if let Some(exec) = self.calls.end(&request) {
             self.cancel(exec).await;
         }
     }
