@@ -34,7 +34,9 @@ async fn find_stats(site: &Site, cell: &StoredCell) -> Result<Option<CellStats>>
     let Some(link) = site.find_link(&cell.spec).await? else { return Ok(None) };
     match links::ask(&link, &cell.spec.id, &Ask::Stats).await {
         Ok(Tell::Stats(stats)) => Ok(Some(stats)),
-        Ok(Tell::Done | Tell::Started(_) | Tell::Cancelled(_) | Tell::Failed(_)) => Ok(None),
+        Ok(
+            Tell::Done | Tell::Started(_) | Tell::Cancelled(_) | Tell::File(_) | Tell::Failed(_),
+        ) => Ok(None),
         Err(error) => {
             tracing::debug!(cell = %cell.spec.id, %error, "a supervisor gave no figures");
             Ok(None)

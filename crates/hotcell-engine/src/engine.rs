@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_model::{
-    Caller, Driver, Error, ExecFollow, ExecId, Query, Reply, Request, Result, Store,
+    Caller, Driver, Error, ExecFollow, ExecId, FileStream, Query, Reply, Request, Result, Store,
 };
 use tokio::task::JoinSet;
 
@@ -23,18 +23,21 @@ use crate::exec_list::exec_list;
 use crate::exec_poll::exec_poll;
 use crate::exec_run::exec_run;
 use crate::exec_wait::exec_wait;
+use crate::files::{file_call, file_stream};
 use crate::new_id::new_exec_id;
 use crate::probe::probe;
 use crate::site::Site;
-use crate::{ExecStream, Settings, default_cell};
+use crate::{ExecStream, FileTransfer, Settings, default_cell};
 
 /// The answer to a request.
 #[derive(Debug)]
 pub enum Answer {
     /// All at once.
     Reply(Reply),
-    /// As it comes.
+    /// The output of an exec as it comes.
     Stream(ExecStream),
+    /// The content of files as it comes and goes.
+    Files(FileTransfer),
 }
 
 /// The use cases on one state directory.
@@ -114,10 +117,18 @@ impl Engine {
                 }
                 Reply::Execs(exec_list(site, request).await?)
             }
+            Request::FileCall(mut request) => {
+                Box::pin(default_cell::make(site, caller, &mut request.cell)).await?;
+                Reply::FileDone(Box::pin(file_call(site, request)).await?)
+            }
             Request::Diagnose(_) => Reply::Diagnoses(diagnose(site).await?),
             Request::Probe(_) => Reply::Probed(probe(site).await),
             Request::ExecFollow(request) => {
                 return exec_follow(site, request).await.map(Answer::Stream);
+            }
+            Request::FileStream(mut request) => {
+                Box::pin(default_cell::make(site, caller, &mut request.cell)).await?;
+                return Box::pin(file_stream(site, request)).await.map(Answer::Files);
             }
         };
         Ok(Answer::Reply(reply))
@@ -144,18 +155,29 @@ impl Engine {
     pub async fn ask<Q: Query>(&self, caller: &Caller, query: Q) -> Result<Q::Answer> {
         match self.call(caller, query.into()).await? {
             Answer::Reply(reply) => Q::answer(reply).ok_or_else(mismatch),
-            Answer::Stream(_) => Err(mismatch()),
+            Answer::Stream(_) | Answer::Files(_) => Err(mismatch()),
         }
     }
 
-    /// Like [`Engine::call`], for the one request that is answered by a stream.
+    /// Like [`Engine::call`], for the output of an exec as it comes.
     ///
     /// # Errors
     /// Those of [`Engine::call`].
     pub async fn follow(&self, caller: &Caller, request: ExecFollow) -> Result<ExecStream> {
         match self.call(caller, request.into()).await? {
             Answer::Stream(stream) => Ok(stream),
-            Answer::Reply(_) => Err(mismatch()),
+            Answer::Reply(_) | Answer::Files(_) => Err(mismatch()),
+        }
+    }
+
+    /// Like [`Engine::call`], for files whose content comes or goes piece by piece.
+    ///
+    /// # Errors
+    /// Those of [`Engine::call`].
+    pub async fn transfer(&self, caller: &Caller, request: FileStream) -> Result<FileTransfer> {
+        match self.call(caller, request.into()).await? {
+            Answer::Files(transfer) => Ok(transfer),
+            Answer::Reply(_) | Answer::Stream(_) => Err(mismatch()),
         }
     }
 

@@ -30,7 +30,13 @@ pub(crate) async fn exec_cancel(site: &Site, request: ExecCancel) -> Result<Exec
         if let Some(link) = find_link_to(site, &cell).await? {
             match links::ask(&link, &cell, &ask).await {
                 Ok(Tell::Cancelled(status)) => return Ok(ExecCancelled { exec, status }),
-                Ok(Tell::Done | Tell::Started(_) | Tell::Stats(_) | Tell::Failed(_)) => {
+                Ok(
+                    Tell::Done
+                    | Tell::Started(_)
+                    | Tell::Stats(_)
+                    | Tell::File(_)
+                    | Tell::Failed(_),
+                ) => {
                     return Err(LinkError::Confused.into());
                 }
                 // One that an earlier supervisor had is in the journal.

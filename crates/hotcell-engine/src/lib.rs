@@ -28,6 +28,7 @@ mod exec_run;
 mod exec_stream;
 mod exec_wait;
 mod fault;
+mod files;
 mod fingerprint;
 mod index;
 mod journal_end;
@@ -71,4 +72,5 @@ mod testing_supervisor;
 
 pub use engine::{Answer, Engine};
 pub use exec_stream::{ExecEvent, ExecStream};
+pub use files::{ContentReceiver, ContentSender, FileTransfer, Transferred};
 pub use settings::Settings;

@@ -262,7 +262,9 @@ impl State {
             | FrameKind::Record
             | FrameKind::Ended
             | FrameKind::Activity
-            | FrameKind::Credit => return,
+            | FrameKind::Credit
+            | FrameKind::File
+            | FrameKind::Data => return,
         }
         let fault = self.faults.pop();
         if fault == Some(Fault::LoseQuestion) {

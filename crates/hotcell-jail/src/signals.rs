@@ -55,6 +55,16 @@ pub fn use_defaults() {
     }
 }
 
+/// Lets every signal through to this thread.
+pub fn unblock_all() {
+    // SAFETY: an empty set is valid, and so are the pointers.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
 /// Lets one signal do what it does by default. Safe in a process that shares its parent's memory.
 pub(crate) fn use_default(signal: i32) {
     // The kernel's sigaction: handler, flags, restorer, mask. The C library's call keeps two

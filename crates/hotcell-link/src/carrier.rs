@@ -47,6 +47,11 @@ impl Carrier {
         self.peer.version().unwrap_or_default()
     }
 
+    /// What the other end can do beyond the version.
+    pub(crate) fn features(&self) -> Vec<String> {
+        self.peer.features().to_vec()
+    }
+
     /// Moves frames both ways until nothing more can come. Then the stream is closed in both
     /// directions: the other end must not go on counting on this one.
     pub(crate) async fn run(self, to_write: mpsc::Receiver<Vec<u8>>, waiters: Waiters) {
@@ -125,6 +130,8 @@ fn dispatch(waiters: &Waiters, frame: Frame) -> Result<(), PeerError> {
             let tell: Tell = frame.head()?;
             waiters.answer(frame.channel, tell);
         }
+        FrameKind::Data => waiters.deliver_data(frame.channel, frame.blob),
+        FrameKind::Credit => waiters.add_credit(frame.channel, frame.head()?),
         FrameKind::Record => {
             let RecordHead { seq, ts, stream } = frame.head()?;
             let record = Record { seq, ts, stream, bytes: frame.blob };
@@ -134,7 +141,7 @@ fn dispatch(waiters: &Waiters, frame: Frame) -> Result<(), PeerError> {
         FrameKind::Hello
         | FrameKind::Ask
         | FrameKind::Activity
-        | FrameKind::Credit
+        | FrameKind::File
         | FrameKind::Forget => {}
     }
     Ok(())

@@ -3,16 +3,20 @@
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
-use hotcell_model::{Error, ExecId, ExecSpec};
+use hotcell_model::{Error, ExecId, ExecSpec, FileOp};
+use serde::Serialize;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::carrier::Carrier;
-use crate::following::{Following, Prepared, WINDOW};
+use crate::files::{FileConversation, UploadCredit};
+use crate::following::Following;
 use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
-use crate::waiters::{Waiter, Waiters};
-use crate::{Ask, Started, Tell};
+use crate::hello::FILES;
+use crate::inflow::{WINDOW, inflow};
+use crate::waiters::{FileWaiter, FollowWaiter, Waiter, Waiters};
+use crate::{Ask, FileAsk, Started, Tell};
 
 const FRAMES_TO_WRITE: usize = 256;
 
@@ -52,6 +56,7 @@ pub struct Link {
     waiters: Waiters,
     frames: mpsc::Sender<Vec<u8>>,
     version: u32,
+    features: Vec<String>,
     _carrier: JoinSet<()>,
 }
 
@@ -63,12 +68,12 @@ impl Link {
     pub async fn open(stream: StdUnixStream) -> Result<Self, LinkError> {
         let stream = into_tokio(stream).map_err(|_| LinkError::Lost)?;
         let carrier = Carrier::greet(stream).await?;
-        let version = carrier.version();
+        let (version, features) = (carrier.version(), carrier.features());
         let waiters = Waiters::default();
         let (frames, to_write) = mpsc::channel(FRAMES_TO_WRITE);
         let mut task = JoinSet::new();
         task.spawn(carrier.run(to_write, waiters.clone()));
-        Ok(Self { waiters, frames, version, _carrier: task })
+        Ok(Self { waiters, frames, version, features, _carrier: task })
     }
 
     /// The protocol version that both ends speak.
@@ -91,7 +96,7 @@ impl Link {
         let (answer, answered) = oneshot::channel();
         let channel = self.waiters.add(Waiter::Answer(answer))?;
         let _waiting = Waiting { waiters: &self.waiters, channel };
-        self.send(channel, ask, blob).await?;
+        self.send(channel, FrameKind::Ask, ask, blob).await?;
         match answered.await {
             Ok(Tell::Failed(error)) => Err(LinkError::Failed(error)),
             Ok(tell) => Ok(tell),
@@ -122,10 +127,12 @@ impl Link {
 
     async fn open_follow(&self, ask: &Ask) -> Result<(Tell, Following), LinkError> {
         let (answer, answered) = oneshot::channel();
-        let (prepared, waiter) = Prepared::new(answer);
+        let (unbound, events) = inflow();
+        let waiter = FollowWaiter { answer: Some(answer), events };
         let channel = self.waiters.add(Waiter::Follow(waiter))?;
-        let following = prepared.on(channel, self.frames.clone(), self.waiters.clone());
-        self.send(channel, ask, &[]).await?;
+        let events = unbound.on(channel, self.frames.clone(), self.waiters.clone());
+        let following = Following::new(events);
+        self.send(channel, FrameKind::Ask, ask, &[]).await?;
         match answered.await {
             Ok(Tell::Failed(error)) => Err(LinkError::Failed(error)),
             Ok(tell) => Ok((tell, following)),
@@ -133,8 +140,37 @@ impl Link {
         }
     }
 
-    async fn send(&self, channel: u32, ask: &Ask, blob: &[u8]) -> Result<(), LinkError> {
-        let bytes = frame_bytes(FrameKind::Ask, channel, ask, blob);
+    /// Begins to do something with files.
+    ///
+    /// # Errors
+    /// The connection was lost, or the supervisor serves no files.
+    pub async fn file(&self, op: FileOp) -> Result<FileConversation, LinkError> {
+        if !self.features.iter().any(|feature| feature == FILES) {
+            return Err(LinkError::Failed(
+                Error::unsupported("the cell's supervisor serves no files")
+                    .hint("the cell was made by another version of hotcell; spawn a new one"),
+            ));
+        }
+        let (unbound, events) = inflow();
+        let credit = UploadCredit::new();
+        let waiter = FileWaiter { events, credit: credit.clone() };
+        let channel = self.waiters.add(Waiter::File(waiter))?;
+        let (frames, waiters) = (self.frames.clone(), self.waiters.clone());
+        let events = unbound.on(channel, frames.clone(), waiters.clone());
+        let conversation = FileConversation::new(channel, events, frames, waiters, credit);
+        let ask = FileAsk { op, window: WINDOW };
+        self.send(channel, FrameKind::File, &ask, &[]).await?;
+        Ok(conversation)
+    }
+
+    async fn send<T: Serialize>(
+        &self,
+        channel: u32,
+        kind: FrameKind,
+        head: &T,
+        blob: &[u8],
+    ) -> Result<(), LinkError> {
+        let bytes = frame_bytes(kind, channel, head, blob);
         if bytes.len() > MAX_FRAME_BYTES {
             // The other end would have to give the whole connection up.
             let length = bytes.len();

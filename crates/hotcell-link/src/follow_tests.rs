@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use crate::other_end::{OtherEnd, connected, exec_end, exec_id};
 use crate::{Ask, FollowEvent, Following, FrameKind, Link, LinkError, Tell, record_cost};
 
-const WINDOW: u32 = crate::following::WINDOW;
+const WINDOW: u32 = crate::inflow::WINDOW;
 
 /// A follower, its channel and the window it gave.
 async fn followed(link: &Link, other: &mut OtherEnd) -> (Following, u32) {

@@ -31,15 +31,19 @@ pub enum FrameKind {
     Ended = 4,
     /// Something ran in the cell of late; sent to those that watch.
     Activity = 5,
-    /// The engine took this many bytes of a followed output; more may be sent.
+    /// The receiver took this many bytes of what is sent on this channel; more may be sent.
     Credit = 6,
     /// The engine is no longer interested in this channel.
     Forget = 7,
+    /// Something to do with files; its channel is new.
+    File = 8,
+    /// Content of files, either way; the blob is its bytes.
+    Data = 9,
 }
 
 impl FrameKind {
     fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [FrameKind; 8] = [
+        const ALL: [FrameKind; 10] = [
             FrameKind::Hello,
             FrameKind::Ask,
             FrameKind::Tell,
@@ -48,6 +52,8 @@ impl FrameKind {
             FrameKind::Activity,
             FrameKind::Credit,
             FrameKind::Forget,
+            FrameKind::File,
+            FrameKind::Data,
         ];
         ALL.get(usize::from(byte)).copied()
     }

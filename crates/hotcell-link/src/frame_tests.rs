@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::{Frame, FrameError, FrameKind, MAX_FRAME_BYTES, Peer, PeerError, decode, encode};
 
-const KINDS: [FrameKind; 8] = [
+const KINDS: [FrameKind; 10] = [
     FrameKind::Hello,
     FrameKind::Ask,
     FrameKind::Tell,
@@ -14,6 +14,8 @@ const KINDS: [FrameKind; 8] = [
     FrameKind::Activity,
     FrameKind::Credit,
     FrameKind::Forget,
+    FrameKind::File,
+    FrameKind::Data,
 ];
 const REQUIRED: u8 = 1;
 
@@ -158,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn unknown_frames_are_skipped(kind in 8_u8.., payload in vec(any::<u8>(), 0..100), next in any_frame()) {
+    fn unknown_frames_are_skipped(kind in 10_u8.., payload in vec(any::<u8>(), 0..100), next in any_frame()) {
         // Flags that mean nothing here do not make it required.
         for flags in [0, 0xFE] {
             let mut peer = greeted();
@@ -171,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn unknown_frames_that_are_required_are_refused(kind in 8_u8.., flags: u8) {
+    fn unknown_frames_that_are_required_are_refused(kind in 10_u8.., flags: u8) {
         let mut peer = greeted();
         peer.receive(&foreign(kind, flags | REQUIRED, 3, b"new"));
         let error = peer.next_frame().unwrap_err();

@@ -14,6 +14,9 @@ pub struct Versions {
 /// What this build speaks.
 pub const SUPPORTED: Versions = Versions { min: 1, max: 1 };
 
+/// The feature of a supervisor that serves files.
+pub const FILES: &str = "files";
+
 /// The first frame of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -51,7 +54,7 @@ impl Hello {
     pub fn ours() -> Self {
         Self {
             versions: SUPPORTED,
-            features: Vec::new(),
+            features: vec![FILES.to_owned()],
             software: concat!("hotcell ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

@@ -8,9 +8,11 @@
 
 mod carrier;
 mod client;
+mod files;
 mod following;
 mod frame;
 mod hello;
+mod inflow;
 mod message;
 mod peer;
 mod plan;
@@ -30,9 +32,13 @@ mod message_tests;
 mod other_end;
 
 pub use client::{Link, LinkError};
+pub use files::{FileConversation, FileEvent, FileReceiver, FileSender};
 pub use following::{FollowEvent, Following};
 pub use frame::{Frame, FrameError, FrameKind, MAX_FRAME_BYTES, decode, encode};
-pub use hello::{Hello, HelloError, SUPPORTED, Versions};
-pub use message::{Ask, DiskState, RecordHead, Started, Tell, record_cost};
+pub use hello::{FILES, Hello, HelloError, SUPPORTED, Versions};
+pub use message::{
+    Ask, DATA_BYTES, DataHead, DiskState, FileAsk, RecordHead, Started, Tell, UPLOAD_WINDOW,
+    data_cost, record_cost,
+};
 pub use peer::{Peer, PeerError};
 pub use plan::{ExecIds, KillMeans, Plan, PlanFds};

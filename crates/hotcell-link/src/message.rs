@@ -1,8 +1,8 @@
 //! What is asked of a supervisor and what it tells.
 
 use hotcell_model::{
-    CancelStatus, CellStats, CloseReason, Error, ExecEnd, ExecId, ExecSpec, ExecState, Signal,
-    Stream, TerminalSize, Timestamp,
+    CancelStatus, CellStats, CloseReason, Error, ExecEnd, ExecId, ExecSpec, ExecState, FileOp,
+    FileResult, Signal, Stream, TerminalSize, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +114,8 @@ pub enum Tell {
     Cancelled(CancelStatus),
     /// How the cell stands.
     Stats(CellStats),
+    /// What came of doing something with files.
+    File(Box<FileResult>),
     /// It was not done.
     Failed(Error),
 }
@@ -135,4 +137,33 @@ pub struct RecordHead {
 pub fn record_cost(bytes: usize) -> u32 {
     const FRAME_SHARE: usize = 64;
     u32::try_from(bytes + FRAME_SHARE).unwrap_or(u32::MAX)
+}
+
+/// The head of a file frame: content for it follows in data frames on its channel, content of the
+/// answer comes in such frames, and the answer comes last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileAsk {
+    /// What to do.
+    pub op: FileOp,
+    /// How many bytes of content may be under way to the engine.
+    pub window: u32,
+}
+
+/// The head of a data frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataHead {
+    /// Whether no content comes after it.
+    pub last: bool,
+}
+
+/// How many bytes of content may be under way to the cell before the first credit.
+pub const UPLOAD_WINDOW: u32 = 512 * 1024;
+
+/// The most content that one data frame holds.
+pub const DATA_BYTES: usize = 64 * 1024;
+
+/// What a data frame of `bytes` counts against a window.
+#[must_use]
+pub fn data_cost(bytes: usize) -> u32 {
+    record_cost(bytes)
 }

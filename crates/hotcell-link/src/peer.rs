@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::frame::{Frame, FrameError, FrameKind, decode, encode_head};
+use crate::frame::{Frame, FrameError, FrameKind, decode, encode, encode_head};
 use crate::{Hello, HelloError};
 
 /// One connection's buffers. The owner moves bytes between them and the stream.
@@ -14,6 +14,7 @@ pub struct Peer {
     to_send: Vec<u8>,
     sent: usize,
     version: Option<u32>,
+    features: Vec<String>,
 }
 
 impl Peer {
@@ -28,7 +29,7 @@ impl Peer {
     /// Adds bytes that came from the stream.
     pub fn receive(&mut self, bytes: &[u8]) {
         if self.taken == self.received.len() {
-            self.received.clear();
+            empty(&mut self.received);
             self.taken = 0;
         }
         self.received.extend_from_slice(bytes);
@@ -46,6 +47,12 @@ impl Peer {
         self.version
     }
 
+    /// What the other end can do beyond the version, once its greeting has come.
+    #[must_use]
+    pub fn features(&self) -> &[String] {
+        &self.features
+    }
+
     /// Takes the other end's greeting, if it is there, and nothing else.
     ///
     /// # Errors
@@ -60,6 +67,7 @@ impl Peer {
                 }
                 let hello: Hello = parse(&frame)?;
                 self.version = Some(Hello::ours().agree(&hello)?);
+                self.features = hello.features;
             }
         }
         Ok(())
@@ -100,6 +108,11 @@ impl Peer {
         encode_head(kind, channel, head, blob, &mut self.to_send);
     }
 
+    /// Adds a frame that came from elsewhere, on a channel of this connection.
+    pub fn pass_on(&mut self, frame: &Frame, channel: u32) {
+        encode(frame.kind, channel, &frame.head, &frame.blob, &mut self.to_send);
+    }
+
     /// What is to be written to the stream.
     #[must_use]
     pub fn unsent(&self) -> &[u8] {
@@ -110,7 +123,7 @@ impl Peer {
     pub fn mark_sent(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.sent >= self.to_send.len() {
-            self.to_send.clear();
+            empty(&mut self.to_send);
             self.sent = 0;
         } else if self.sent > 64 * 1024 && self.sent > self.to_send.len() / 2 {
             // Never more moved than was sent, however long the queue is.
@@ -118,6 +131,13 @@ impl Peer {
             self.sent = 0;
         }
     }
+}
+
+/// Empties a buffer. What a large frame took is given back; a supervisor lives long.
+fn empty(buffer: &mut Vec<u8>) {
+    const KEPT_BYTES: usize = 256 * 1024;
+    buffer.clear();
+    buffer.shrink_to(KEPT_BYTES);
 }
 
 /// Why a connection has to be given up.

@@ -1,14 +1,15 @@
 //! Those who wait for something on a channel of the engine's end.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use crate::Tell;
 use crate::client::LinkError;
-use crate::following::{FollowEvent, MOST_UNDER_WAY};
-use crate::{Tell, record_cost};
+use crate::files::{FileEvent, UploadCredit};
+use crate::following::FollowEvent;
+use crate::inflow::{InflowEnd, Taken};
 
 /// What is to come on a channel, and for whom.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) enum Waiter {
     Answer(oneshot::Sender<Tell>),
     /// An answer, and after it the events of an exec.
     Follow(FollowWaiter),
+    /// Content, and after it an answer.
+    File(FileWaiter),
     /// Nothing that could be understood; the other end does not know that yet.
     Broken,
 }
@@ -25,8 +28,21 @@ pub(crate) enum Waiter {
 #[derive(Debug)]
 pub(crate) struct FollowWaiter {
     pub(crate) answer: Option<oneshot::Sender<Tell>>,
-    pub(crate) events: mpsc::Sender<FollowEvent>,
-    pub(crate) under_way: Arc<AtomicU32>,
+    pub(crate) events: InflowEnd<FollowEvent>,
+}
+
+/// The sending half of a [`crate::FileConversation`].
+#[derive(Debug)]
+pub(crate) struct FileWaiter {
+    pub(crate) events: InflowEnd<FileEvent>,
+    pub(crate) credit: UploadCredit,
+}
+
+impl Drop for FileWaiter {
+    /// Nobody takes what would still be sent.
+    fn drop(&mut self) {
+        self.credit.close();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +103,14 @@ impl Waiters {
                 }
                 sender
             }
+            Some(Waiter::File(file)) => {
+                file.events.take(match tell {
+                    Tell::File(result) => FileEvent::Done(result),
+                    Tell::Failed(error) => FileEvent::Failed(error),
+                    Tell::Done | Tell::Started(_) | Tell::Cancelled(_) | Tell::Stats(_) => return,
+                });
+                return;
+            }
             Some(Waiter::Broken) => {
                 channels.waiters.insert(channel, Waiter::Broken);
                 None
@@ -103,7 +127,7 @@ impl Waiters {
     pub(crate) fn deliver(&self, channel: u32, event: FollowEvent) {
         let mut channels = self.lock();
         let Some(Waiter::Follow(follow)) = channels.waiters.get(&channel) else { return };
-        match follow.take(event) {
+        match follow.events.take(event) {
             Taken::More => {}
             Taken::Last => {
                 channels.waiters.remove(&channel);
@@ -115,10 +139,26 @@ impl Waiters {
         }
     }
 
+    /// Hands over content of files.
+    pub(crate) fn deliver_data(&self, channel: u32, bytes: Vec<u8>) {
+        let mut channels = self.lock();
+        let Some(Waiter::File(file)) = channels.waiters.get(&channel) else { return };
+        if let Taken::Overrun = file.events.take(FileEvent::Data(bytes)) {
+            channels.waiters.insert(channel, Waiter::Broken);
+        }
+    }
+
+    /// Lets more content be sent.
+    pub(crate) fn add_credit(&self, channel: u32, bytes: u32) {
+        if let Some(Waiter::File(file)) = self.lock().waiters.get(&channel) {
+            file.credit.add(bytes);
+        }
+    }
+
     /// Ends one wait of which nothing more can be understood; the others go on.
     pub(crate) fn break_off(&self, channel: u32) {
         let mut channels = self.lock();
-        if let Some(Waiter::Follow(_)) = channels.waiters.remove(&channel) {
+        if let Some(Waiter::Follow(_) | Waiter::File(_)) = channels.waiters.remove(&channel) {
             channels.waiters.insert(channel, Waiter::Broken);
         }
     }
@@ -126,29 +166,5 @@ impl Waiters {
     fn lock(&self) -> MutexGuard<'_, Channels> {
         // A panic while the lock is held leaves a map that is still a map.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-enum Taken {
-    More,
-    Last,
-    Overrun,
-}
-
-impl FollowWaiter {
-    fn take(&self, event: FollowEvent) -> Taken {
-        let (cost, taken) = match &event {
-            FollowEvent::Record(record) => (record_cost(record.bytes.len()), Taken::More),
-            FollowEvent::Ended(_) => (0, Taken::Last),
-        };
-        let before = self.under_way.fetch_add(cost, Ordering::Relaxed);
-        if before.saturating_add(cost) > MOST_UNDER_WAY {
-            return Taken::Overrun;
-        }
-        match self.events.try_send(event) {
-            // Closed: the follower is being dropped, and says so itself.
-            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => taken,
-            Err(mpsc::error::TrySendError::Full(_)) => Taken::Overrun,
-        }
     }
 }

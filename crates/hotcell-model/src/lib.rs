@@ -7,6 +7,8 @@ mod cell;
 mod driver;
 mod error;
 mod exec;
+mod file_op;
+mod file_result;
 mod id;
 mod isolation;
 mod limits;
@@ -37,6 +39,16 @@ pub use error::{Error, ErrorCode, Result};
 pub use exec::{
     Command, EndCause, Exec, ExecEnd, ExecSpec, ExecState, LimitHit, Priority, Signal, Stdin,
     TerminalSize, Usage,
+};
+pub use file_op::{
+    BatchPart, Compression, EtagMatch, FILE_CONTENT_BYTES, FileBatch, FileCall, FileDelete,
+    FileEdit, FileExport, FileImport, FileList, FileMakeDirectory, FileMove, FileOp, FileRead,
+    FileSearch, FileStat, FileStream, FileWatch, FileWrite, LineRange, Precondition, SearchIn,
+    TextEdit,
+};
+pub use file_result::{
+    BatchOutcome, BatchResult, Etag, FileContent, FileDeleted, FileDone, FileEdited, FileEntries,
+    FileEntry, FileKind, FileMatch, FileMatches, FilePlaced, FileResult, FileWritten, FilesPacked,
 };
 pub use id::{Alias, CellId, CellRef, ExecId};
 pub use isolation::{Isolation, IsolationLevel, Layer, MissingLayer};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cell, CellId, Diagnosis, Dropped, Error, Exec, ExecId, Record};
+use crate::{Cell, CellId, Diagnosis, Dropped, Error, Exec, ExecId, FileDone, Record};
 
 /// Every answer of the product.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,8 @@ pub enum Reply {
     ExecCancelled(ExecCancelled),
     /// Several execs.
     Execs(Execs),
+    /// What came of doing something with files.
+    FileDone(FileDone),
     /// What the machine can enforce.
     Diagnoses(Diagnoses),
     /// Whether the store can be reached and drivers be used.

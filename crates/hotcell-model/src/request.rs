@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Alias, CellDetails, CellKilled, CellRef, Cells, Command, Diagnoses, Exec, ExecCancelled,
-    ExecId, ExecPage, ExecResult, Execs, InputAccepted, Keep, Network, Priority, Probed, Reply,
-    RequestedLimits, Signal, Stdin, Stream, TerminalSize,
+    ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream, InputAccepted, Keep,
+    Network, Priority, Probed, Reply, RequestedLimits, Signal, Stdin, Stream, TerminalSize,
 };
 
 /// A request type and the reply that answers it.
@@ -25,8 +25,17 @@ macro_rules! requests {
         #[derive(Debug, Clone, PartialEq)]
         pub enum Request {
             $($(#[doc = $doc])* $name($name),)*
-            /// Follows an exec's output as it comes; the one request answered by a stream.
+            /// Follows an exec's output as it comes; answered by a stream.
             ExecFollow(ExecFollow),
+            /// Does something with files whose content comes or goes piece by piece; answered by a
+            /// stream.
+            FileStream(FileStream),
+        }
+
+        impl From<FileStream> for Request {
+            fn from(request: FileStream) -> Self {
+                Self::FileStream(request)
+            }
         }
 
         impl From<ExecFollow> for Request {
@@ -81,6 +90,8 @@ requests! {
     ExecCancel => ExecCancelled(ExecCancelled),
     /// Lists execs, newest first.
     ExecList => Execs(Execs),
+    /// Does something with the files of a cell. Wakes a sleeping cell.
+    FileCall => FileDone(FileDone),
     /// Looks at everything that cells need on this machine. Slow; for people.
     Diagnose => Diagnoses(Diagnoses),
     /// Looks whether the store can be reached and drivers be used. Cheap; for probes.

@@ -107,7 +107,9 @@ impl Door {
     async fn reply(&self, caller: &Caller, request: impl Into<Request>) -> Result<Reply> {
         match self.engine.call(caller, request.into()).await? {
             Answer::Reply(reply) => Ok(reply),
-            Answer::Stream(_) => Err(Error::internal("a stream answered a call")),
+            Answer::Stream(_) | Answer::Files(_) => {
+                Err(Error::internal("a stream answered a call"))
+            }
         }
     }
 
@@ -136,6 +138,8 @@ impl Door {
             | Request::ExecCancel(_)
             | Request::ExecList(_)
             | Request::ExecFollow(_)
+            | Request::FileCall(_)
+            | Request::FileStream(_)
             | Request::Diagnose(_)
             | Request::Probe(_)) => self.reply(caller, request).await,
         }

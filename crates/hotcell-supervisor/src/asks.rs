@@ -55,6 +55,9 @@ impl Supervisor {
                     }
                 }
             }
+            FrameKind::File => self.ask_files((id, frame.channel), frame),
+            FrameKind::Data | FrameKind::Credit | FrameKind::Forget
+                if self.pass_to_files((id, frame.channel), frame) => {}
             FrameKind::Credit => {
                 let bytes: u32 = frame.head()?;
                 if let Some(connection) = self.connections.get_mut(&id)
@@ -73,7 +76,8 @@ impl Supervisor {
             | FrameKind::Tell
             | FrameKind::Record
             | FrameKind::Ended
-            | FrameKind::Activity => {}
+            | FrameKind::Activity
+            | FrameKind::Data => {}
         }
         Ok(())
     }
@@ -229,6 +233,7 @@ impl Supervisor {
         if let Some(connection) = self.connections.remove(&id) {
             self.poller.remove(connection.fd());
         }
+        self.forget_files_of(id);
         self.count_holders();
     }
 

@@ -19,6 +19,7 @@ use crate::clock::Moment;
 use crate::connection::Connection;
 use crate::event_loop::Poller;
 use crate::exec::{Exec, Intent, Queued, State};
+use crate::files::Files;
 use crate::input::{Answer, Asker, Backlog, Refusal};
 use crate::launch;
 use crate::lifetime::{Activity, Lifetime};
@@ -61,6 +62,7 @@ pub(crate) struct Supervisor {
     pub(crate) connections: BTreeMap<u64, Connection>,
     pub(crate) fresh_output: BTreeSet<u32>,
     pub(crate) held_back: BTreeSet<u32>,
+    pub(crate) files: Files,
     pub(crate) lifetime: Lifetime,
     pub(crate) closing: Option<Closing>,
     pub(crate) buffer: Vec<u8>,
@@ -104,6 +106,7 @@ impl Supervisor {
             connections: BTreeMap::new(),
             fresh_output: BTreeSet::new(),
             held_back: BTreeSet::new(),
+            files: Files::default(),
             lifetime,
             closing: None,
             buffer: vec![0; READ_BYTES],
@@ -288,7 +291,7 @@ impl Supervisor {
     /// Keeps the cell's lifetime and the keeper's attention up to date.
     pub(crate) fn note_activity(&mut self) {
         let now = Moment::now();
-        let idle = self.running.is_empty() && self.queue.len() == 0;
+        let idle = self.running.is_empty() && self.queue.len() == 0 && self.files.is_idle();
         if idle {
             self.lifetime.set_activity(Activity::Idle, now);
         } else {
@@ -318,7 +321,8 @@ impl Supervisor {
             Some(_) => None,
         };
         let execs = self.wake_at.values().min().copied();
-        [lifetime, execs, self.activity_at].into_iter().flatten().min()
+        let files = self.files.next_moment();
+        [lifetime, execs, self.activity_at, files].into_iter().flatten().min()
     }
 
     /// Starts the end of the cell.

@@ -13,6 +13,7 @@ use crate::boot::Booted;
 use crate::cell::{Supervisor, TIMEOUT_GRACE};
 use crate::clock::Moment;
 use crate::connection::{Connection, Standing};
+use crate::files::FILES;
 
 const LISTENER: u64 = 0;
 const CHILDREN: u64 = 1;
@@ -85,7 +86,8 @@ impl Poller {
         let _ = epoll::modify(&*self.0, fd, EventData::new_u64(token), flags);
     }
 
-    fn set_connection(&self, fd: BorrowedFd<'_>, token: u64, awaits_room: bool) {
+    /// Waits for something to read, and for room to write where that is wanted.
+    pub(crate) fn set_connection(&self, fd: BorrowedFd<'_>, token: u64, awaits_room: bool) {
         let room = if awaits_room { EventFlags::OUT } else { EventFlags::empty() };
         let _ = epoll::modify(&*self.0, fd, EventData::new_u64(token), EventFlags::IN | room);
     }
@@ -124,6 +126,7 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
     poller.add(listener.as_fd(), LISTENER);
     poller.add(children.as_fd(), CHILDREN);
     let mut supervisor = Supervisor::new(means, poller.clone_handle())?;
+    supervisor.recover_files();
     // Whoever waits for it may be gone; the cell is ready all the same.
     let _ = rustix::io::write(&ready, b"r");
     drop(ready);
@@ -137,6 +140,7 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
             match event.data.u64() {
                 LISTENER => accept(&listener, &mut supervisor, &poller, &mut next_connection),
                 CHILDREN => children_ended = true,
+                FILES => files_event(&mut supervisor, event.flags),
                 token if token & EXEC != 0 => exec_event(&mut supervisor, token),
                 id => connection_event(&mut supervisor, id, event.flags),
             }
@@ -181,6 +185,15 @@ fn exec_event(supervisor: &mut Supervisor, token: u64) {
     }
 }
 
+fn files_event(supervisor: &mut Supervisor, flags: EventFlags) {
+    if flags.contains(EventFlags::OUT) {
+        supervisor.write_files();
+    }
+    if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+        supervisor.read_files();
+    }
+}
+
 fn connection_event(supervisor: &mut Supervisor, id: u64, flags: EventFlags) {
     if flags.contains(EventFlags::OUT) {
         supervisor.pump_connection(id);
@@ -197,6 +210,7 @@ fn timers(supervisor: &mut Supervisor) {
         supervisor.step(number);
     }
     supervisor.tell_watchers(now);
+    supervisor.dismiss_files(now);
     if supervisor.closing.is_none()
         && let Some((at, reason)) = supervisor.lifetime.next()
         && at <= now

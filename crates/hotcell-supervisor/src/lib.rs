@@ -1,4 +1,4 @@
-//! Pid 1 of a cell: starts execs, keeps their output, ends them on time.
+//! Pid 1 of a cell: starts execs, keeps their output, ends them on time, and has files served.
 //!
 //! One thread, one epoll loop, one owner of all state (`cell.rs`). It talks to any
 //! number of engine processes over the link and needs none of them to go on.
@@ -10,6 +10,7 @@ mod clock;
 mod connection;
 mod event_loop;
 mod exec;
+mod files;
 mod following;
 mod input;
 mod launch;

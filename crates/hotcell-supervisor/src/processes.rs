@@ -195,8 +195,13 @@ impl Supervisor {
         while let Ok(Some(end)) = reap(Wait::Poll) {
             // A subreaper that nobody killed ends after the last of its descendants.
             orphaned |= self.launcher.forget(end.pid) && end.ending() != Ending::Exited(0);
-            if let Some(number) = self.processes.remove(&end.pid.as_raw_nonzero().get()) {
+            let pid = end.pid.as_raw_nonzero().get();
+            if let Some(number) = self.processes.remove(&pid) {
                 self.note_child_end(number, end);
+            } else if self.files.is_process(pid) {
+                // What it said before it ended comes first.
+                self.read_files();
+                self.end_files();
             }
         }
         if orphaned {
@@ -227,7 +232,8 @@ impl Supervisor {
         let Some(own) = Pid::from_raw(1) else { return };
         for _ in 0..ORPHAN_LOOKS {
             // Unreadable /proc would be a broken cell.
-            match proctree::kill_others(own, |pid| self.processes.contains_key(&pid)) {
+            let is_known = |pid| self.processes.contains_key(&pid) || self.files.is_process(pid);
+            match proctree::kill_others(own, is_known) {
                 Ok(0) | Err(_) => return,
                 Ok(_) => std::thread::sleep(ORPHAN_PAUSE),
             }

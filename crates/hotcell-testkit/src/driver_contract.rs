@@ -6,6 +6,7 @@
 
 mod ending;
 mod execs;
+mod files;
 mod following;
 mod guest;
 mod input;
@@ -166,6 +167,14 @@ pub async fn run_driver_contract(
         following::a_slow_reader_stops_nobody,
         following::a_reader_that_comes_back_misses_nothing,
         following::head_and_tail_of_too_much_are_kept,
+        files::what_is_written_is_read,
+        files::one_etag_everywhere_that_any_change_changes,
+        files::a_precondition_is_kept,
+        files::text_is_replaced_where_it_stands_once,
+        files::directories_are_listed_page_by_page,
+        files::nothing_outside_is_reached_and_nothing_hangs,
+        files::a_batch_is_done_whole_or_not_at_all,
+        files::the_process_that_serves_files_may_be_killed,
         limits::memory_ends_the_exec_alone,
         limits::processes_are_counted,
         lifetime::a_busy_cell_is_closed_by_force_only,

@@ -16,7 +16,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-policy", &["hotcell-model"]),
     ("hotcell-store", &["hotcell-model"]),
     ("hotcell-toolbox", &["hotcell-model"]),
-    ("hotcell-supervisor", &["hotcell-jail", "hotcell-journal", "hotcell-link", "hotcell-model"]),
+    ("hotcell-files", &["hotcell-link", "hotcell-model"]),
+    (
+        "hotcell-supervisor",
+        &["hotcell-files", "hotcell-jail", "hotcell-journal", "hotcell-link", "hotcell-model"],
+    ),
     ("hotcell-native", &["hotcell-jail", "hotcell-journal", "hotcell-link", "hotcell-model"]),
     ("hotcell-docker", &["hotcell-link", "hotcell-model"]),
     ("hotcell-kube", &["hotcell-link", "hotcell-model"]),

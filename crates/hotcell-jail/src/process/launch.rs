@@ -17,7 +17,7 @@ use super::subreaper::{ReapedLaunch, Reapers};
 use crate::clone::{
     CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, CLONE_VFORK, CLONE_VM, CloneArgs, clone3_call,
 };
-use crate::signals::use_default;
+use crate::signals::{unblock_all, use_default};
 
 /// Where a new process's standard streams lead.
 #[derive(Debug, Clone, Copy)]
@@ -274,11 +274,6 @@ fn take_on(launch: &Launch<'_>) -> Result<(), (&'static str, Errno)> {
     }
     // Rust's runtime ignores it in the supervisor; a command expects to be ended by it.
     use_default(libc::SIGPIPE);
-    // SAFETY: an empty set is valid, and so are the pointers.
-    unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-    }
+    unblock_all();
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! Starting the processes of execs, and collecting their ends.
 
 mod launch;
+mod ordinary;
 mod privileges;
 mod reap;
 mod subreaper;
 
 pub use launch::{Cgroup, EXECVE_STEP, Groups, Identity, Launch, LaunchError, Launcher, Streams};
+pub use ordinary::{become_ordinary, end_now};
 pub use privileges::{hide_self, lock_privileges};
 pub use reap::{Ending, Reaped, Wait, reap};
 pub use subreaper::{Others, ReapedLaunch, Report};

@@ -143,9 +143,11 @@ impl Guest {
     pub(super) async fn ask(&self, ask: &Ask, blob: &[u8]) -> Result<(), LinkError> {
         match self.link.ask(ask, blob).await? {
             Tell::Done => Ok(()),
-            Tell::Started(_) | Tell::Cancelled(_) | Tell::Stats(_) | Tell::Failed(_) => {
-                Err(LinkError::Confused)
-            }
+            Tell::Started(_)
+            | Tell::Cancelled(_)
+            | Tell::Stats(_)
+            | Tell::File(_)
+            | Tell::Failed(_) => Err(LinkError::Confused),
         }
     }
 

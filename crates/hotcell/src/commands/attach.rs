@@ -44,7 +44,7 @@ pub(super) async fn attach(session: &Session, args: Attach) -> Result<u8, Failur
     let role = Role::Visitor;
     let conversation =
         Conversation { session, exec, after_seq, input, role, format, terminal, signals };
-    match conversation.hold().await? {
+    match Box::pin(conversation.hold()).await? {
         Outcome::Ended(exec) => Ok(tell_end(&exec)),
         Outcome::Left(_) => {
             if typed {

@@ -73,7 +73,7 @@ async fn run_in(
         return Ok(0);
     }
     let conversation = conversation(session, args, exec.clone(), place.stay, signals)?;
-    match conversation.hold().await {
+    match Box::pin(conversation.hold()).await {
         Ok(Outcome::Ended(exec)) => Ok(tell_end(&exec)),
         Ok(Outcome::Left(Leaving::Keys)) => Ok(0),
         Ok(Outcome::Left(Leaving::Signal(signal))) => {

@@ -1,0 +1,187 @@
+//! One thing that is being done for a caller: content that comes, content that goes.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use hotcell_link::{DATA_BYTES, DataHead, FrameKind, Tell, data_cost, encode};
+use hotcell_model::{Error, Result};
+use serde::Serialize;
+
+use crate::fault::cancelled;
+
+/// So much of what was taken is told at once.
+const CREDIT_STEP: u32 = hotcell_link::UPLOAD_WINDOW / 2;
+
+/// The way out, shared by all that is being done.
+#[derive(Debug, Clone)]
+pub(crate) struct Out(Arc<Mutex<UnixStream>>);
+
+impl Out {
+    pub(crate) fn new(stream: UnixStream) -> Self {
+        Self(Arc::new(Mutex::new(stream)))
+    }
+
+    fn send<T: Serialize>(&self, kind: FrameKind, channel: u32, head: &T, blob: &[u8]) {
+        let mut bytes = Vec::with_capacity(64 + blob.len());
+        let head = serde_json::to_vec(head).unwrap_or_default();
+        encode(kind, channel, &head, blob, &mut bytes);
+        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A supervisor that is gone has ended this process too, or is about to.
+        let _ = stream.write_all(&bytes);
+    }
+}
+
+/// What has come for a conversation and what may still go.
+#[derive(Debug)]
+struct Flow {
+    came: VecDeque<Vec<u8>>,
+    /// Whether nothing more comes.
+    complete: bool,
+    /// What may be sent before the other end has taken something.
+    credit: i64,
+    /// Whether the caller is no longer interested.
+    over: bool,
+}
+
+/// One conversation. Both the thread that reads frames and the one that works have it.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    channel: u32,
+    out: Out,
+    flow: Mutex<Flow>,
+    moved: Condvar,
+}
+
+impl Conversation {
+    pub(crate) fn new(channel: u32, window: u32, out: Out) -> Self {
+        let flow =
+            Flow { came: VecDeque::new(), complete: false, credit: i64::from(window), over: false };
+        Self { channel, out, flow: Mutex::new(flow), moved: Condvar::new() }
+    }
+
+    /// Takes content that came.
+    pub(crate) fn receive(&self, head: DataHead, bytes: Vec<u8>) {
+        let mut flow = self.lock();
+        if !bytes.is_empty() {
+            flow.came.push_back(bytes);
+        }
+        flow.complete |= head.last;
+        self.moved.notify_all();
+    }
+
+    /// Lets more be sent.
+    pub(crate) fn add_credit(&self, bytes: u32) {
+        self.lock().credit += i64::from(bytes);
+        self.moved.notify_all();
+    }
+
+    /// The caller is no longer interested.
+    pub(crate) fn end(&self) {
+        self.lock().over = true;
+        self.moved.notify_all();
+    }
+
+    /// Whether the caller is no longer interested.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().over
+    }
+
+    /// Sends content, waiting while the caller has not taken what was sent before.
+    pub(crate) fn send(&self, content: &[u8]) -> io::Result<()> {
+        for piece in content.chunks(DATA_BYTES) {
+            let mut flow = self.lock();
+            while flow.credit <= 0 && !flow.over {
+                flow = self.moved.wait(flow).unwrap_or_else(PoisonError::into_inner);
+            }
+            if flow.over {
+                return Err(over());
+            }
+            flow.credit -= i64::from(data_cost(piece.len()));
+            drop(flow);
+            self.out.send(FrameKind::Data, self.channel, &DataHead { last: false }, piece);
+        }
+        Ok(())
+    }
+
+    /// The next piece of content that comes; `None` after the last.
+    pub(crate) fn next_piece(&self, taken: &mut u32) -> Result<Option<Vec<u8>>> {
+        let mut flow = self.lock();
+        loop {
+            if flow.over {
+                return Err(cancelled());
+            }
+            if let Some(piece) = flow.came.pop_front() {
+                drop(flow);
+                *taken += data_cost(piece.len());
+                if *taken >= CREDIT_STEP {
+                    self.out.send(FrameKind::Credit, self.channel, taken, &[]);
+                    *taken = 0;
+                }
+                return Ok(Some(piece));
+            }
+            if flow.complete {
+                return Ok(None);
+            }
+            flow = self.moved.wait(flow).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// All content that comes, as a reader.
+    pub(crate) fn content(&self) -> Content<'_> {
+        Content { conversation: self, piece: Vec::new(), at: 0, taken: 0 }
+    }
+
+    /// Says what came of it. Nothing can be said after that.
+    pub(crate) fn answer(&self, tell: &Tell) {
+        if !self.is_over() {
+            self.out.send(FrameKind::Tell, self.channel, tell, &[]);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Flow> {
+        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for &Conversation {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Content as it comes.
+#[derive(Debug)]
+pub(crate) struct Content<'a> {
+    conversation: &'a Conversation,
+    piece: Vec<u8>,
+    at: usize,
+    taken: u32,
+}
+
+impl Read for Content<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.piece.len() {
+            match self.conversation.next_piece(&mut self.taken) {
+                Ok(Some(piece)) => (self.piece, self.at) = (piece, 0),
+                Ok(None) => return Ok(0),
+                Err(_) => return Err(over()),
+            }
+        }
+        let length = buffer.len().min(self.piece.len() - self.at);
+        buffer[..length].copy_from_slice(&self.piece[self.at..self.at + length]);
+        self.at += length;
+        Ok(length)
+    }
+}
+
+/// The caller is no longer interested, as an error of reading or writing.
+fn over() -> io::Error {
+    io::Error::other(Error::cancelled("the call was cancelled"))
+}

@@ -1,0 +1,53 @@
+//! What a file is, by its content and name.
+
+use std::path::Path;
+
+const TEXT: &str = "text/plain";
+const BYTES: &str = "application/octet-stream";
+
+/// The media type of a file. Content that tells decides; of text the name tells more.
+pub(crate) fn mime_type(path: &Path, head: Option<&[u8]>) -> String {
+    let by_name = mime_guess::from_path(path).first_raw();
+    let Some(head) = head else { return by_name.unwrap_or(BYTES).to_owned() };
+    if let Some(known) = infer::get(head)
+        && !known.mime_type().starts_with("text/")
+    {
+        return known.mime_type().to_owned();
+    }
+    match (is_text(head), by_name) {
+        (true, Some(name)) if is_textual(name) => name.to_owned(),
+        (true, _) => TEXT.to_owned(),
+        (false, Some(name)) if !is_textual(name) => name.to_owned(),
+        (false, _) => BYTES.to_owned(),
+    }
+}
+
+/// Whether the beginning of a file is that of a text.
+pub(crate) fn is_text(head: &[u8]) -> bool {
+    if head.contains(&0) {
+        return false;
+    }
+    match std::str::from_utf8(head) {
+        Ok(_) => true,
+        // A character may be cut off at the end of what was looked at.
+        Err(error) => error.error_len().is_none() && head.len() - error.valid_up_to() < 4,
+    }
+}
+
+fn is_textual(mime_type: &str) -> bool {
+    const OTHERS: [&str; 8] = [
+        "application/json",
+        "application/javascript",
+        "application/toml",
+        "application/xml",
+        "application/x-sh",
+        "application/yaml",
+        "application/sql",
+        "image/svg+xml",
+    ];
+    mime_type.starts_with("text/")
+        || OTHERS.contains(&mime_type)
+        || mime_type.ends_with("+xml")
+        || mime_type.ends_with("+json")
+        || mime_type.starts_with("application/x-")
+}

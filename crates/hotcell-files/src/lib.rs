@@ -1,0 +1,27 @@
+//! The files of a cell, served by a process inside it, under the ids of its commands.
+//!
+//! Every path is walked by the kernel below a descriptor (`tree.rs`), so that no link, `..` or race
+//! leads outside. A file is changed in one step (`staged.rs`), and several files too (`undo.rs`).
+
+mod batch;
+mod changes;
+mod conversation;
+mod edit;
+mod etag;
+mod fault;
+mod kinds;
+mod list;
+mod nearest;
+mod path;
+mod pattern;
+mod read;
+mod removal;
+mod server;
+mod settled;
+mod staged;
+mod tree;
+mod undo;
+mod write;
+
+pub use server::serve;
+pub use tree::Roots;

@@ -1,0 +1,234 @@
+//! The process that serves the files of a cell: frames come in, each is worked on by a thread.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use hotcell_link::{DataHead, FileAsk, Frame, FrameKind, Tell, decode};
+use hotcell_model::{Error, FileOp, FileResult, Result};
+
+use crate::batch::{Bench, batch};
+use crate::changes::{copy_to, delete, make_directory, move_to};
+use crate::conversation::{Conversation, Out};
+use crate::edit::edit;
+use crate::list::{list, stat};
+use crate::read::read;
+use crate::settled::Ticks;
+use crate::tree::{Roots, Tree};
+use crate::undo::{NoUndo, recover};
+use crate::write::stage;
+
+const READ_BYTES: usize = 64 * 1024;
+/// What is being done at the same time.
+const MOST_CONVERSATIONS: usize = 64;
+const STACK_BYTES: usize = 1 << 20;
+
+/// Everything that work on files needs.
+#[derive(Debug)]
+struct Site {
+    tree: Tree,
+    ticks: Ticks,
+    /// Held while files are changed, so that a look before a change still holds at the change.
+    changes: Mutex<File>,
+}
+
+impl Site {
+    fn changing(&self) -> MutexGuard<'_, File> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, op: &FileOp, conversation: &Conversation) -> Result<FileResult> {
+        let (tree, ticks) = (&self.tree, &self.ticks);
+        Ok(match op {
+            FileOp::Read(request) => FileResult::Content(read(tree, ticks, request, conversation)?),
+            FileOp::Write(request) => {
+                // Others need not wait for a slow sender.
+                let mut content = conversation.content();
+                let ready = stage(tree, request, &mut content, &mut NoUndo)?;
+                let _changing = self.changing();
+                FileResult::Written(ready.place(request, &mut NoUndo)?)
+            }
+            FileOp::Edit(request) => {
+                let _changing = self.changing();
+                FileResult::Edited(edit(tree, ticks, request, &mut NoUndo)?)
+            }
+            FileOp::List(request) => FileResult::Entries(list(tree, ticks, request, conversation)?),
+            FileOp::Stat(request) => FileResult::Entry(stat(tree, ticks, request)?),
+            FileOp::Delete(request) => {
+                let _changing = self.changing();
+                FileResult::Deleted(delete(tree, request, &mut NoUndo)?)
+            }
+            FileOp::MakeDirectory(request) => {
+                let _changing = self.changing();
+                FileResult::Placed(make_directory(tree, request, &mut NoUndo)?)
+            }
+            FileOp::Move(request) => {
+                let _changing = self.changing();
+                FileResult::Placed(move_to(tree, request, &mut NoUndo)?)
+            }
+            FileOp::Copy(request) => {
+                let _changing = self.changing();
+                FileResult::Placed(copy_to(tree, request, &mut NoUndo)?)
+            }
+            FileOp::Batch(request) => {
+                let bench = Bench { tree, ticks, conversation };
+                FileResult::Batch(batch(&bench, request, &mut self.changing())?)
+            }
+            FileOp::Search(_) | FileOp::Export(_) | FileOp::Import(_) | FileOp::Watch(_) => {
+                return Err(Error::unsupported("this cannot be done with files yet"));
+            }
+        })
+    }
+}
+
+/// Serves files until the other end of the stream is closed. `undo_log` is kept between one such
+/// process and the next: what one left unfinished, the next brings to an end first.
+///
+/// # Errors
+/// The root cannot be opened, or what was left unfinished cannot be brought to an end.
+pub fn serve(stream: UnixStream, mut undo_log: File, root: &Path, roots: Roots) -> Result<()> {
+    let tree = Tree::open(root, roots)
+        .map_err(|errno| Error::internal(format!("cannot open {}: {errno}", root.display())))?;
+    recover(&tree, &mut undo_log)?;
+    let site = Site { tree, ticks: Ticks::default(), changes: Mutex::new(undo_log) };
+    let out = stream.try_clone().map_err(|error| Error::internal(error.to_string()))?;
+    let server =
+        Server { site: Arc::new(site), out: Out::new(out), under_way: UnderWay::default() };
+    server.run(stream);
+    Ok(())
+}
+
+struct Server {
+    site: Arc<Site>,
+    out: Out,
+    under_way: UnderWay,
+}
+
+/// What is being done, by channel.
+#[derive(Debug, Clone, Default)]
+struct UnderWay(Arc<Mutex<HashMap<u32, Arc<Conversation>>>>);
+
+impl UnderWay {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Conversation>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, channel: u32) -> Option<Arc<Conversation>> {
+        self.lock().get(&channel).map(Arc::clone)
+    }
+}
+
+impl Server {
+    fn run(self, mut stream: UnixStream) {
+        let mut received = Vec::new();
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let mut taken = 0;
+            while let Ok(Some((length, frame))) = decode(&received[taken..]) {
+                taken += length;
+                if let Some(frame) = frame {
+                    self.take(frame);
+                }
+            }
+            received.drain(..taken);
+            match stream.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(length) => received.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        for conversation in self.under_way.lock().values() {
+            conversation.end();
+        }
+    }
+
+    fn take(&self, frame: Frame) {
+        let channel = frame.channel;
+        match frame.kind {
+            FrameKind::File => self.begin(&frame),
+            FrameKind::Data => {
+                if let (Some(conversation), Ok(head)) =
+                    (self.under_way.find(channel), frame.head::<DataHead>())
+                {
+                    conversation.receive(head, frame.blob);
+                }
+            }
+            FrameKind::Credit => {
+                if let (Some(conversation), Ok(bytes)) =
+                    (self.under_way.find(channel), frame.head())
+                {
+                    conversation.add_credit(bytes);
+                }
+            }
+            FrameKind::Forget => {
+                if let Some(conversation) = self.under_way.lock().remove(&channel) {
+                    conversation.end();
+                }
+            }
+            FrameKind::Hello
+            | FrameKind::Ask
+            | FrameKind::Tell
+            | FrameKind::Record
+            | FrameKind::Ended
+            | FrameKind::Activity => {}
+        }
+    }
+
+    fn begin(&self, frame: &Frame) {
+        let channel = frame.channel;
+        let refuse = |window, error| {
+            let conversation = Conversation::new(channel, window, self.out.clone());
+            conversation.answer(&Tell::Failed(error));
+        };
+        let ask = match frame.head::<FileAsk>() {
+            Ok(ask) => ask,
+            Err(error) => {
+                return refuse(
+                    0,
+                    Error::unsupported(format!(
+                        "the cell's supervisor does not understand: {error}"
+                    ))
+                    .hint("the cell was made by another version of hotcell; spawn a new one"),
+                );
+            }
+        };
+        if self.under_way.lock().len() >= MOST_CONVERSATIONS {
+            return refuse(
+                0,
+                Error::limit_exceeded(format!(
+                    "{MOST_CONVERSATIONS} other things are being done with the cell's files"
+                ))
+                .hint("try again when some of them are done"),
+            );
+        }
+        let conversation = Arc::new(Conversation::new(channel, ask.window, self.out.clone()));
+        self.under_way.lock().insert(channel, Arc::clone(&conversation));
+        let (site, under_way) = (Arc::clone(&self.site), self.under_way.clone());
+        let worker = {
+            let conversation = Arc::clone(&conversation);
+            move || {
+                let work = || site.work(&ask.op, &conversation);
+                let tell = match catch_unwind(AssertUnwindSafe(work)) {
+                    Ok(Ok(result)) => Tell::File(Box::new(result)),
+                    Ok(Err(error)) => Tell::Failed(error),
+                    Err(_) => Tell::Failed(Error::internal("work on the cell's files broke off")),
+                };
+                conversation.answer(&tell);
+                under_way.lock().remove(&channel);
+            }
+        };
+        if let Err(error) = thread::Builder::new().stack_size(STACK_BYTES).spawn(worker) {
+            self.under_way.lock().remove(&channel);
+            conversation.answer(&Tell::Failed(
+                Error::unavailable(format!("cannot start a thread in the cell: {error}"))
+                    .hint("end some of its processes, or raise its limit of them"),
+            ));
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The process that serves the cell's files, and the way of frames between it and connections.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use hotcell_files::Roots;
+use hotcell_jail::process::{Groups, Identity, become_ordinary, end_now};
+use hotcell_jail::{Forked, fork};
+use hotcell_link::{Frame, FrameKind, Tell, decode, encode};
+use hotcell_model::{Error, Result};
+use rustix::fs::{Mode, OFlags, fstat, openat};
+
+use crate::cell::Supervisor;
+use crate::clock::Moment;
+use crate::input::Asker;
+
+/// How the event loop knows the process.
+pub(crate) const FILES: u64 = 2;
+const UNDO_LOG: &str = "files.undo";
+const READ_BYTES: usize = 64 * 1024;
+/// How long the process stays when it has nothing to do.
+const STAYS: Duration = Duration::from_secs(30);
+
+/// What is being done with files, for whom and by whom.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    process: Option<Process>,
+    /// The process's channels and who asked on them.
+    askers: HashMap<u32, Asker>,
+    channels: HashMap<Asker, u32>,
+    last_channel: u32,
+    leaves_at: Option<Moment>,
+}
+
+/// The process, as this one sees it.
+#[derive(Debug)]
+struct Process {
+    pid: i32,
+    stream: UnixStream,
+    received: Vec<u8>,
+    to_send: Vec<u8>,
+    awaits_room: bool,
+}
+
+impl Files {
+    /// Whether nothing is being done.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.askers.is_empty()
+    }
+
+    /// Whether a child is the process.
+    pub(crate) fn is_process(&self, pid: i32) -> bool {
+        self.process.as_ref().is_some_and(|process| process.pid == pid)
+    }
+
+    /// When the process is to leave, if nothing comes before.
+    pub(crate) fn next_moment(&self) -> Option<Moment> {
+        self.leaves_at
+    }
+
+    fn send(&mut self, kind: FrameKind, channel: u32, head: &[u8], blob: &[u8]) {
+        if let Some(process) = &mut self.process {
+            encode(kind, channel, head, blob, &mut process.to_send);
+        }
+    }
+
+    fn forget(&mut self, channel: u32) -> Option<Asker> {
+        let asker = self.askers.remove(&channel)?;
+        self.channels.remove(&asker);
+        if self.askers.is_empty() {
+            self.leaves_at = Some(Moment::now().after(STAYS));
+        }
+        Some(asker)
+    }
+}
+
+impl Supervisor {
+    /// Passes on what a connection wants done with files.
+    pub(crate) fn ask_files(&mut self, asker: Asker, frame: &Frame) {
+        if let Err(error) = self.start_files() {
+            self.tell(asker, &Tell::Failed(error));
+            return;
+        }
+        let files = &mut self.files;
+        files.last_channel = files.last_channel.wrapping_add(1);
+        let channel = files.last_channel;
+        files.askers.insert(channel, asker);
+        files.channels.insert(asker, channel);
+        files.leaves_at = None;
+        files.send(FrameKind::File, channel, &frame.head, &frame.blob);
+        self.note_activity();
+        self.write_files();
+    }
+
+    /// Passes on a later frame of a conversation about files; whether it is part of one.
+    pub(crate) fn pass_to_files(&mut self, asker: Asker, frame: &Frame) -> bool {
+        let Some(channel) = self.files.channels.get(&asker).copied() else { return false };
+        self.files.send(frame.kind, channel, &frame.head, &frame.blob);
+        if frame.kind == FrameKind::Forget {
+            self.files.forget(channel);
+            self.note_activity();
+        }
+        self.write_files();
+        true
+    }
+
+    /// Ends what a connection that is gone wanted done.
+    pub(crate) fn forget_files_of(&mut self, connection: u64) {
+        let channels: Vec<u32> = self
+            .files
+            .askers
+            .iter()
+            .filter(|(_, asker)| asker.0 == connection)
+            .map(|(channel, _)| *channel)
+            .collect();
+        for channel in channels {
+            self.files.send(FrameKind::Forget, channel, b"null", &[]);
+            self.files.forget(channel);
+        }
+        self.note_activity();
+        self.write_files();
+    }
+
+    fn start_files(&mut self) -> Result<()> {
+        if self.closing.is_some() {
+            return Err(Error::unavailable("the cell is ending").hint("spawn another cell"));
+        }
+        if self.files.process.is_some() {
+            return Ok(());
+        }
+        let ids = &self.plan.ids;
+        let groups = if ids.setgroups { Groups::Cleared } else { Groups::Kept };
+        let identity = Identity { uid: ids.uid, gid: ids.gid, groups };
+        let process = open_undo_log(self.records.as_fd())
+            .and_then(|log| Process::start(identity, log))
+            .map_err(|error| {
+                Error::unavailable(format!("cannot start the process that serves files: {error}"))
+                    .hint("end some processes of the cell, or raise its limits")
+            })?;
+        self.poller.add(process.stream.as_fd(), FILES);
+        self.files.process = Some(process);
+        Ok(())
+    }
+
+    /// Lets changes that were cut off in the middle be brought to an end.
+    pub(crate) fn recover_files(&mut self) {
+        let unfinished = open_undo_log(self.records.as_fd())
+            .and_then(|log| Ok(fstat(&log)?.st_size > 0))
+            .unwrap_or(false);
+        if unfinished && self.start_files().is_ok() {
+            self.files.leaves_at = Some(Moment::now().after(STAYS));
+        }
+    }
+
+    /// Takes what the process has to say.
+    pub(crate) fn read_files(&mut self) {
+        let Some(process) = &mut self.files.process else { return };
+        if !process.read() {
+            return self.end_files();
+        }
+        let received = std::mem::take(&mut process.received);
+        let mut taken = 0;
+        loop {
+            match decode(&received[taken..]) {
+                Ok(Some((length, frame))) => {
+                    taken += length;
+                    if let Some(frame) = frame {
+                        self.pass_from_files(&frame);
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return self.end_files(),
+            }
+        }
+        if let Some(process) = &mut self.files.process {
+            process.received = received;
+            process.received.drain(..taken);
+        }
+    }
+
+    fn pass_from_files(&mut self, frame: &Frame) {
+        let is_last = match frame.kind {
+            FrameKind::Tell => true,
+            FrameKind::Data | FrameKind::Credit => false,
+            FrameKind::Hello
+            | FrameKind::Ask
+            | FrameKind::Record
+            | FrameKind::Ended
+            | FrameKind::Activity
+            | FrameKind::Forget
+            | FrameKind::File => return,
+        };
+        let asker = if is_last {
+            self.files.forget(frame.channel)
+        } else {
+            self.files.askers.get(&frame.channel).copied()
+        };
+        let Some((connection, channel)) = asker else { return };
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.peer.pass_on(frame, channel);
+        }
+        if is_last {
+            self.note_activity();
+        }
+    }
+
+    /// Writes to the process what it takes now.
+    pub(crate) fn write_files(&mut self) {
+        let Some(process) = &mut self.files.process else { return };
+        if !process.write() {
+            return self.end_files();
+        }
+        let awaits_room = !process.to_send.is_empty();
+        if awaits_room != process.awaits_room {
+            process.awaits_room = awaits_room;
+            self.poller.set_connection(process.stream.as_fd(), FILES, awaits_room);
+        }
+    }
+
+    /// Lets the process go when it had nothing to do for a while.
+    pub(crate) fn dismiss_files(&mut self, now: Moment) {
+        if self.files.leaves_at.is_some_and(|at| at <= now) {
+            self.files.leaves_at = None;
+            if let Some(process) = self.files.process.take() {
+                self.poller.remove(process.stream.as_fd());
+            }
+        }
+    }
+
+    /// The process is gone, or must go; whoever waits for it is told.
+    pub(crate) fn end_files(&mut self) {
+        let Some(process) = self.files.process.take() else { return };
+        self.poller.remove(process.stream.as_fd());
+        self.files.leaves_at = None;
+        self.files.channels.clear();
+        let error = Error::unavailable("the process that serves the cell's files was ended")
+            .hint("look at what is there, then try again");
+        let askers: Vec<Asker> = self.files.askers.drain().map(|(_, asker)| asker).collect();
+        for asker in &askers {
+            self.tell(*asker, &Tell::Failed(error.clone()));
+        }
+        self.note_activity();
+        if !askers.is_empty() {
+            self.recover_files();
+        }
+    }
+}
+
+impl Process {
+    fn start(identity: Identity, undo_log: OwnedFd) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        match fork()? {
+            Forked::Child => end_now(serve(identity, theirs, undo_log)),
+            Forked::Parent { pid, pidfd: _ } => {
+                ours.set_nonblocking(true)?;
+                Ok(Self {
+                    pid: pid.as_raw_nonzero().get(),
+                    stream: ours,
+                    received: Vec::new(),
+                    to_send: Vec::new(),
+                    awaits_room: false,
+                })
+            }
+        }
+    }
+
+    /// Takes what came; whether the process is still there.
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; READ_BYTES];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(length) => {
+                self.received.extend_from_slice(&buffer[..length]);
+                true
+            }
+            Err(error) => is_temporary(&error),
+        }
+    }
+
+    /// Writes what is taken; whether the process is still there.
+    fn write(&mut self) -> bool {
+        while !self.to_send.is_empty() {
+            match self.stream.write(&self.to_send) {
+                Ok(length) => {
+                    self.to_send.drain(..length);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return is_temporary(&error),
+            }
+        }
+        true
+    }
+}
+
+/// The life of the process; its exit code.
+fn serve(identity: Identity, stream: UnixStream, undo_log: OwnedFd) -> i32 {
+    let kept = [stream.as_fd(), undo_log.as_fd()];
+    if become_ordinary(identity, &kept, c"hotcell-files").is_err() {
+        return 1;
+    }
+    match hotcell_files::serve(stream, File::from(undo_log), Path::new("/"), Roots::default()) {
+        Ok(()) => 0,
+        Err(_) => 1,
+    }
+}
+
+fn open_undo_log(records: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(openat(records, UNDO_LOG, flags, Mode::from_raw_mode(0o600))?)
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
