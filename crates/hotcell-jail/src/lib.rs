@@ -22,8 +22,10 @@ pub mod proctree;
 pub mod pty;
 pub mod signals;
 mod step;
+mod title;
 pub mod workdir;
 
 pub use clone::{Forked, Namespaces, fork, fork_into_namespaces};
 pub use fdpass::{receive_fds, send_fds};
 pub use step::{Step, StepError};
+pub use title::rename_self;
