@@ -1,6 +1,7 @@
 //! Work on files whose owners exist only in a cell's user namespace.
 
 use std::io::{self, Read, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::process::{Gid, Pid, Uid, WaitOptions, waitpid};
@@ -14,8 +15,8 @@ use crate::{Forked, Namespaces, Step, StepError, fork, fork_into_namespaces};
 pub enum Namespace<'a> {
     /// The user namespace that this process is in.
     Own,
-    /// That of a live process.
-    Of(Pid),
+    /// This one.
+    Held(BorrowedFd<'a>),
     /// A new one with this layout.
     New(&'a IdLayout),
 }
@@ -35,7 +36,7 @@ pub fn work_in(
     }
     let (mut ours, mut theirs) = UnixStream::pair().step(name)?;
     let forked = match namespace {
-        Namespace::Own | Namespace::Of(_) => fork(),
+        Namespace::Own | Namespace::Held(_) => fork(),
         Namespace::New(_) => fork_into_namespaces(Namespaces::USER, None),
     };
     match forked.step(name)? {
@@ -67,10 +68,8 @@ fn work_as_child(
 ) -> io::Result<u64> {
     match namespace {
         Namespace::Own => {}
-        Namespace::Of(pid) => {
-            let handle = std::fs::File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero()))?;
-            let kind = Some(LinkNameSpaceType::User);
-            move_into_link_name_space(std::os::fd::AsFd::as_fd(&handle), kind)?;
+        Namespace::Held(handle) => {
+            move_into_link_name_space(handle, Some(LinkNameSpaceType::User))?;
         }
         // The parent writes the maps.
         Namespace::New(_) => parent.read_exact(&mut [0])?,
@@ -95,4 +94,38 @@ fn finish_as_parent(
     let mut answer = String::new();
     child.read_to_string(&mut answer).step(name)?;
     answer.parse().map_err(|_| io::Error::other(answer)).step(name)
+}
+
+/// The user namespace of a live process that does not hide itself yet.
+///
+/// # Errors
+/// The process is gone, or may not be looked at.
+pub fn user_namespace_of(pid: Pid) -> Result<OwnedFd, StepError> {
+    let path = format!("/proc/{}/ns/user", pid.as_raw_nonzero());
+    std::fs::File::open(&path).map(OwnedFd::from).step(|| format!("open {path}"))
+}
+
+/// A new user namespace with this layout.
+///
+/// # Errors
+/// The namespace could not be made.
+pub fn new_user_namespace(layout: &IdLayout) -> Result<OwnedFd, StepError> {
+    let name = || "make a user namespace".to_owned();
+    let (ours, mut theirs) = UnixStream::pair().step(name)?;
+    match fork_into_namespaces(Namespaces::USER, None).step(name)? {
+        Forked::Child => {
+            drop(ours);
+            // Until the parent has what it wants, or is gone.
+            let _ = theirs.read(&mut [0]);
+            // SAFETY: _exit ends this process without running anything of the parent's.
+            unsafe { libc::_exit(0) }
+        }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            let made = layout.write_maps(pid).and_then(|()| user_namespace_of(pid));
+            drop(ours);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            made
+        }
+    }
 }

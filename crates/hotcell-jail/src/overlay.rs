@@ -10,6 +10,7 @@ use rustix::thread::UnshareFlags;
 use crate::mounts::{
     Depth, Layer, OverlayMaker, Upper, attach, copy_tree, make_read_only, map_ids, overlay,
 };
+use crate::namespace_work::user_namespace_of;
 use crate::{Step, StepError};
 
 /// Makes the layers of a cell from the host's side, with the ids of the layers below shown through
@@ -19,8 +20,7 @@ pub(crate) fn layers_from_host(
     cell: Pid,
     scratch: &Path,
 ) -> Result<Vec<OwnedFd>, StepError> {
-    let namespace = format!("/proc/{}/ns/user", cell.as_raw_nonzero());
-    let user_namespace = std::fs::File::open(&namespace).step(|| format!("open {namespace}"))?;
+    let user_namespace = user_namespace_of(cell)?;
     let mut mounts = Vec::with_capacity(layers.len());
     for layer in layers {
         let lower = copy_tree(&layer.lower)?;

@@ -3,7 +3,6 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -171,7 +170,7 @@ impl Native {
         }
         let program = program::copy_of(&self.settings.program, &self.paths.programs())
             .map_err(|error| at("copy the program for", &paths, &error))?;
-        match self.order(&paths, Task::Start { program })? {
+        match self.order_by(&program, &paths, Task::Start)? {
             Outcome::Ready(isolation) => Ok(Placement { isolation }),
             Outcome::Failed(error) => Err(error),
             Outcome::Done | Outcome::Probed(_) => {
@@ -299,18 +298,15 @@ impl Native {
     }
 
     /// Starts a keeper and waits for its outcome.
-    #[expect(clippy::disallowed_methods, reason = "keepers are processes of their own")]
     pub(crate) fn order(&self, paths: &CellPaths, task: Task) -> Result<Outcome> {
+        self.order_by(&self.settings.program, paths, task)
+    }
+
+    fn order_by(&self, program: &Path, paths: &CellPaths, task: Task) -> Result<Outcome> {
         let order =
             Order { directory: paths.root().to_owned(), cgroups: self.settings.cgroups, task };
         let run = || -> io::Result<Outcome> {
-            let mut keeper = Command::new(&self.settings.program)
-                .arg("keep")
-                .env_clear()
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn()?;
+            let mut keeper = program::start_keeper(program, paths.root())?;
             if let Some(mut stdin) = keeper.stdin.take() {
                 stdin.write_all(&serde_json::to_vec(&order)?)?;
             }

@@ -17,3 +17,4 @@ mod watch;
 
 pub use driver::{CgroupUse, NativeDriver, NativeSettings};
 pub use keeper::keep;
+pub use start::Supervise;

@@ -36,10 +36,7 @@ pub(crate) const PLACED_VERSION: u32 = 1;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Task {
     /// Start its supervisor, then watch it.
-    Start {
-        /// The program that becomes the supervisor.
-        program: PathBuf,
-    },
+    Start,
     /// Watch a supervisor whose keeper is gone.
     Watch,
     /// Remove what is left of a cell without supervisor.

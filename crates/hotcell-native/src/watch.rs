@@ -7,17 +7,18 @@ use std::time::{Duration, Instant};
 
 use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::ids::IdLayout;
-use hotcell_jail::namespace_work::{Namespace, work_in};
+use hotcell_jail::namespace_work::{Namespace, new_user_namespace, work_in};
 use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{WaitOptions, waitpid};
 
 use crate::disk::used_bytes;
 use crate::id_range;
 use crate::order::Placed;
 use crate::paths::CellPaths;
 use crate::removal::remove_files;
+use crate::start::Started;
 
 /// Measuring takes at most this part of the keeper's time.
 const MEASURE_SHARE: u32 = 10;
@@ -27,13 +28,13 @@ pub(crate) fn watch(
     paths: &CellPaths,
     placed: &Placed,
     cgroups: &CellCgroups,
-    supervisor: Pid,
-    pidfd: &OwnedFd,
+    supervisor: Started,
 ) -> io::Result<()> {
+    let Started { pid, pidfd, user_namespace } = supervisor;
     let mut link = paths.connect()?.map(WatchLink::open).transpose()?;
-    let mut account = DiskAccount::new(placed, supervisor);
+    let mut account = DiskAccount::new(placed, user_namespace);
     loop {
-        let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&pidfd, PollFlags::IN)];
         if let Some(link) = &link {
             fds.push(PollFd::from_borrowed_fd(link.stream.as_fd(), PollFlags::IN));
         }
@@ -57,7 +58,7 @@ pub(crate) fn watch(
         }
     }
     // Its end is collected if it is this process's child, and by init otherwise.
-    let _ = waitpid(Some(supervisor), WaitOptions::empty());
+    let _ = waitpid(Some(pid), WaitOptions::empty());
     tidy_up(paths, placed, cgroups)
 }
 
@@ -94,19 +95,21 @@ fn is_over(placed: &Placed) -> bool {
 /// What the cell has written, measured now and then.
 struct DiskAccount {
     limit_bytes: u64,
-    namespace: Option<Pid>,
+    ids: IdLayout,
+    user_namespace: Option<OwnedFd>,
     used_bytes: u64,
     not_before: Instant,
 }
 
 impl DiskAccount {
-    fn new(placed: &Placed, supervisor: Pid) -> Self {
-        let namespace = match placed.ids {
-            IdLayout::Private { .. } => None,
-            IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Some(supervisor),
-        };
-        let limit_bytes = placed.spec.limits.disk_mb << 20;
-        Self { limit_bytes, namespace, used_bytes: 0, not_before: Instant::now() }
+    fn new(placed: &Placed, user_namespace: Option<OwnedFd>) -> Self {
+        Self {
+            limit_bytes: placed.spec.limits.disk_mb << 20,
+            ids: placed.ids,
+            user_namespace,
+            used_bytes: 0,
+            not_before: Instant::now(),
+        }
     }
 
     /// Measures unless that was done just now. Over the limit, whatever makes it worse must end;
@@ -116,7 +119,14 @@ impl DiskAccount {
         if started < self.not_before {
             return None;
         }
-        let namespace = self.namespace.map_or(Namespace::Own, Namespace::Of);
+        if self.user_namespace.is_none() && !matches!(self.ids, IdLayout::Private { .. }) {
+            // A keeper that came later: the supervisor's own is out of reach by now.
+            self.user_namespace = Some(new_user_namespace(&self.ids).ok()?);
+        }
+        let namespace = match &self.user_namespace {
+            Some(held) => Namespace::Held(held.as_fd()),
+            None => Namespace::Own,
+        };
         let files = paths.files();
         let used = work_in(namespace, || used_bytes(&files)).ok()?;
         self.not_before =

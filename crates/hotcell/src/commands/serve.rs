@@ -40,6 +40,8 @@ pub(super) async fn serve(
     let door = Door::new(Arc::new(engine), dialect);
     #[cfg(feature = "conformance")]
     let door = if args.conformance_fixtures { door.with_conformance_fixtures() } else { door };
+    // A server waits most of the time, and for that needs little of what brought it here.
+    hotcell_jail::release_code();
     let Some(address) = args.http else {
         let caller = match args.cell {
             Some(alias) => local.with_default_cell(alias),
