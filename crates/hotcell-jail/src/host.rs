@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rustix::process::Pid;
 
+use crate::ids::IdLayout;
 use crate::mounts::Layer;
 use crate::overlay::layers_from_host;
 use crate::{Step, StepError};
@@ -14,8 +15,13 @@ use crate::{Step, StepError};
 ///
 /// # Errors
 /// The step that failed.
-pub fn make_layers(layers: &[Layer], cell: Pid, scratch: &Path) -> Result<Vec<OwnedFd>, StepError> {
-    layers_from_host(layers, cell, scratch)
+pub fn make_layers(
+    layers: &[Layer],
+    ids: &IdLayout,
+    cell: Pid,
+    scratch: &Path,
+) -> Result<Vec<OwnedFd>, StepError> {
+    layers_from_host(layers, ids, cell, scratch)
 }
 
 /// The same descriptor under a number of at least `least`, so that lower numbers are free.

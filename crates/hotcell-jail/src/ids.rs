@@ -155,6 +155,15 @@ fn find_helper(program: &str) -> Option<std::path::PathBuf> {
         .find(|path| path.exists())
 }
 
+/// Writes the maps of a namespace in which the ids of one private range are those of another.
+pub(crate) fn write_range_map(pid: Pid, from: u32, to: u32) -> Result<(), StepError> {
+    for file in ["uid_map", "gid_map"] {
+        let path = format!("/proc/{}/{file}", pid.as_raw_nonzero());
+        std::fs::write(&path, format!("{from} {to} {RANGE}\n")).step(|| format!("write {path}"))?;
+    }
+    Ok(())
+}
+
 /// Looks at who this process is.
 #[must_use]
 pub fn starter() -> Starter {

@@ -23,7 +23,9 @@ pub mod proctree;
 pub mod pty;
 pub mod signals;
 mod step;
+pub mod swap;
 mod title;
+pub mod views;
 pub mod workdir;
 
 pub use clone::{Forked, Namespaces, fork, fork_into_namespaces};

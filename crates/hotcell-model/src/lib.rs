@@ -4,6 +4,7 @@
 
 mod caller;
 mod cell;
+mod checkpoint;
 mod driver;
 mod error;
 mod exec;
@@ -32,6 +33,11 @@ mod time_tests;
 
 pub use caller::Caller;
 pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep, Network};
+pub use checkpoint::{
+    CellFork, ChangeKind, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
+    CheckpointDiff, CheckpointList, CheckpointMeans, CheckpointRestore, Checkpointer, Checkpoints,
+    PathChange,
+};
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,
 };
@@ -50,7 +56,7 @@ pub use file_result::{
     BatchOutcome, BatchResult, Etag, FileContent, FileDeleted, FileDone, FileEdited, FileEntries,
     FileEntry, FileKind, FileMatch, FileMatches, FilePlaced, FileResult, FileWritten, FilesPacked,
 };
-pub use id::{Alias, CellId, CellRef, ExecId};
+pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId};
 pub use isolation::{Isolation, IsolationLevel, Layer, MissingLayer};
 pub use limits::{LIMITS, Limits, RequestedLimits};
 pub use output::{Dropped, Message, Record, Stream};

@@ -8,19 +8,22 @@ use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::host::close_inherited;
 use hotcell_jail::ids::starter;
 use hotcell_jail::signals::use_defaults;
+use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::{Forked, StepError, fork};
 use hotcell_model::Error;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::compare::compare;
 use crate::diagnose::try_out;
 use crate::driver::FREE_SPACE;
 use crate::isolation::{describe, hierarchies};
+use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, read_json};
 use crate::removal::remove_files;
 use crate::start::{Started, Supervise, cell_limits, start};
-use crate::watch::{tidy_up, watch};
+use crate::watch::{collect_after, tidy_up, watch};
 
 /// The whole life of a keeper: its order comes on standard input, its outcome goes to standard
 /// output, and then it belongs to nobody. The supervisor that it starts is a fork of it, which goes
@@ -116,18 +119,27 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             answer(&Outcome::Done)?;
             match found {
                 Some((pid, Ok(pidfd))) => {
-                    let found = Started { pid, pidfd, user_namespace: None };
+                    let namespaces = CellNamespaces::of(pid).ok();
+                    let found = Started { pid, pidfd, namespaces };
                     watch(&paths, &placed, &cgroups, found)
                 }
                 Some((_, Err(_))) | None => tidy_up(&paths, &placed, &cgroups),
             }
         }
+        Task::Collect => match LayerStore::new(&paths.native()).collect(&placed.ids) {
+            Ok(()) => answer(&Outcome::Done),
+            Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
+                "cannot remove layers that nobody needs: {error}"
+            )))),
+        },
+        Task::Compare { parts, limit } => answer(&compare(&placed, parts, *limit)),
         // Done without a cell.
         Task::Probe { .. } => answer(&Outcome::Done),
         Task::Remove => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
-            let removed = cgroups.remove().and_then(|()| remove_files(&paths.files(), &placed.ids));
-            match removed {
+            let files = placed.files(&paths);
+            let removed = cgroups.remove().and_then(|()| remove_files(&files, &placed.ids));
+            match removed.map_err(io::Error::other).and_then(|()| forget(&paths, &placed)) {
                 Ok(()) => answer(&Outcome::Done),
                 Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
                     "cannot remove the cell's files: {error}"
@@ -135,6 +147,19 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             }
         }
     }
+}
+
+/// Lets go of layers that only this cell named.
+fn forget(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
+    for path in [paths.placed(), paths.checkpoints()] {
+        let removed =
+            if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    collect_after(paths, placed)
 }
 
 fn open_pidfd(pid: Pid) -> io::Result<std::os::fd::OwnedFd> {

@@ -11,8 +11,8 @@ use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies, joi
 use hotcell_jail::enter::{Inside, Layers, enter, go_on_with};
 use hotcell_jail::host::make_layers;
 use hotcell_jail::ids::{EXEC_ID, IdLayout};
-use hotcell_jail::namespace_work::user_namespace_of;
 use hotcell_jail::process::Groups;
+use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::{
     Forked, Namespaces, Step, StepError, fork_into_namespaces, receive_fds, rename_self, send_fds,
 };
@@ -38,8 +38,8 @@ pub type Supervise = fn(Plan) -> io::Result<()>;
 pub(crate) struct Started {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
-    /// In which the cell's files are seen as the cell sees them, where that takes one.
-    pub(crate) user_namespace: Option<OwnedFd>,
+    /// Its namespaces, where they are within reach.
+    pub(crate) namespaces: Option<CellNamespaces>,
 }
 
 /// What the two sides of the fork share.
@@ -96,9 +96,9 @@ pub(crate) fn start(
         }
         Forked::Parent { pid, pidfd } => {
             drop((theirs, birth));
-            let user_namespace = raise(paths, placed, isolation, pid, &ours)?;
+            let namespaces = raise(paths, placed, isolation, pid, &ours)?;
             await_ready(ready_ours, ours)?;
-            Ok(Started { pid, pidfd, user_namespace })
+            Ok(Started { pid, pidfd, namespaces: Some(namespaces) })
         }
     }
 }
@@ -110,7 +110,7 @@ fn raise(
     isolation: &Isolation,
     pid: Pid,
     child: &UnixStream,
-) -> Result<Option<OwnedFd>, StepError> {
+) -> Result<CellNamespaces, StepError> {
     placed.ids.write_maps(pid)?;
     send_fds(child, b"m", &[]).step(|| "tell the cell of its ids".to_owned())?;
     // From here on the child does its part meanwhile.
@@ -118,16 +118,17 @@ fn raise(
     SupervisorProcess::of(pid).and_then(|process| process.save(paths)).step(name)?;
     write_json(&paths.isolation(), isolation)
         .step(|| "write down the cell's isolation".to_owned())?;
-    let (mounts, user_namespace) = match placed.ids {
-        IdLayout::Private { .. } => (make_layers(&placed.layers, pid, &paths.scratch())?, None),
-        // Once it hides itself only root may look.
-        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
-            (Vec::new(), Some(user_namespace_of(pid)?))
+    // Once it hides itself only root may look.
+    let namespaces = CellNamespaces::of(pid)?;
+    let mounts = match placed.ids {
+        IdLayout::Private { .. } => {
+            make_layers(&placed.layers, &placed.ids, pid, &paths.scratch())?
         }
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Vec::new(),
     };
     let fds: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
     send_fds(child, b"g", &fds).step(|| "send the cell its mounts".to_owned())?;
-    Ok(user_namespace)
+    Ok(namespaces)
 }
 
 fn await_ready(ready: OwnedFd, mut child: UnixStream) -> Result<(), StepError> {

@@ -141,6 +141,14 @@ impl Supervisor {
                 self.set_disk(state.used_bytes, state.end_execs);
                 Ok(Tell::Done)
             }
+            Ask::Pause => match self.pause(asker) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            },
+            Ask::Resume => {
+                self.resume();
+                Ok(Tell::Done)
+            }
             Ask::Stats => Ok(Tell::Stats(self.stats())),
             Ask::Close { reason, force } => match self.ask_to_close(asker, reason, force) {
                 Ok(()) => return,
@@ -234,6 +242,7 @@ impl Supervisor {
             self.poller.remove(connection.fd());
         }
         self.forget_files_of(id);
+        self.end_pause_of(id);
         self.count_holders();
     }
 

@@ -17,6 +17,7 @@ mod launch;
 mod lifetime;
 mod output;
 mod pacing;
+mod pause;
 mod processes;
 mod queue;
 

@@ -3,9 +3,11 @@
 mod attach;
 mod cancel;
 mod cells;
+mod checkpoint;
 mod completions;
 mod config;
 mod doctor;
+mod fork;
 mod info;
 mod input;
 mod kill;
@@ -50,6 +52,8 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Cells(_)
         | Command::Info(_)
         | Command::Kill(_)
+        | Command::Checkpoint(_)
+        | Command::Fork(_)
         | Command::Ps(_)
         | Command::Logs(_)
         | Command::Input(_)
@@ -95,6 +99,8 @@ pub(crate) async fn perform(
         Command::Cells(args) => cells::cells(&session()?, args).await,
         Command::Info(args) => info::info(&session()?, args).await,
         Command::Kill(args) => kill::kill(&session()?, args).await,
+        Command::Checkpoint(args) => checkpoint::checkpoint(&session()?, args.action).await,
+        Command::Fork(args) => fork::fork(&session()?, args).await,
         Command::Ps(args) => ps::ps(&session()?, args).await,
         Command::Logs(args) => logs::logs(&session()?, args).await,
         Command::Input(args) => input::input(&session()?, args).await,
