@@ -2,16 +2,17 @@
 //!
 //! Nothing may hold on to the old root but pid 1, whose root and directory the kernel moves along.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
 use rustix::process::{fchdir, pivot_root};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::ids::IdLayout;
+use crate::lists::FRESH;
 use crate::mounts::Layer;
 use crate::namespace_work::in_child;
 use crate::overlay::{layers_from_inside, layers_shown_in, unshare_mounts};
@@ -40,14 +41,16 @@ impl CellNamespaces {
     }
 }
 
-/// Gives a cell other layers. Those in `changed` are made anew, the first of them being `/`; every
-/// other mount below `/` goes along as it is. `scratch` is an empty directory.
+/// Gives a cell other layers. Those of `layers` that are in `changed` too are made anew, the first
+/// of them being `/`; every other mount below `/` goes along as it is. `scratch` is an empty
+/// directory.
 ///
 /// # Errors
 /// The step that failed. The cell may then have no root that is whole, and must be ended.
 pub fn swap_layers(
     cell: &CellNamespaces,
     ids: &IdLayout,
+    layers: &[Layer],
     changed: &[Layer],
     scratch: &Path,
 ) -> Result<(), StepError> {
@@ -66,7 +69,7 @@ pub fn swap_layers(
             }
         };
         join(cell.mount.as_fd(), LinkNameSpaceType::Mount)?;
-        exchange_root(changed, &mounts)
+        exchange_root(layers, changed, &mounts)
     })
 }
 
@@ -80,10 +83,10 @@ struct Along {
     mount: OwnedFd,
 }
 
-fn exchange_root(changed: &[Layer], mounts: &[OwnedFd]) -> Result<(), StepError> {
+fn exchange_root(layers: &[Layer], changed: &[Layer], mounts: &[OwnedFd]) -> Result<(), StepError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let old = rustix::fs::open("/", flags, Mode::empty()).step(|| "open /".to_owned())?;
-    let along = mounted_below_root(changed)?;
+    let along = mounted_below_root(layers, changed)?;
     let Some((root, others)) = mounts.split_first() else { return Ok(()) };
     let both_empty =
         MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
@@ -105,21 +108,18 @@ fn exchange_root(changed: &[Layer], mounts: &[OwnedFd]) -> Result<(), StepError>
 }
 
 /// The mounts directly below `/` that are not made anew.
-fn mounted_below_root(changed: &[Layer]) -> Result<Vec<Along>, StepError> {
-    let text = std::fs::read_to_string("/proc/thread-self/mountinfo")
-        .step(|| "read the mounts of the cell".to_owned())?;
-    let mut along: Vec<Along> = Vec::new();
-    for line in text.lines() {
-        let Some(target) = line.split(' ').nth(4) else { continue };
-        let name = target.trim_start_matches('/');
-        let is_below = !name.is_empty() && !name.contains('/');
-        let is_changed = changed.iter().any(|layer| layer.target == Path::new(target));
-        if is_below && !is_changed && along.iter().all(|known| known.name != name) {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let mount = rustix::fs::openat(CWD, target, flags, Mode::empty())
-                .step(|| format!("open {target}"))?;
-            along.push(Along { name: name.into(), mount });
-        }
-    }
-    Ok(along)
+fn mounted_below_root(layers: &[Layer], changed: &[Layer]) -> Result<Vec<Along>, StepError> {
+    let others = layers.iter().filter(|layer| changed.iter().all(|new| new.target != layer.target));
+    let others = others.filter_map(|layer| layer.target.strip_prefix("/").ok());
+    let names = others.map(Path::as_os_str).chain(FRESH.iter().map(OsStr::new));
+    names
+        .filter(|name| !name.is_empty())
+        .map(|name| {
+            let target = Path::new("/").join(name);
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mount = rustix::fs::open(&target, flags, Mode::empty())
+                .step(|| format!("open {}", target.display()))?;
+            Ok(Along { name: name.to_owned(), mount })
+        })
+        .collect()
 }

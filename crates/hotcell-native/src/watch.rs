@@ -92,7 +92,7 @@ fn swap(paths: &CellPaths, placed: &mut Placed, namespaces: Option<&CellNamespac
     if changed.first().is_some_and(|first| first.target != Path::new("/")) {
         return failed("a part of the cell's root changed and `/` did not".to_owned());
     }
-    match swap_layers(namespaces, &next.ids, &changed, &paths.scratch()) {
+    match swap_layers(namespaces, &next.ids, &next.layers, &changed, &paths.scratch()) {
         Ok(()) => {
             *placed = next;
             Outcome::Done
