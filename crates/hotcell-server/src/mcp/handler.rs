@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use hotcell_model::{Caller, CancelStatus, ExecCancel, ExecId, Request, Signal};
+use hotcell_model::{Caller, CancelStatus, ExecCancel, ExecId, Reply, Request, Signal};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetTaskParams,
@@ -49,17 +49,32 @@ impl McpHandler {
         request: Request,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let dialect = &self.door.dialect;
         if let Request::ExecRun(run) = request {
             return ExecCall { handler: self, tool, context }.perform(run).await;
         }
         tokio::select! {
-            reply = self.door.call(&self.caller, request) => Ok(match reply {
-                Ok(reply) => dialect.result(tool, reply).into(),
-                Err(error) => dialect.failure(tool, &error).into(),
-            }),
+            answered = self.door.call(&self.caller, request) => Ok(self.tell(tool, answered)),
             () = context.ct.cancelled() => Err(no_longer_awaited()),
             () = self.door.closing.cancelled() => Err(no_longer_awaited()),
+        }
+    }
+
+    /// What the caller of a tool sees of an answer.
+    pub(super) fn tell(
+        &self,
+        tool: &str,
+        answered: hotcell_model::Result<Reply>,
+    ) -> CallToolResponse {
+        match answered {
+            Ok(reply) => {
+                call_id::note_reply(&reply);
+                call_id::note_status(call_id::OK);
+                self.door.dialect.result(tool, reply).into()
+            }
+            Err(error) => {
+                call_id::note_status(error.code.as_str());
+                self.door.dialect.failure(tool, &error).into()
+            }
         }
     }
 
@@ -119,7 +134,7 @@ impl ServerHandler for McpHandler {
         let dialect = &self.door.dialect;
         match dialect.request(tool, request.arguments.unwrap_or_default()) {
             Ok(request) => {
-                let span = call_id::span(&context, tool);
+                let span = call_id::span(&context, &self.caller, tool);
                 Box::pin(self.perform(tool, request, &context)).instrument(span).await
             }
             // A model can mend its arguments; a tool that is not there is the client's mistake.
@@ -246,6 +261,7 @@ fn is_timeout(reason: Option<&str>) -> bool {
 
 /// The answer to a request that nobody waits for any more; it is not sent.
 pub(super) fn no_longer_awaited() -> ErrorData {
+    call_id::note_status(hotcell_model::ErrorCode::Cancelled.as_str());
     ErrorData::internal_error("the wait was ended; what runs goes on", None)
 }
 
