@@ -6,6 +6,7 @@ use hotcell_model::{Caller, CellId, Exec, ExecId, Reply};
 use http::HeaderMap;
 use http::header::HeaderName;
 use rmcp::RoleServer;
+use rmcp::model::{Extensions, RequestId};
 use rmcp::service::RequestContext;
 use tracing::Span;
 use tracing::field::Empty;
@@ -48,23 +49,35 @@ fn fresh() -> String {
 /// What a call came to: `ok`, or the code of its error; of a request over HTTP its status.
 pub(crate) const STATUS: &str = "status";
 pub(crate) const OK: &str = "ok";
+pub(crate) const TOOL: &str = "tool";
 const CELL: &str = "cell";
 const EXEC: &str = "exec_id";
 
-/// What the log says around everything that concerns a call of a tool, and what is traced of it. It
-/// is there at every level of the log that says anything.
-pub(crate) fn span(context: &RequestContext<RoleServer>, caller: &Caller, tool: &str) -> Span {
-    let over_http = context.extensions.get::<http::request::Parts>().map(|parts| &parts.extensions);
+/// What the log says around everything that concerns a call, and what is traced of it. It is there
+/// at every level of the log that says anything.
+pub(crate) fn span(context: &RequestContext<RoleServer>, caller: &Caller, method: &str) -> Span {
+    span_within(&context.extensions, &context.id, caller, method)
+}
+
+/// The same for whatever else came as a message; `id` is its name where it did not come over HTTP.
+pub(crate) fn span_within(
+    extensions: &Extensions,
+    id: &RequestId,
+    caller: &Caller,
+    method: &str,
+) -> Span {
+    let over_http = extensions.get::<http::request::Parts>().map(|parts| &parts.extensions);
     let request = over_http.and_then(|extensions| extensions.get::<Span>());
     let id = match over_http.and_then(|extensions| extensions.get::<CallId>()) {
         Some(id) => id.to_string(),
-        None => context.id.to_string(),
+        None => id.to_string(),
     };
     tracing::error_span!(
         parent: request.and_then(Span::id),
         "call",
         request_id = id,
-        tool,
+        method,
+        tool = Empty,
         principal = caller.principal,
         cell = Empty,
         exec_id = Empty,

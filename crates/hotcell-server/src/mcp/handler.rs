@@ -59,6 +59,20 @@ impl McpHandler {
         }
     }
 
+    /// Answers a request that is no call of a tool, in a span that says what it came to.
+    async fn answer<T>(
+        &self,
+        method: &str,
+        context: &RequestContext<RoleServer>,
+        answer: impl Future<Output = Result<T, ErrorData>>,
+    ) -> Result<T, ErrorData> {
+        let span = call_id::span(context, &self.caller, method);
+        let answered = Box::pin(answer).instrument(span.clone()).await;
+        let status = answered.as_ref().map_or_else(status_of, |_| call_id::OK);
+        span.record(call_id::STATUS, status);
+        answered
+    }
+
     /// What the caller of a tool sees of an answer.
     pub(super) fn tell(
         &self,
@@ -134,7 +148,8 @@ impl ServerHandler for McpHandler {
         let dialect = &self.door.dialect;
         match dialect.request(tool, request.arguments.unwrap_or_default()) {
             Ok(request) => {
-                let span = call_id::span(&context, &self.caller, tool);
+                let span = call_id::span(&context, &self.caller, "tools/call");
+                span.record(call_id::TOOL, tool);
                 Box::pin(self.perform(tool, request, &context)).instrument(span).await
             }
             // A model can mend its arguments; a tool that is not there is the client's mistake.
@@ -151,33 +166,35 @@ impl ServerHandler for McpHandler {
     async fn list_resources(
         &self,
         page: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::list(self, page).await
+        self.answer("resources/list", &context, resources::list(self, page)).await
     }
 
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(resources::templates())
+        self.answer("resources/templates/list", &context, async { Ok(resources::templates()) })
+            .await
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(self, &request.uri).await.map(Into::into)
+        let read = resources::read(self, &request.uri);
+        self.answer("resources/read", &context, read).await.map(Into::into)
     }
 
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        resources::complete(self, &request).await
+        self.answer("completion/complete", &context, resources::complete(self, &request)).await
     }
 
     async fn list_prompts(
@@ -193,8 +210,7 @@ impl ServerHandler for McpHandler {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        tasks::require(&context)?;
-        tasks::get(self, &request.task_id).await
+        self.answer("tasks/get", &context, tasks::get(self, &context, &request.task_id)).await
     }
 
     async fn update_task(
@@ -202,9 +218,9 @@ impl ServerHandler for McpHandler {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        tasks::require(&context)?;
         // Nothing is ever asked of a task's owner.
-        tasks::get(self, &request.task_id).await.map(drop)
+        let found = tasks::get(self, &context, &request.task_id);
+        self.answer("tasks/update", &context, found).await.map(drop)
     }
 
     async fn cancel_task(
@@ -212,24 +228,29 @@ impl ServerHandler for McpHandler {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        tasks::require(&context)?;
-        tasks::cancel(self, &request.task_id).await
+        let cancelled = tasks::cancel(self, &context, &request.task_id);
+        self.answer("tasks/cancel", &context, cancelled).await
     }
 
     async fn on_cancelled(
         &self,
         notification: CancelledNotificationParam,
-        _: NotificationContext<RoleServer>,
+        context: NotificationContext<RoleServer>,
     ) {
         let Some(request) = notification.request_id else { return };
-        if is_timeout(notification.reason.as_deref()) {
-            tracing::debug!(?request, "a client's patience is over; what it began goes on");
-            self.calls.end(&request);
-            return;
+        let method = "notifications/cancelled";
+        let span = call_id::span_within(&context.extensions, &request, &self.caller, method);
+        let Some(exec) = self.calls.end(&request) else { return };
+        async {
+            call_id::note_exec_id(&exec);
+            if is_timeout(notification.reason.as_deref()) {
+                tracing::debug!("a client's patience is over; what it began goes on");
+            } else {
+                self.cancel(exec).await;
+            }
         }
-        if let Some(exec) = self.calls.end(&request) {
-            self.cancel(exec).await;
-        }
+        .instrument(span)
+        .await;
     }
 
     async fn on_custom_request(
@@ -263,6 +284,19 @@ fn is_timeout(reason: Option<&str>) -> bool {
 pub(super) fn no_longer_awaited() -> ErrorData {
     call_id::note_status(hotcell_model::ErrorCode::Cancelled.as_str());
     ErrorData::internal_error("the wait was ended; what runs goes on", None)
+}
+
+/// The name of an error that no tool carries.
+fn status_of(error: &ErrorData) -> &str {
+    use hotcell_model::ErrorCode as Code;
+    let told = error.data.as_ref().and_then(|data| data.get("code")).and_then(|code| code.as_str());
+    let code = match error.code {
+        ErrorCode::INVALID_PARAMS => Code::Invalid,
+        ErrorCode::RESOURCE_NOT_FOUND => Code::NotFound,
+        ErrorCode::METHOD_NOT_FOUND => Code::Unsupported,
+        _ => Code::Internal,
+    };
+    told.unwrap_or(code.as_str())
 }
 
 /// An error of the engine where there is no tool to carry it.

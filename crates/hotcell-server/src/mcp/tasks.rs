@@ -10,6 +10,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
 use super::handler::{McpHandler, is_modern, protocol_error};
+use crate::call_id;
 
 const POLL_INTERVAL_MS: u64 = 1000;
 /// The tool whose result a task has in the end.
@@ -23,7 +24,7 @@ pub(super) fn are_known_to(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// Refuses the requests of the extension in revisions that have none.
-pub(super) fn require(context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+fn require(context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
     if is_modern(context) {
         return Ok(());
     }
@@ -49,8 +50,12 @@ fn describe(exec: &Exec) -> Task {
 }
 
 /// How a task stands, with its result once it has one.
-pub(super) async fn get(handler: &McpHandler, task: &str) -> Result<GetTaskResult, ErrorData> {
-    let exec = find(handler, task).await?;
+pub(super) async fn get(
+    handler: &McpHandler,
+    context: &RequestContext<RoleServer>,
+    task: &str,
+) -> Result<GetTaskResult, ErrorData> {
+    let exec = find(handler, context, task).await?;
     let payload = match (exec.state, &exec.end) {
         (ExecState::Queued | ExecState::Running, _) => TaskPayload::Working,
         (ExecState::Ended, Some(end)) if end.cause == EndCause::Cancelled => TaskPayload::Cancelled,
@@ -67,17 +72,29 @@ pub(super) async fn get(handler: &McpHandler, task: &str) -> Result<GetTaskResul
 }
 
 /// Cancels a task's exec; one that has ended stays as it is.
-pub(super) async fn cancel(handler: &McpHandler, task: &str) -> Result<(), ErrorData> {
-    let exec = find(handler, task).await?;
+pub(super) async fn cancel(
+    handler: &McpHandler,
+    context: &RequestContext<RoleServer>,
+    task: &str,
+) -> Result<(), ErrorData> {
+    let exec = find(handler, context, task).await?;
     handler.cancel(exec.id).await;
     Ok(())
 }
 
-async fn find(handler: &McpHandler, task: &str) -> Result<Exec, ErrorData> {
+async fn find(
+    handler: &McpHandler,
+    context: &RequestContext<RoleServer>,
+    task: &str,
+) -> Result<Exec, ErrorData> {
+    require(context)?;
     let unknown = || ErrorData::invalid_params(format!("there is no task {task}"), None);
     let exec: ExecId = task.parse().map_err(|_| unknown())?;
     match handler.door.ask(&handler.caller, ExecGet { exec }).await {
-        Ok(exec) => Ok(exec),
+        Ok(exec) => {
+            call_id::note_exec(&exec);
+            Ok(exec)
+        }
         Err(error) if error.code == HotcellCode::NotFound => Err(unknown()),
         Err(error) => Err(protocol_error(error)),
     }

@@ -197,6 +197,26 @@ fn lines_of_the_log_have_a_request_id(world: &World) {
     let fresh = server.ask(&call.with("x-request-id", "not one: \t")).is(200);
     let fresh = fresh.header("x-request-id").unwrap().to_owned();
     assert_ne!(fresh, "");
+    let exec = answer.tool_result()["exec_id"].as_str().unwrap().to_owned();
+    let uri = format!("exec://{exec}/stdout");
+    let template = json!({
+        "ref": { "type": "ref/resource", "uri": "exec://{exec_id}/{stream}" },
+        "argument": { "name": "exec_id", "value": "" },
+    });
+    let requests = [
+        ("resources/list", None, json!({})),
+        ("resources/read", Some(uri.as_str()), json!({ "uri": uri })),
+        ("completion/complete", None, template),
+        ("tasks/get", Some(exec.as_str()), json!({ "taskId": exec })),
+        ("tasks/update", Some(exec.as_str()), json!({ "taskId": exec, "inputResponses": {} })),
+        ("tasks/cancel", Some(exec.as_str()), json!({ "taskId": exec })),
+    ];
+    for (method, name, params) in requests.clone() {
+        let request = Sent::modern(7, method, name, params);
+        let request = request.with("x-request-id", &method.replace('/', "."));
+        let answer = server.ask(&request).is(200);
+        assert!(answer.json()["result"].is_object(), "{method}: {answer:?}");
+    }
     send(server.live.pid(), Signal::TERM);
     let said = server.live.finish().stderr();
     for id in ["chosen.by-client_1", &fresh] {
@@ -207,5 +227,15 @@ fn lines_of_the_log_have_a_request_id(world: &World) {
             .collect();
         let spans = |name: &str| lines.iter().any(|line| line["span"]["name"] == name);
         assert!(spans("request") && spans("call"), "{said}");
+    }
+    for (method, ..) in requests {
+        let id = method.replace('/', ".");
+        // The first line says where it listens.
+        let lines = said.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut spans = lines.map(|line| line["span"].clone());
+        assert!(
+            spans.any(|span| span["request_id"] == id.as_str() && span["method"] == method),
+            "{method}: {said}"
+        );
     }
 }

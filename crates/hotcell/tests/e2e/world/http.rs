@@ -64,9 +64,14 @@ impl Sent {
 
     /// A request of the revision without sessions.
     pub(crate) fn modern(id: u64, method: &str, name: Option<&str>, mut params: Value) -> Self {
+        // Tasks are for clients that declare them.
+        let declared = match method.starts_with("tasks/") {
+            true => json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } }),
+            false => json!({}),
+        };
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientCapabilities": declared,
         });
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let sent = Self::message(&message)
