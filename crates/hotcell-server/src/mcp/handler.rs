@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use hotcell_model::{Caller, CancelStatus, ExecCancel, ExecId, Reply, Request, Signal};
+use hotcell_model::{Caller, CancelStatus, Error, ExecCancel, ExecId, Reply, Request, Signal};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetTaskParams,
@@ -71,6 +71,12 @@ impl McpHandler {
         let status = answered.as_ref().map_or_else(status_of, |_| call_id::OK);
         span.record(call_id::STATUS, status);
         answered
+    }
+
+    /// Notes a call that asks for nothing that there is.
+    fn refuse(&self, error: &Error) {
+        self.door.refused(error);
+        call_id::note_status(error.code.as_str());
     }
 
     /// What the caller of a tool sees of an answer.
@@ -145,21 +151,22 @@ impl ServerHandler for McpHandler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = request.name.as_ref();
-        let dialect = &self.door.dialect;
-        match dialect.request(tool, request.arguments.unwrap_or_default()) {
+        let span = call_id::span(&context, &self.caller, "tools/call");
+        match self.door.dialect.request(tool, request.arguments.unwrap_or_default()) {
             Ok(request) => {
-                let span = call_id::span(&context, &self.caller, "tools/call");
                 span.record(call_id::TOOL, tool);
                 Box::pin(self.perform(tool, request, &context)).instrument(span).await
             }
-            // A model can mend its arguments; a tool that is not there is the client's mistake.
-            Err(error) if self.get_tool(tool).is_none() => {
-                Err(ErrorData::invalid_params(error.message, None))
-            }
-            Err(error) => {
+            Err(error) => span.in_scope(|| {
+                // A model can mend its arguments; a tool that is not there is the client's mistake.
+                if self.get_tool(tool).is_none() {
+                    self.refuse(&error);
+                    return Err(ErrorData::invalid_params(error.message, None));
+                }
                 self.door.refused(&error);
-                Ok(dialect.failure(tool, &error).into())
-            }
+                span.record(call_id::TOOL, tool);
+                Ok(self.tell(tool, Err(error)))
+            }),
         }
     }
 
@@ -261,10 +268,18 @@ impl ServerHandler for McpHandler {
         let methods = if is_modern(&context) { Methods::Newest } else { Methods::Older };
         // What has the parameters of no known request comes here as well.
         let fault = parameters::find_fault(methods, &request.method, request.params.as_ref());
-        Err(match fault {
-            Some(fault) => ErrorData::invalid_params(fault, None),
-            None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
-        })
+        let known = fault.is_some().then_some(request.method.as_str());
+        let span = call_id::span(&context, &self.caller, known.unwrap_or("unknown"));
+        Err(span.in_scope(|| match fault {
+            Some(fault) => {
+                self.refuse(&Error::invalid(&fault));
+                ErrorData::invalid_params(fault, None)
+            }
+            None => {
+                self.refuse(&Error::unsupported("there is no such method"));
+                ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)
+            }
+        }))
     }
 }
 
