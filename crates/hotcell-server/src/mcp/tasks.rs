@@ -1,7 +1,10 @@
 //! Execs as tasks, for clients that know them: a task's id is its exec's.
+//!
+//! That id is no secret and proves nothing: who may see and end an exec is decided by the engine, from
+//! the caller that came with the request, as for every other way to it.
 
 use hotcell_model::{
-    EndCause, ErrorCode as HotcellCode, Exec, ExecGet, ExecId, ExecState, ExecWait, Reply,
+    EndCause, ErrorCode as HotcellCode, Exec, ExecGet, ExecId, ExecState, ExecWait,
 };
 use rmcp::model::{
     CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, Task, TaskPayload, TaskStatus,
@@ -13,8 +16,6 @@ use super::handler::{McpHandler, is_modern, protocol_error};
 use crate::call_id;
 
 const POLL_INTERVAL_MS: u64 = 1000;
-/// The tool whose result a task has in the end.
-const TOOL: &str = "exec_run";
 const RESULT_BYTES: u64 = 64_000;
 
 /// Whether the client of a request declared tasks, in the revision that has them.
@@ -62,7 +63,7 @@ pub(super) async fn get(
         (ExecState::Ended, _) => {
             let wait = ExecWait { exec: exec.id.clone(), wait_s: 0.0, result_bytes: RESULT_BYTES };
             let result = handler.door.ask(&handler.caller, wait).await.map_err(protocol_error)?;
-            let result = handler.door.dialect.result(TOOL, Reply::ExecResult(result));
+            let result = handler.door.dialect.exec_result(result);
             let result = serde_json::to_value(result).ok();
             let result = result.and_then(|result| result.as_object().cloned()).unwrap_or_default();
             TaskPayload::Completed { result }

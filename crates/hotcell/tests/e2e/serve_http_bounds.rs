@@ -1,6 +1,6 @@
 //! What the server over HTTP refuses: each with the same request without the fault, which passes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -10,6 +10,7 @@ in_worlds! {
     [root]
     what_is_no_message_is_answered_and_the_server_goes_on,
     a_token_is_asked_for,
+    the_id_of_a_task_proves_nothing,
     other_machines_need_a_token,
     only_known_names_and_pages_are_let_in,
     connections_and_sessions_are_bounded,
@@ -100,6 +101,35 @@ fn a_token_is_asked_for(world: &World) {
     assert!(!shown.stdout().contains(TOKEN));
     let short = world.hotcell(["serve", "--http", "0"]).env("HOTCELL_HTTP_TOKEN", "short").run();
     assert_eq!(short.code(), 2);
+}
+
+fn the_id_of_a_task_proves_nothing(world: &World) {
+    let server = HttpServer::start_with(world, &[], &[("HOTCELL_HTTP_TOKEN", TOKEN)]);
+    let bearer = format!("Bearer {TOKEN}");
+    let run = Sent::tool("exec_run", json!({ "command": "sleep 1000", "wait_s": 0 }));
+    let ran = server.ask(&run.with("authorization", &bearer)).tool_result();
+    let exec = ran["exec_id"].as_str().unwrap();
+    let mut answers = BTreeMap::<String, HashSet<String>>::new();
+    for task in [exec, "e_0000000000", "made up"] {
+        for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+            let params = json!({ "taskId": task, "inputResponses": {} });
+            let request = Sent::modern(1, method, Some(task), params);
+            let wrong = request.clone().with("authorization", "Bearer another-token-altogether");
+            for (kind, request) in [("none", request), ("wrong", wrong)] {
+                answers
+                    .entry(kind.to_owned())
+                    .or_default()
+                    .insert(server.ask(&request).is(401).body);
+            }
+        }
+    }
+    // Nobody learns whether there is such a task.
+    assert!(answers.values().all(|answers| answers.len() == 1), "{answers:?}");
+    assert_eq!(world.exec(exec)["state"], "running");
+
+    let get = Sent::modern(1, "tasks/get", Some(exec), json!({ "taskId": exec }));
+    let known = server.ask(&get.with("authorization", &bearer)).is(200);
+    assert_eq!(known.json()["result"]["status"], "working");
 }
 
 fn other_machines_need_a_token(world: &World) {
