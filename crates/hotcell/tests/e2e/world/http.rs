@@ -201,6 +201,20 @@ impl Connection {
         Some(piece)
     }
 
+    /// The rest of a chunked body; none when it breaks off instead of ending.
+    pub(crate) fn rest(&mut self) -> Option<String> {
+        let mut body = Vec::new();
+        loop {
+            let length = usize::from_str_radix(&self.line()?, 16).ok()?;
+            let mut piece = vec![0; length + 2];
+            self.reader.read_exact(&mut piece).ok()?;
+            if length == 0 {
+                return String::from_utf8(body).ok();
+            }
+            body.extend_from_slice(&piece[..length]);
+        }
+    }
+
     /// The whole answer; none when the connection ends without one.
     pub(crate) fn answer(&mut self) -> Option<HttpAnswer> {
         let mut answer = self.head()?;
