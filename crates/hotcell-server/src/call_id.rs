@@ -81,6 +81,8 @@ pub(crate) fn span_within(
         principal = caller.principal,
         cell = Empty,
         exec_id = Empty,
+        client_name = Empty,
+        session_id = Empty,
         status = Empty,
     )
 }
@@ -88,6 +90,16 @@ pub(crate) fn span_within(
 /// Notes what the call that is under way came to.
 pub(crate) fn note_status(status: &str) {
     Span::current().record(STATUS, status);
+}
+
+/// Notes who a client says it is.
+pub(crate) fn note_client(name: Option<&str>, session: Option<&str>) {
+    for (field, said) in [("client_name", name), ("session_id", session)] {
+        if let Some(said) = said {
+            let said: String = said.chars().take(LONGEST).collect();
+            Span::current().record(field, said);
+        }
+    }
 }
 
 /// Notes which cell the call that is under way is about.

@@ -152,7 +152,8 @@ impl ServerHandler for McpHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = request.name.as_ref();
         let span = call_id::span(&context, &self.caller, "tools/call");
-        match self.door.dialect.request(tool, request.arguments.unwrap_or_default()) {
+        let arguments = request.arguments.unwrap_or_default();
+        match span.in_scope(|| self.door.dialect.request(tool, arguments)) {
             Ok(request) => {
                 span.record(call_id::TOOL, tool);
                 Box::pin(self.perform(tool, request, &context)).instrument(span).await

@@ -20,6 +20,7 @@ in_worlds! {
     every_caller_has_a_default_cell,
     an_id_is_used_once_at_a_time,
     lines_of_the_log_have_a_request_id,
+    the_log_says_who_attached,
 }
 
 /// A call of a tool in a session.
@@ -238,4 +239,22 @@ fn lines_of_the_log_have_a_request_id(world: &World) {
             "{method}: {said}"
         );
     }
+}
+
+fn the_log_says_who_attached(world: &World) {
+    let args = ["--log", "hotcell_server=info", "--log-format", "json"];
+    let server = HttpServer::start_with(world, &args, &[]);
+    server.ask(&Sent::tool("exec_run", json!({ "command": "true" }))).tool_result();
+    let attach =
+        json!({ "cell": "default", "client_name": "an agent", "session_id": "x".repeat(5000) });
+    let attached = server.ask(&Sent::tool("cell_attach", attach)).tool_result();
+    assert_eq!(
+        attached["roots"],
+        json!([format!("workspace:{}", attached["cell"]["id"].as_str().unwrap())])
+    );
+    let said = server.terminate().stderr();
+    let line = said.lines().find(|line| line.contains("a client attaches")).unwrap();
+    let span = &serde_json::from_str::<Value>(line).unwrap()["span"];
+    assert_eq!((&span["method"], &span["client_name"]), (&json!("tools/call"), &json!("an agent")));
+    assert!(span["session_id"].as_str().unwrap().len() < 100, "{line}");
 }
