@@ -14,6 +14,7 @@ mod output;
 mod reply;
 mod request;
 mod schema;
+mod stable_hash;
 mod store;
 mod time;
 
@@ -25,6 +26,8 @@ mod exec_tests;
 mod id_tests;
 #[cfg(test)]
 mod limits_tests;
+#[cfg(test)]
+mod stable_hash_tests;
 #[cfg(test)]
 mod time_tests;
 
@@ -51,5 +54,6 @@ pub use request::{
     ExecInput, ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter,
     Pace, Probe, Query, RESULT_BYTES, Request,
 };
+pub use stable_hash::stable_hash;
 pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
 pub use time::Timestamp;
