@@ -17,6 +17,7 @@ mod output;
 mod reply;
 mod request;
 mod schema;
+mod stable_hash;
 mod store;
 mod time;
 
@@ -28,6 +29,8 @@ mod exec_tests;
 mod id_tests;
 #[cfg(test)]
 mod limits_tests;
+#[cfg(test)]
+mod stable_hash_tests;
 #[cfg(test)]
 mod time_tests;
 
@@ -69,5 +72,6 @@ pub use request::{
     ExecInput, ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter,
     Pace, Probe, Query, RESULT_BYTES, Request,
 };
+pub use stable_hash::stable_hash;
 pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
 pub use time::Timestamp;

@@ -15,12 +15,14 @@ pub mod http;
 mod mcp;
 pub mod stdio;
 mod toolsets;
+mod traces;
 
 use std::sync::Arc;
 
 pub use dialect::Dialect;
 pub use door::Door;
 pub use toolsets::{Toolset, Toolsets};
+pub use traces::{Collector, Traces};
 
 /// The default dialect with these tools.
 #[must_use]

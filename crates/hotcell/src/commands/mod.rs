@@ -26,6 +26,10 @@ mod doctor_tests;
 mod place_tests;
 
 use hotcell_model::{EndCause, Exec, LimitHit, Result};
+use hotcell_server::Traces;
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::Command;
 use crate::config::{Config, LogFormat, Overrides};
@@ -91,7 +95,11 @@ pub(crate) async fn perform(
         return setup::setup(args, overrides, environment);
     }
     let config = config()?;
-    start_log(&config);
+    let traces = match (&command, &config.otlp) {
+        (Command::Serve(_), Some(collector)) => Some(Traces::start(collector.clone())?),
+        (_, _) => None,
+    };
+    start_log(&config, traces.as_ref());
     let session = || Session::open(&config);
     match command {
         Command::Run(args) => Box::pin(run::run(&session()?, *args, environment)).await,
@@ -107,7 +115,13 @@ pub(crate) async fn perform(
         Command::Cancel(args) => cancel::cancel(&session()?, args).await,
         Command::Attach(args) => Box::pin(attach::attach(&session()?, args)).await,
         Command::Wait(args) => wait::wait(&session()?, args).await,
-        Command::Serve(args) => Box::pin(serve::serve(session, args, &config, environment)).await,
+        Command::Serve(args) => {
+            let served = Box::pin(serve::serve(session, args, &config, environment)).await;
+            if let Some(traces) = traces {
+                traces.end();
+            }
+            served
+        }
         Command::Setup(args) => setup::setup(&args, overrides, environment),
         Command::Doctor(args) => doctor::doctor(&config, session(), args).await,
         Command::Config(args) => config::config(&config, args),
@@ -115,21 +129,25 @@ pub(crate) async fn perform(
     }
 }
 
-fn start_log(config: &Config) {
+fn start_log(config: &Config, traces: Option<&Traces>) {
     // The protocol library writes whole messages, with whatever secrets are in them, and warns of
     // every mistake of a client. Only who names it wants that.
     let quiet = if config.log.contains("rmcp") { "" } else { "rmcp=off," };
     let filter =
         tracing_subscriber::EnvFilter::builder().parse_lossy(format!("{quiet}{}", config.log));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(false)
         // It would be told on the same stderr, and panic where that is a terminal that hung up.
         .log_internal_errors(false);
-    match config.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
+    let lines = match config.log_format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    let log = tracing_subscriber::registry().with(lines.with_filter(filter));
+    match traces {
+        Some(traces) => log.with(traces.layer()).init(),
+        None => log.init(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tests of the default dialect.
 
-use hotcell_model::{CellRef, Command, ErrorCode, Keep, Request, Stdin};
+use hotcell_model::{
+    CellRef, Command, ErrorCode, Exec, ExecResult, Keep, Reply, Request, Stdin, Timestamp,
+};
 use rmcp::model::JsonObject;
 use serde_json::json;
 
@@ -95,4 +97,18 @@ fn hints_name_tools() {
     let shown = serde_json::to_string(&dialect().failure("exec_poll", &error)).unwrap();
     assert!(shown.contains("exec_list") && shown.contains("exec_poll"), "{shown}");
     assert!(!shown.contains("hotcell ps"), "{shown}");
+}
+
+#[test]
+fn a_task_ends_with_the_result_of_a_run() {
+    let exec: Exec = serde_json::from_value(json!({
+        "id": "e_0000000001", "cell": "c_0000000002", "state": "running", "command": { "shell": "ls" },
+        "pty": false, "as_root": false, "queued_at": Timestamp(0),
+    }))
+    .unwrap();
+    let result = ExecResult { exec, records: Vec::new(), truncated: false, next_seq: 0 };
+    let ran = dialect().result("exec_run", Reply::ExecResult(result.clone()));
+    let only_cells = HotcellDialect::new(&"cell".parse().unwrap());
+    assert_eq!(only_cells.exec_result(result), ran);
+    assert_eq!(ran.structured_content.unwrap()["exec_id"], "e_0000000001");
 }

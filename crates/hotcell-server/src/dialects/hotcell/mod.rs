@@ -10,7 +10,7 @@ mod views;
 #[cfg(test)]
 mod hotcell_tests;
 
-use hotcell_model::{Error, Reply, Request, Result};
+use hotcell_model::{Error, ExecResult, Reply, Request, Result};
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 
 use self::tool::ToolKind;
@@ -83,5 +83,10 @@ impl Dialect for HotcellDialect {
         encoded.unwrap_or_else(|| {
             self.failure(tool, &Error::internal(format!("{tool} got the reply to another request")))
         })
+    }
+
+    fn exec_result(&self, result: ExecResult) -> CallToolResult {
+        // Also where the tool itself is not shown.
+        exec_tools::ran(result)
     }
 }

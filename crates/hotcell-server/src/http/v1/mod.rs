@@ -50,6 +50,7 @@ pub(super) fn router() -> Router<Arc<Parts>> {
                             request: Request| {
             let (head, body) = request.into_parts();
             let named = named.map(|Path(named)| named).unwrap_or_default();
+            let door = parts.door.clone();
             let answered = match body::read(body, &parts.limits).await {
                 Ok(body) => {
                     let call = Call { parts, caller: admitted.caller, named, head, body };
@@ -57,7 +58,10 @@ pub(super) fn router() -> Router<Arc<Parts>> {
                 }
                 Err(refusal) => Err(refusal),
             };
-            answered.unwrap_or_else(|refusal| Shape::Plain.refuse(refusal))
+            answered.unwrap_or_else(|refusal| {
+                door.refused(&refusal.error);
+                Shape::Plain.refuse(refusal)
+            })
         };
         router.route(operation.path, on(method, answer))
     })
@@ -107,7 +111,7 @@ impl Call {
     }
 
     async fn ask<Q: Query>(&self, query: Q) -> Result<Q::Answer, Error> {
-        self.parts.door.ask(&self.caller, query).await
+        self.parts.door.attempt(&self.caller, query).await
     }
 }
 

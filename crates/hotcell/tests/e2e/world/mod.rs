@@ -1,6 +1,7 @@
 //! A world to test in: a state directory of its own, used by one kind of user, left empty.
 
 mod chance;
+mod collector;
 mod http;
 mod invocation;
 mod kind;
@@ -20,6 +21,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) use chance::Chance;
+pub(crate) use collector::{TraceCollector, said};
 pub(crate) use http::{Connection, HttpServer, Sent, initialize};
 pub(crate) use invocation::{Finished, Invocation, Live};
 pub(crate) use kind::{Kind, User};
