@@ -129,6 +129,13 @@ pub(crate) fn note_reply(reply: &Reply) {
         Reply::ExecPage(page) => note_exec(&page.exec),
         Reply::InputAccepted(accepted) => note_exec_id(&accepted.exec),
         Reply::ExecCancelled(cancelled) => note_exec_id(&cancelled.exec),
-        Reply::Cells(_) | Reply::Execs(_) | Reply::Diagnoses(_) | Reply::Probed(_) => {}
+        Reply::Checkpoint(checkpoint) => note_cell(&checkpoint.cell),
+        Reply::Cells(_)
+        | Reply::Checkpoints(_)
+        | Reply::CheckpointDiff(_)
+        | Reply::Execs(_)
+        | Reply::FileDone(_)
+        | Reply::Diagnoses(_)
+        | Reply::Probed(_) => {}
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn open_sh(text: &str) -> ExecSpec {
 }
 
 /// Bits that no other process has either: cells of several runs share a machine.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
@@ -96,9 +96,14 @@ impl Guest {
         place: &DriverPlace,
         change: impl FnOnce(&mut CellSpec),
     ) -> Result<Self> {
-        let driver = place.open()?;
-        let mut spec = spec(driver.as_ref());
+        let mut spec = spec(place.open()?.as_ref());
         change(&mut spec);
+        Self::of(place, spec).await
+    }
+
+    /// Starts this cell.
+    pub(super) async fn of(place: &DriverPlace, spec: CellSpec) -> Result<Self> {
+        let driver = place.open()?;
         let records = place.records().join(spec.id.as_str());
         std::fs::create_dir_all(&records).context("make the records directory")?;
         let isolation = driver.start(&spec, &records).await.context("start")?.isolation;

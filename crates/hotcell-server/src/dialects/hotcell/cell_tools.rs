@@ -206,12 +206,12 @@ fn attached(reply: Reply) -> Option<CallToolResult> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct CellsView {
+pub(super) struct CellsView {
     #[schemars(with = "Vec<Object>")]
     cells: Vec<CellView>,
 }
 
-fn cells(reply: Reply) -> Option<CallToolResult> {
+pub(super) fn cells(reply: Reply) -> Option<CallToolResult> {
     let Reply::Cells(cells) = reply else { return None };
     let view = CellsView { cells: cells.cells.iter().map(CellView::from).collect() };
     let text = match view.cells.as_slice() {

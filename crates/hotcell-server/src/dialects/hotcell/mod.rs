@@ -1,6 +1,7 @@
 //! The default dialect: Hotcell's own tools.
 
 mod cell_tools;
+mod checkpoint_tools;
 mod exec_tools;
 mod schema;
 mod text;
@@ -43,7 +44,8 @@ const TOOLS_FOR_COMMANDS: &[(&str, &str)] = &[
 impl HotcellDialect {
     /// The tools of these sets.
     pub(crate) fn new(toolsets: &Toolsets) -> Self {
-        let all = cell_tools::TOOLS.iter().chain(exec_tools::TOOLS);
+        let cells = cell_tools::TOOLS.iter().chain(checkpoint_tools::TOOLS);
+        let all = cells.chain(exec_tools::TOOLS);
         let kinds: Vec<_> = all.filter(|kind| toolsets.has(kind.toolset)).collect();
         let tools = kinds.iter().map(|kind| kind.describe()).collect();
         Self { kinds, tools }
