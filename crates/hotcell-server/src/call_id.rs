@@ -52,3 +52,15 @@ pub(crate) fn span(context: &RequestContext<RoleServer>, tool: &str) -> Span {
         None => tracing::error_span!("call", request_id = %context.id, tool),
     }
 }
+
+/// Where the caller of a tool reaches the server over HTTP: under the name that it used itself,
+/// which was checked before.
+pub(crate) fn site(context: &RequestContext<RoleServer>) -> Option<String> {
+    let parts = context.extensions.get::<http::request::Parts>()?;
+    let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let scheme = match text("x-forwarded-proto") {
+        Some("https") => "https",
+        Some(_) | None => "http",
+    };
+    Some(format!("{scheme}://{}", text("host")?))
+}

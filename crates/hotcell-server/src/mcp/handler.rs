@@ -21,6 +21,7 @@ use super::exec_call::ExecCall;
 use super::parameters::{self, Methods};
 use super::{resources, tasks};
 use crate::call_id;
+use crate::dialect::{Outcome, ToolCall};
 use crate::door::Door;
 
 /// The MCP side of one connection, or of one request where there are no connections.
@@ -46,18 +47,22 @@ impl McpHandler {
     async fn perform(
         &self,
         tool: &str,
-        request: Request,
+        call: ToolCall,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let dialect = &self.door.dialect;
+        let ToolCall { request, show } = call;
         if let Request::ExecRun(run) = request {
             return ExecCall { handler: self, tool, context }.perform(run).await;
         }
         tokio::select! {
-            reply = self.door.call(&self.caller, request) => Ok(match reply {
-                Ok(reply) => dialect.result(tool, reply).into(),
-                Err(error) => dialect.failure(tool, &error).into(),
-            }),
+            reply = self.door.call(&self.caller, request) => {
+                let shown = match show {
+                    Some(show) => show(Outcome { reply, site: call_id::site(context) }),
+                    None => reply.map(|reply| dialect.result(tool, reply)),
+                };
+                Ok(shown.unwrap_or_else(|error| dialect.failure(tool, &error)).into())
+            }
             () = context.ct.cancelled() => Err(no_longer_awaited()),
             () = self.door.closing.cancelled() => Err(no_longer_awaited()),
         }
@@ -117,10 +122,10 @@ impl ServerHandler for McpHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = request.name.as_ref();
         let dialect = &self.door.dialect;
-        match dialect.request(tool, request.arguments.unwrap_or_default()) {
-            Ok(request) => {
+        match dialect.call(tool, request.arguments.unwrap_or_default()) {
+            Ok(call) => {
                 let span = call_id::span(&context, tool);
-                Box::pin(self.perform(tool, request, &context)).instrument(span).await
+                Box::pin(self.perform(tool, call, &context)).instrument(span).await
             }
             // A model can mend its arguments; a tool that is not there is the client's mistake.
             Err(error) if self.get_tool(tool).is_none() => {
