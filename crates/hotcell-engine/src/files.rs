@@ -1,7 +1,7 @@
 //! Does something with the files of a cell.
 
 use hotcell_link::{FileConversation, FileEvent, FileReceiver, FileSender, LinkError};
-use hotcell_model::{CellRef, Error, FileCall, FileDone, FileOp, FileResult, FileStream, Result};
+use hotcell_model::{CellRef, FileCall, FileDone, FileOp, FileResult, FileStream, Result};
 
 use crate::site::Site;
 
@@ -22,7 +22,7 @@ pub(crate) async fn file_call(site: &Site, request: FileCall) -> Result<FileDone
             match receiver.next().await? {
                 Transferred::Content(piece) => {
                     if (content.len() + piece.len()) as u64 > most_content {
-                        return Err(too_much(most_content));
+                        return Err(FileCall::too_much_content(most_content));
                     }
                     content.extend_from_slice(&piece);
                 }
@@ -62,11 +62,6 @@ async fn begin(site: &Site, cell: &CellRef, op: FileOp) -> Result<FileTransfer> 
         }
     }
     Err(lost.into())
-}
-
-fn too_much(most: u64) -> Error {
-    Error::limit_exceeded(format!("there are more than {most} bytes of content"))
-        .hint("ask for a part of it, or fetch it as a stream over HTTP")
 }
 
 /// What goes to and comes from the files of a cell; both can be used at the same time.

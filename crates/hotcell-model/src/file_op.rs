@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CellRef, Etag};
+use crate::{CellRef, Error, Etag};
 
 /// One thing to do with files. Paths are the cell's; a relative one is below `/workspace`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -310,6 +310,13 @@ impl FileCall {
     #[must_use]
     pub fn new(cell: impl Into<CellRef>, op: FileOp) -> Self {
         Self { cell: cell.into(), op, content: Vec::new(), most_content: FILE_CONTENT_BYTES }
+    }
+
+    /// Why a call fails whose answer would hold more content than it may.
+    #[must_use]
+    pub fn too_much_content(most_content: u64) -> Error {
+        Error::limit_exceeded(format!("there are more than {most_content} bytes of content"))
+            .hint("ask for a part of it, or fetch it as a stream over HTTP")
     }
 }
 

@@ -230,6 +230,9 @@ pub struct ExecRun {
     pub as_root: bool,
     /// A second run with the same key in the same cell within 24 h is the same exec.
     pub idempotency_key: Option<String>,
+    /// Whether it waits for whoever is going to follow it.
+    #[serde(default)]
+    pub pace: Pace,
 }
 
 impl ExecRun {
@@ -250,6 +253,7 @@ impl ExecRun {
             priority: 0,
             as_root: false,
             idempotency_key: None,
+            pace: Pace::Free,
         }
     }
 }

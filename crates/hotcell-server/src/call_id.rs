@@ -139,3 +139,15 @@ pub(crate) fn note_reply(reply: &Reply) {
         | Reply::Probed(_) => {}
     }
 }
+
+/// Where the caller of a tool reaches the server over HTTP: under the name that it used itself,
+/// which was checked before.
+pub(crate) fn site(context: &RequestContext<RoleServer>) -> Option<String> {
+    let parts = context.extensions.get::<http::request::Parts>()?;
+    let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let scheme = match text("x-forwarded-proto") {
+        Some("https") => "https",
+        Some(_) | None => "http",
+    };
+    Some(format!("{scheme}://{}", text("host")?))
+}

@@ -8,6 +8,35 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool};
 /// Where a failed result has its `code`, `message` and `hint`.
 const ERROR_META: &str = "hotcell/error";
 
+/// Shows what came of a call.
+///
+/// # Errors
+/// What the caller is told instead.
+pub type Show = Box<dyn FnOnce(Outcome) -> Result<CallToolResult> + Send>;
+
+/// What came of a call, and what is known where it came from.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The answer of the engine.
+    pub reply: Result<Reply>,
+    /// Where the caller reaches the server over HTTP, without a slash at the end.
+    pub site: Option<String>,
+}
+
+/// A call of a tool.
+pub struct ToolCall {
+    /// What it asks of the engine.
+    pub request: Request,
+    /// How what came of it is shown, where its arguments say that too.
+    pub show: Option<Show>,
+}
+
+impl fmt::Debug for ToolCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolCall").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
 /// A set of tool names and shapes on top of the engine. It only translates: a call into a request
 /// of the engine, a reply into a result.
 pub trait Dialect: fmt::Debug + Send + Sync {
@@ -22,6 +51,14 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// # Errors
     /// There is no such tool, or its arguments are wrong.
     fn request(&self, tool: &str, arguments: JsonObject) -> Result<Request>;
+
+    /// The same with how the reply is shown, where the arguments say that too.
+    ///
+    /// # Errors
+    /// Those of [`Dialect::request`].
+    fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
+        Ok(ToolCall { request: self.request(tool, arguments)?, show: None })
+    }
 
     /// What the caller of a tool sees of the reply.
     fn result(&self, tool: &str, reply: Reply) -> CallToolResult;

@@ -11,6 +11,8 @@ mod dialect;
 mod dialects;
 mod door;
 mod exec_parts;
+mod file_asked;
+mod file_shown;
 pub mod http;
 mod mcp;
 pub mod stdio;
@@ -19,13 +21,14 @@ mod traces;
 
 use std::sync::Arc;
 
-pub use dialect::Dialect;
+pub use dialect::{Dialect, Outcome, Show, ToolCall};
+pub use dialects::hotcell::FileBounds;
 pub use door::Door;
 pub use toolsets::{Toolset, Toolsets};
 pub use traces::{Collector, Traces};
 
 /// The default dialect with these tools.
 #[must_use]
-pub fn hotcell_dialect(toolsets: &Toolsets) -> Arc<dyn Dialect> {
-    Arc::new(dialects::hotcell::HotcellDialect::new(toolsets))
+pub fn hotcell_dialect(toolsets: &Toolsets, bounds: FileBounds) -> Arc<dyn Dialect> {
+    Arc::new(dialects::hotcell::HotcellDialect::new(toolsets, bounds))
 }

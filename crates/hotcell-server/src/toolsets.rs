@@ -11,10 +11,13 @@ pub enum Toolset {
     Cell,
     /// Running commands.
     Exec,
+    /// Reading and changing files.
+    Fs,
 }
 
 impl Toolset {
-    const ALL: [(&'static str, Self); 2] = [("cell", Self::Cell), ("exec", Self::Exec)];
+    const ALL: [(&'static str, Self); 3] =
+        [("cell", Self::Cell), ("exec", Self::Exec), ("fs", Self::Fs)];
 }
 
 /// The sets that were chosen.
@@ -31,7 +34,7 @@ impl Toolsets {
 
 impl Default for Toolsets {
     fn default() -> Self {
-        Self(vec![Toolset::Cell, Toolset::Exec])
+        Self(vec![Toolset::Cell, Toolset::Exec, Toolset::Fs])
     }
 }
 

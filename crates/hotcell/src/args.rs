@@ -516,7 +516,7 @@ pub(crate) struct Serve {
     /// HTTP for each caller.
     #[arg(long, value_name = "NAME", value_parser = values::word::<Alias>)]
     pub(crate) cell: Option<Alias>,
-    /// Show only these tools: cell, exec.
+    /// Show only these tools: cell, exec, fs.
     #[arg(long, value_name = "SETS", value_parser = values::word::<Toolsets>)]
     pub(crate) tools: Option<Toolsets>,
     /// Show what the conformance suite asks for beside the real tools.

@@ -45,6 +45,8 @@ pub(crate) struct HttpConfig {
     pub(crate) max_connections: u32,
     /// Sessions at once.
     pub(crate) max_sessions: u32,
+    /// The largest upload, in MiB.
+    pub(crate) max_upload_mb: u64,
 }
 
 /// The effective configuration.
@@ -68,6 +70,8 @@ pub(crate) struct Config {
     pub(crate) max_running: u32,
     /// Output kept per exec, in MiB.
     pub(crate) output_mb: u64,
+    /// Content of files per call of a tool, in MiB.
+    pub(crate) file_mb: u64,
     /// Whether native cells are put into cgroups.
     pub(crate) cgroups: Cgroups,
     /// How lines of the log look.
@@ -131,7 +135,7 @@ pub(crate) struct Key {
 }
 
 /// Every key there is; the help and the reference page are made from this table.
-pub(crate) const KEYS: [Key; 18] = [
+pub(crate) const KEYS: [Key; 20] = [
     Key {
         name: "state_dir",
         variable: "HOTCELL_STATE_DIR",
@@ -251,6 +255,17 @@ pub(crate) const KEYS: [Key; 18] = [
         get: |config| config.output_mb.into(),
     },
     Key {
+        name: "file_mb",
+        variable: "HOTCELL_FILE_MB",
+        default: "100",
+        about: "MiB of content of files that one call of a tool takes or gives at most",
+        set: |config, text| {
+            config.file_mb = count(text, 1 << 20)?.into();
+            Ok(())
+        },
+        get: |config| config.file_mb.into(),
+    },
+    Key {
         name: "native.cgroups",
         variable: "HOTCELL_NATIVE_CGROUPS",
         default: "auto",
@@ -351,6 +366,17 @@ pub(crate) const KEYS: [Key; 18] = [
         },
         get: |config| config.otlp.as_ref().map(Collector::to_string).unwrap_or_default().into(),
     },
+    Key {
+        name: "http.max_upload_mb",
+        variable: "HOTCELL_HTTP_MAX_UPLOAD_MB",
+        default: "4096",
+        about: "MiB of a file or an archive that is sent to `/v1` at most",
+        set: |config, text| {
+            config.http.max_upload_mb = count(text, 1 << 30)?.into();
+            Ok(())
+        },
+        get: |config| config.http.max_upload_mb.into(),
+    },
 ];
 
 /// Where the keys that have flags stand in the table.
@@ -374,6 +400,7 @@ impl Config {
             log_keep_s: 0,
             max_running: 0,
             output_mb: 0,
+            file_mb: 0,
             cgroups: Cgroups::Auto,
             log_format: LogFormat::default(),
             http: HttpConfig::default(),

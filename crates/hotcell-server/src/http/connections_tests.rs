@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::testing::AbsentStore;
 use super::{HttpLimits, HttpSettings, Principal, Token, serve};
-use crate::{Door, Toolsets, hotcell_dialect};
+use crate::{Door, FileBounds, Toolsets, hotcell_dialect};
 
 const SOON: Duration = Duration::from_millis(100);
 const FIRST: &str = "first-token-of-sixteen";
@@ -35,7 +35,10 @@ impl Served {
             Vec::new(),
             Settings::default(),
         );
-        let door = Door::new(Arc::new(engine), hotcell_dialect(&Toolsets::default()));
+        let door = Door::new(
+            Arc::new(engine),
+            hotcell_dialect(&Toolsets::default(), FileBounds::default()),
+        );
         let principal = |token: Option<&str>| Principal {
             caller: Caller { principal: format!("{token:?}"), default_cell: None },
             token: token.map(|token| Token::new(token).unwrap()),

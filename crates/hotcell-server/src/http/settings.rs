@@ -40,6 +40,8 @@ pub struct HttpLimits {
     pub sessions: usize,
     /// The longest body of a request.
     pub body_bytes: usize,
+    /// The longest body of a request that sends a file or an archive.
+    pub upload_bytes: u64,
     /// How long the head of a request may take, and how long a connection may idle before it.
     pub head_time: Duration,
     /// How long the body of a request may take.
@@ -56,6 +58,7 @@ impl Default for HttpLimits {
             connections: 1024,
             sessions: 1024,
             body_bytes: 16 << 20,
+            upload_bytes: 4 << 30,
             head_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),
             stall_time: Duration::from_secs(60),

@@ -21,6 +21,7 @@ use super::exec_call::ExecCall;
 use super::parameters::{self, Methods};
 use super::{resources, tasks};
 use crate::call_id;
+use crate::dialect::{Outcome, Show, ToolCall};
 use crate::door::Door;
 
 /// The MCP side of one connection, or of one request where there are no connections.
@@ -46,14 +47,18 @@ impl McpHandler {
     async fn perform(
         &self,
         tool: &str,
-        request: Request,
+        call: ToolCall,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let ToolCall { request, show } = call;
         if let Request::ExecRun(run) = request {
             return ExecCall { handler: self, tool, context }.perform(run).await;
         }
         tokio::select! {
-            answered = self.door.call(&self.caller, request) => Ok(self.tell(tool, answered)),
+            answered = self.door.call(&self.caller, request) => Ok(match show {
+                Some(show) => self.show(tool, answered, show, context),
+                None => self.tell(tool, answered),
+            }),
             () = context.ct.cancelled() => Err(no_longer_awaited()),
             () = self.door.closing.cancelled() => Err(no_longer_awaited()),
         }
@@ -95,6 +100,23 @@ impl McpHandler {
                 call_id::note_status(error.code.as_str());
                 self.door.dialect.failure(tool, &error).into()
             }
+        }
+    }
+
+    /// The same where the call's arguments say how it is shown.
+    fn show(
+        &self,
+        tool: &str,
+        answered: hotcell_model::Result<Reply>,
+        show: Show,
+        context: &RequestContext<RoleServer>,
+    ) -> CallToolResponse {
+        match show(Outcome { reply: answered, site: call_id::site(context) }) {
+            Ok(shown) => {
+                call_id::note_status(call_id::OK);
+                shown.into()
+            }
+            Err(error) => self.tell(tool, Err(error)),
         }
     }
 
@@ -153,10 +175,10 @@ impl ServerHandler for McpHandler {
         let tool = request.name.as_ref();
         let span = call_id::span(&context, &self.caller, "tools/call");
         let arguments = request.arguments.unwrap_or_default();
-        match span.in_scope(|| self.door.dialect.request(tool, arguments)) {
-            Ok(request) => {
+        match span.in_scope(|| self.door.dialect.call(tool, arguments)) {
+            Ok(call) => {
                 span.record(call_id::TOOL, tool);
-                Box::pin(self.perform(tool, request, &context)).instrument(span).await
+                Box::pin(self.perform(tool, call, &context)).instrument(span).await
             }
             Err(error) => span.in_scope(|| {
                 // A model can mend its arguments; a tool that is not there is the client's mistake.

@@ -11,7 +11,7 @@ use hotcell_journal::{Align, Batch, Ended, ExecTable, LogReader, read_journal};
 use hotcell_link::{Ask, FollowEvent, Following, Link, LinkError, Tell};
 use hotcell_model::{
     CellId, CellSpec, CellStats, CloseReason, Command, Driver, Exec, ExecEnd, ExecId, ExecSpec,
-    Isolation, Keep, LIMITS, Limits, Network, Record, Signal, Stdin, Stream, Timestamp,
+    Isolation, Keep, LIMITS, Limits, Network, Pace, Record, Signal, Stdin, Stream, Timestamp,
 };
 use tokio::time::sleep;
 
@@ -67,6 +67,7 @@ pub(super) fn program(words: &[&str]) -> ExecSpec {
         timeout_ms: None,
         priority: 0,
         as_root: false,
+        pace: Pace::Free,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hotcell_model::{Alias, Caller, Error, Result};
 use hotcell_server::http::{HttpLimits, HttpSettings, Principal, Token};
-use hotcell_server::{Door, hotcell_dialect, http, stdio};
+use hotcell_server::{Door, FileBounds, hotcell_dialect, http, stdio};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
@@ -31,7 +31,10 @@ pub(super) async fn serve(
 ) -> Result<u8, Failure> {
     // Before anything is begun that a signal could cut short.
     let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
-    let dialect = hotcell_dialect(&args.tools.unwrap_or_default());
+    let dialect = hotcell_dialect(
+        &args.tools.unwrap_or_default(),
+        FileBounds { content_bytes: config.file_mb << 20 },
+    );
     let token = match args.http {
         Some(_) => find_token(config, environment)?,
         None => None,
@@ -118,6 +121,7 @@ fn settings(config: &Config, principal: Principal) -> HttpSettings {
         limits: HttpLimits {
             connections,
             sessions: config.http.max_sessions as usize,
+            upload_bytes: config.http.max_upload_mb << 20,
             ..HttpLimits::default()
         },
     }

@@ -3,15 +3,15 @@
 use hotcell_model::{
     CellRef, Command, ErrorCode, Exec, ExecResult, Keep, Reply, Request, Stdin, Timestamp,
 };
-use rmcp::model::JsonObject;
+use rmcp::model::{JsonObject, Tool};
 use serde_json::json;
 
 use crate::dialect::Dialect;
-use crate::dialects::hotcell::HotcellDialect;
+use crate::dialects::hotcell::{FileBounds, HotcellDialect};
 use crate::toolsets::Toolsets;
 
 fn dialect() -> HotcellDialect {
-    HotcellDialect::new(&Toolsets::default())
+    HotcellDialect::new(&Toolsets::default(), FileBounds::default())
 }
 
 fn arguments(value: serde_json::Value) -> JsonObject {
@@ -29,16 +29,36 @@ fn the_list_is_short_and_always_the_same() {
             "cell_list",
             "cell_info",
             "cell_kill",
+            "cell_checkpoint",
+            "cell_fork",
             "exec_run",
             "exec_poll",
             "exec_input",
             "exec_cancel",
-            "exec_list"
+            "exec_list",
+            "fs_read",
+            "fs_write",
+            "fs_edit",
+            "fs_list",
+            "fs_stat",
+            "fs_delete",
+            "fs_search",
+            "fs_batch",
+            "fs_export",
+            "fs_import"
         ]
     );
-    let text = serde_json::to_string(dialect().tools()).unwrap();
-    let tokens = tiktoken_rs::o200k_base().unwrap().encode_ordinary(&text).len();
-    assert!(tokens < 2500, "the tools cost {tokens} tokens: {text}");
+    let tokenizer = tiktoken_rs::o200k_base().unwrap();
+    let cost =
+        |tools: &[Tool]| tokenizer.encode_ordinary(&serde_json::to_string(tools).unwrap()).len();
+    let dialect = dialect();
+    assert!(cost(dialect.tools()) < 6000, "all tools cost {} tokens", cost(dialect.tools()));
+    let is_later = |tool: &Tool| {
+        tool.name.starts_with("fs_") || ["cell_checkpoint", "cell_fork"].contains(&&*tool.name)
+    };
+    let first: Vec<Tool> = dialect.tools().iter().filter(|tool| !is_later(tool)).cloned().collect();
+    assert_eq!(first.len(), 10);
+    assert!(cost(&first) < 2500, "the tools for cells and execs cost {} tokens", cost(&first));
 }
 
 #[test]
@@ -108,7 +128,7 @@ fn a_task_ends_with_the_result_of_a_run() {
     .unwrap();
     let result = ExecResult { exec, records: Vec::new(), truncated: false, next_seq: 0 };
     let ran = dialect().result("exec_run", Reply::ExecResult(result.clone()));
-    let only_cells = HotcellDialect::new(&"cell".parse().unwrap());
+    let only_cells = HotcellDialect::new(&"cell".parse().unwrap(), FileBounds::default());
     assert_eq!(only_cells.exec_result(result), ran);
     assert_eq!(ran.structured_content.unwrap()["exec_id"], "e_0000000001");
 }

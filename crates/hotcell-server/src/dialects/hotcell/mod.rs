@@ -1,38 +1,51 @@
 //! The default dialect: Hotcell's own tools.
 
+mod archive_tools;
 mod cell_tools;
 mod checkpoint_tools;
 mod exec_tools;
+mod file_tool;
+mod file_tools;
 mod schema;
 mod text;
 mod tool;
 mod views;
 
 #[cfg(test)]
+mod file_tools_tests;
+#[cfg(test)]
 mod hotcell_tests;
 
 use hotcell_model::{Error, ExecResult, Reply, Request, Result};
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 
+pub use self::file_tool::FileBounds;
+use self::file_tool::FileTool;
 use self::tool::ToolKind;
-use crate::dialect::Dialect;
-use crate::toolsets::Toolsets;
+use crate::dialect::{Dialect, ToolCall};
+use crate::toolsets::{Toolset, Toolsets};
 
 /// Hotcell's own tools, as far as they were chosen.
 #[derive(Debug)]
 pub(crate) struct HotcellDialect {
     kinds: Vec<&'static ToolKind>,
+    file_tools: Vec<&'static FileTool>,
+    bounds: FileBounds,
     tools: Vec<Tool>,
 }
 
 const INSTRUCTIONS: &str = "Cells are sandboxes with a persistent /workspace. Leave `cell` out to \
 use your default cell. exec_run waits wait_s for the end and then hands back exec_id: the command \
 goes on, follow it with exec_poll (pass next_seq as after_seq) and end it with exec_cancel. Output \
-is never lost; long results are cut in the middle and say how to read the rest.";
+is never lost; long results are cut in the middle and say how to read the rest. fs_* tools read \
+and change files; relative paths are below /workspace. An etag passed as if_match keeps a change \
+from going over somebody else's.";
 
 /// What a person does by a command, an agent does by a tool.
 const TOOLS_FOR_COMMANDS: &[(&str, &str)] = &[
     ("`hotcell cells --all`", "cell_list"),
+    ("`hotcell cp`", "fs_export and fs_import"),
+    ("`hotcell ls`", "fs_list"),
     ("`hotcell info`", "cell_info"),
     ("`hotcell kill --force`", "cell_kill with force"),
     ("`hotcell kill`", "cell_kill"),
@@ -43,12 +56,22 @@ const TOOLS_FOR_COMMANDS: &[(&str, &str)] = &[
 
 impl HotcellDialect {
     /// The tools of these sets.
-    pub(crate) fn new(toolsets: &Toolsets) -> Self {
+    pub(crate) fn new(toolsets: &Toolsets, bounds: FileBounds) -> Self {
         let cells = cell_tools::TOOLS.iter().chain(checkpoint_tools::TOOLS);
         let all = cells.chain(exec_tools::TOOLS);
         let kinds: Vec<_> = all.filter(|kind| toolsets.has(kind.toolset)).collect();
-        let tools = kinds.iter().map(|kind| kind.describe()).collect();
-        Self { kinds, tools }
+        let file_tools: Vec<_> = if toolsets.has(Toolset::Fs) {
+            file_tools::TOOLS.iter().chain(archive_tools::TOOLS).collect()
+        } else {
+            Vec::new()
+        };
+        let tools = kinds.iter().map(|kind| kind.describe());
+        let tools = tools.chain(file_tools.iter().map(|tool| tool.describe())).collect();
+        Self { kinds, file_tools, bounds, tools }
+    }
+
+    fn file_tool(&self, tool: &str) -> Option<&'static FileTool> {
+        self.file_tools.iter().copied().find(|known| known.name == tool)
     }
 
     fn kind(&self, tool: &str) -> Option<&'static ToolKind> {
@@ -71,9 +94,19 @@ impl Dialect for HotcellDialect {
             .fold(hint.to_owned(), |hint, (command, tool)| hint.replace(command, tool))
     }
 
+    fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
+        match self.file_tool(tool) {
+            Some(file_tool) => (file_tool.call)(arguments, self.bounds),
+            None => Ok(ToolCall { request: self.request(tool, arguments)?, show: None }),
+        }
+    }
+
     fn request(&self, tool: &str, arguments: JsonObject) -> Result<Request> {
+        if let Some(file_tool) = self.file_tool(tool) {
+            return (file_tool.call)(arguments, self.bounds).map(|call| call.request);
+        }
         let kind = self.kind(tool).ok_or_else(|| {
-            let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name).collect();
+            let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_ref()).collect();
             Error::not_found(format!("there is no tool {tool:?}"))
                 .hint(format!("the tools are {}", names.join(", ")))
         })?;

@@ -41,6 +41,11 @@ impl JsonSchema for Object {
     }
 }
 
+/// The words of a choice among words.
+fn words(choices: &Value) -> Option<Value> {
+    choices.as_array()?.iter().map(|choice| choice.get("const").cloned()).collect()
+}
+
 fn shorten(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -68,6 +73,10 @@ fn shorten(schema: &mut Value) {
                         object.entry(key).or_insert(value);
                     }
                 }
+            }
+            if let Some(words) = object.get("oneOf").and_then(words) {
+                object.remove("oneOf");
+                object.insert("enum".to_owned(), words);
             }
             object.values_mut().for_each(shorten);
         }

@@ -18,6 +18,8 @@ pub(super) enum Effect {
     Changes,
     /// It ends something; doing it twice is the same as once.
     Ends,
+    /// It takes the place of what was there; doing it twice is the same as once.
+    Replaces,
 }
 
 /// A tool of the dialect.
@@ -37,11 +39,21 @@ pub(super) struct ToolKind {
 impl ToolKind {
     /// The tool as a client sees it.
     pub(super) fn describe(&self) -> Tool {
-        let (reads, destroys, repeats) = match self.effect {
+        Self::described(self.name, self.about, self.effect, ((self.input)(), (self.output)()))
+    }
+
+    /// A tool as a client sees it, with the schemas of what it takes and gives.
+    pub(super) fn described(
+        name: &'static str,
+        about: &'static str,
+        effect: Effect,
+        (input, output): (JsonObject, JsonObject),
+    ) -> Tool {
+        let (reads, destroys, repeats) = match effect {
             Effect::Reads => (true, false, true),
             Effect::Adds => (false, false, false),
             Effect::Changes => (false, true, false),
-            Effect::Ends => (false, true, true),
+            Effect::Ends | Effect::Replaces => (false, true, true),
         };
         let hints = ToolAnnotations::from_raw(
             None,
@@ -50,9 +62,7 @@ impl ToolKind {
             Some(repeats),
             Some(false),
         );
-        Tool::new(self.name, self.about, (self.input)())
-            .with_raw_output_schema((self.output)().into())
-            .with_annotations(hints)
+        Tool::new(name, about, input).with_raw_output_schema(output.into()).with_annotations(hints)
     }
 }
 

@@ -1,0 +1,288 @@
+//! Tests of the tools for files: what they ask for and what they show.
+
+use hotcell_model::{
+    BatchOutcome, BatchResult, CellRef, Compression, EtagMatch, FileCall, FileContent, FileDone,
+    FileMatch, FileMatches, FileOp, FileResult, FilesPacked, LineRange, Reply, Request, SearchIn,
+    Timestamp,
+};
+use rmcp::model::CallToolResult;
+use serde_json::{Value, json};
+
+use crate::dialect::{Dialect, Outcome};
+use crate::dialects::hotcell::{FileBounds, HotcellDialect};
+use crate::toolsets::Toolsets;
+
+const ETAG: &str = "0123456789abcdef0123456789abcdef";
+
+fn dialect() -> HotcellDialect {
+    HotcellDialect::new(&Toolsets::default(), FileBounds { content_bytes: 1000 << 10 })
+}
+
+fn asked(tool: &str, arguments: Value) -> FileCall {
+    let call = dialect().call(tool, serde_json::from_value(arguments).unwrap()).unwrap();
+    let Request::FileCall(call) = call.request else { panic!("{call:?}") };
+    call
+}
+
+fn op(tool: &str, arguments: Value) -> FileOp {
+    asked(tool, arguments).op
+}
+
+fn refused(tool: &str, arguments: Value) -> String {
+    let error = dialect().call(tool, serde_json::from_value(arguments).unwrap()).unwrap_err();
+    format!("{}: {} ({})", error.code, error.message, error.hint.unwrap_or_default())
+}
+
+fn shown(tool: &str, arguments: Value, result: FileResult, content: &[u8]) -> CallToolResult {
+    let call = dialect().call(tool, serde_json::from_value(arguments).unwrap()).unwrap();
+    let done = FileDone { result, content: content.to_vec() };
+    (call.show.unwrap())(Outcome { reply: Ok(Reply::FileDone(done)), site: None }).unwrap()
+}
+
+fn text(result: &CallToolResult) -> String {
+    result.content[0].as_text().unwrap().text.clone()
+}
+
+fn value(result: &CallToolResult) -> Value {
+    result.structured_content.clone().unwrap()
+}
+
+fn content(bytes: &[u8], offset: u64, truncated: bool) -> FileResult {
+    FileResult::Content(FileContent {
+        path: "/workspace/a".to_owned(),
+        etag: ETAG.parse().unwrap(),
+        size: 1000,
+        mime_type: "text/plain".to_owned(),
+        modified: Timestamp(0),
+        offset,
+        bytes: bytes.len() as u64,
+        first_line: None,
+        last_line: None,
+        truncated,
+    })
+}
+
+#[test]
+fn a_read_has_its_defaults_and_its_bound() {
+    let call = asked("fs_read", json!({ "path": "a" }));
+    assert_eq!((call.cell, call.most_content), (CellRef::Default, 1000 << 10));
+    let FileOp::Read(read) = call.op else { panic!("{:?}", call.op) };
+    assert_eq!((read.path.as_str(), read.offset, read.limit), ("a", None, Some(48 * 1024)));
+    let refusal = refused("fs_read", json!({ "path": "a", "limit": 2_000_000 }));
+    assert!(refusal.starts_with("limit_exceeded") && refusal.contains("2000000"), "{refusal}");
+}
+
+#[test]
+fn lines_are_written_in_three_ways() {
+    for (written, first, last) in
+        [("10-20", 10, Some(20)), ("10-", 10, None), ("7", 7, Some(7)), ("3-3", 3, Some(3))]
+    {
+        let FileOp::Read(read) = op("fs_read", json!({ "path": "a", "lines": written })) else {
+            panic!()
+        };
+        assert_eq!(read.lines, Some(LineRange { first, last }), "{written}");
+    }
+    for wrong in ["", "-", "0", "5-2", "a", "1-2-3", "-4", "1.5"] {
+        let refusal = refused("fs_read", json!({ "path": "a", "lines": wrong }));
+        assert!(refusal.contains(&format!("{wrong:?}")), "{refusal}");
+    }
+}
+
+#[test]
+fn a_write_takes_text_or_base64_and_its_conditions() {
+    let call = asked("fs_write", json!({ "path": "a", "content": "é", "cell": "work" }));
+    assert_eq!((call.cell.to_string().as_str(), call.content), ("work", "é".as_bytes().to_vec()));
+    let FileOp::Write(write) = call.op else { panic!() };
+    assert!(write.create_parents && write.mode.is_none());
+    let call = asked(
+        "fs_write",
+        json!({
+            "path": "a", "content": "AAH\n/", "encoding": "base64", "mode": "755",
+            "create_parents": false, "if_match": ETAG, "if_none_match": "*",
+        }),
+    );
+    assert_eq!(call.content, [0, 1, 255]);
+    let FileOp::Write(write) = call.op else { panic!() };
+    assert_eq!((write.mode, write.create_parents), (Some(0o755), false));
+    assert_eq!(write.precondition.if_match, Some(EtagMatch::Etag(ETAG.parse().unwrap())));
+    assert_eq!(write.precondition.if_none_match, Some(EtagMatch::Any));
+    for (wrong, named) in [
+        (json!({ "path": "a", "content": "%", "encoding": "base64" }), "base64"),
+        (json!({ "path": "a", "content": "", "encoding": "latin1" }), "latin1"),
+        (json!({ "path": "a", "content": "", "mode": "9" }), "\"9\""),
+        (json!({ "path": "a", "content": "", "mode": "77777" }), "77777"),
+        (json!({ "path": "a", "content": "", "if_match": "W/x" }), "W/x"),
+        (json!({ "path": "a", "content": "", "colour": 1 }), "colour"),
+        (json!({ "path": "a" }), "content"),
+        (json!({ "path": "a", "content": "", "cell": 5 }), "cell"),
+        (json!({ "path": "a", "content": "x".repeat(1_100_000) }), "1100000"),
+    ] {
+        let refusal = refused("fs_write", wrong);
+        assert!(refusal.contains(named), "{refusal}");
+    }
+}
+
+#[test]
+fn the_other_tools_have_their_defaults() {
+    let FileOp::List(list) = op("fs_list", json!({})) else { panic!() };
+    assert_eq!((list.path.as_str(), list.recursive, list.limit), (".", false, 1000));
+    let FileOp::Search(search) = op("fs_search", json!({ "pattern": "a.c" })) else { panic!() };
+    assert_eq!((search.path.as_str(), search.limit, search.context_lines), (".", 100, 0));
+    assert_eq!((search.within, search.literal), (SearchIn::Content, false));
+    let names = json!({ "pattern": "a", "in": "names", "ignore_case": true });
+    let FileOp::Search(search) = op("fs_search", names) else { panic!() };
+    assert_eq!((search.within, search.ignore_case), (SearchIn::Names, true));
+    let edits = json!({ "path": "a", "edits": [{ "old": "x", "new": "y" }] });
+    let FileOp::Edit(edit) = op("fs_edit", edits) else { panic!() };
+    assert!(!edit.dry_run && !edit.edits[0].replace_all);
+    let call = asked("fs_export", json!({}));
+    assert_eq!(call.most_content, 1000 << 10);
+    let FileOp::Export(export) = call.op else { panic!() };
+    assert_eq!(export.compression, Compression::Gzip);
+    let call = asked("fs_import", json!({ "path": "d", "archive": "AAE=" }));
+    assert_eq!(call.content, [0, 1]);
+    assert!(matches!(call.op, FileOp::Import(_)));
+}
+
+#[test]
+fn a_batch_carries_the_content_of_its_writes() {
+    let call = asked(
+        "fs_batch",
+        json!({ "operations": [
+            { "op": "mkdir", "path": "d" },
+            { "op": "write", "path": "d/a", "content": "one" },
+            { "op": "write", "path": "d/b", "content": "dHdv", "encoding": "base64" },
+            { "op": "read", "path": "d/a" },
+            { "op": "read", "path": "d/b", "limit": 7 },
+            { "op": "move", "path": "d/a", "to": "d/c" },
+            { "op": "copy", "path": "d/c", "to": "d/e", "overwrite": true },
+            { "op": "edit", "path": "d/c", "edits": [{ "old": "o", "new": "p" }] },
+            { "op": "delete", "path": "d", "recursive": true },
+        ] }),
+    );
+    assert_eq!(call.content, b"onetwo");
+    let FileOp::Batch(batch) = call.op else { panic!() };
+    assert!(batch.atomic);
+    let bytes: Vec<u64> = batch.operations.iter().map(|part| part.content_bytes).collect();
+    assert_eq!(bytes, [0, 3, 3, 0, 0, 0, 0, 0, 0]);
+    let limits: Vec<_> = batch
+        .operations
+        .iter()
+        .filter_map(|part| if let FileOp::Read(read) = &part.op { read.limit } else { None })
+        .collect();
+    assert_eq!(limits, [24 * 1024, 7]);
+    for (wrong, named) in [
+        (json!({ "op": "fly", "path": "a" }), "fly"),
+        (json!({ "op": "delete", "path": "a", "colour": 1 }), "colour"),
+        (json!({ "op": "move", "path": "a" }), "to"),
+        (json!({ "path": "a" }), "op"),
+    ] {
+        let refusal = refused("fs_batch", json!({ "operations": [wrong] }));
+        assert!(refusal.contains(named), "{refusal}");
+    }
+}
+
+#[test]
+fn text_is_shown_as_it_is_and_bytes_as_base64() {
+    let asked = || json!({ "path": "a" });
+    let whole = shown("fs_read", asked(), content(b"one\ntwo", 0, false), b"one\ntwo");
+    assert_eq!(text(&whole), "one\ntwo");
+    assert_eq!(value(&whole)["content"], "one\ntwo");
+    assert_eq!(
+        (&value(&whole)["encoding"], &value(&whole)["etag"]),
+        (&json!("utf8"), &json!(ETAG))
+    );
+
+    let binary = shown("fs_read", asked(), content(b"\0\xff", 0, false), b"\0\xff");
+    assert_eq!(text(&binary), "[/workspace/a: 1000 bytes, text/plain]");
+    assert_eq!(value(&binary)["content"], "AP8=");
+    assert_eq!(value(&binary)["encoding"], "base64");
+
+    let utf8 = json!({ "path": "a", "encoding": "utf8" });
+    let forced = shown("fs_read", utf8, content(b"a\xffb", 0, false), b"a\xffb");
+    assert_eq!(value(&forced)["content"], "a\u{fffd}b");
+    let base64 = json!({ "path": "a", "encoding": "base64" });
+    let forced = shown("fs_read", base64, content(b"abc", 0, false), b"abc");
+    assert_eq!(value(&forced)["content"], "YWJj");
+}
+
+#[test]
+fn cut_text_ends_between_characters_and_says_how_to_go_on() {
+    // Three bytes each; the last one is cut, and so is the first.
+    let bytes = "€€".as_bytes();
+    let cut = shown("fs_read", json!({ "path": "a" }), content(&bytes[..5], 0, true), &bytes[..5]);
+    assert_eq!(text(&cut), "€\n[3 of 1000 bytes: go on with offset 3]");
+    assert_eq!((&value(&cut)["next_offset"], &value(&cut)["truncated"]), (&json!(3), &json!(true)));
+    let cut = shown("fs_read", json!({ "path": "a" }), content(&bytes[1..], 1, false), &bytes[1..]);
+    assert_eq!((&value(&cut)["content"], &value(&cut)["offset"]), (&json!("€"), &json!(3)));
+    assert!(value(&cut)["next_offset"].is_null());
+}
+
+#[test]
+fn matches_are_shown_like_those_of_grep_and_bounded() {
+    let one = |line: u64, text: String| FileMatch {
+        path: "/workspace/a".to_owned(),
+        line: Some(line),
+        text: Some(text),
+        before: vec!["above".to_owned()],
+        after: vec!["below".to_owned()],
+    };
+    let show = |matches| {
+        let found = FileMatches { matches, files: 3, truncated: false };
+        shown("fs_search", json!({ "pattern": "x" }), FileResult::Matches(found), b"")
+    };
+    let few = show(vec![one(7, "found".to_owned())]);
+    assert_eq!(text(&few), "/workspace/a-6- above\n/workspace/a:7: found\n/workspace/a-8- below\n");
+    assert_eq!(value(&few)["truncated"], false);
+    let many = show((2..200).map(|line| one(line, "é".repeat(5000))).collect());
+    assert!(text(&many).len() < 50_000, "{}", text(&many).len());
+    assert_eq!(value(&many)["truncated"], true);
+    assert!(value(&many)["matches"].as_array().unwrap().len() > 10);
+    assert_eq!(text(&show(Vec::new())), "[nothing found in 3 files]\n");
+    let name = FileMatch { line: None, text: None, ..one(1, String::new()) };
+    assert_eq!(text(&show(vec![name])), "/workspace/a\n");
+}
+
+#[test]
+fn the_parts_of_a_batch_have_their_own_content() {
+    let arguments = json!({ "operations": [
+        { "op": "read", "path": "a" },
+        { "op": "read", "path": "b", "encoding": "base64" },
+        { "op": "delete", "path": "c" },
+    ] });
+    let done = |result| BatchOutcome::Done { result: Box::new(result), content_bytes: 3 };
+    let failed = BatchOutcome::Failed(hotcell_model::Error::not_found("there is no c"));
+    let outcomes = vec![done(content(b"one", 0, false)), done(content(b"two", 0, false)), failed];
+    let batch = FileResult::Batch(BatchResult { outcomes, rolled_back: false });
+    let result = shown("fs_batch", arguments, batch, b"onetwo");
+    let results = &value(&result)["results"];
+    assert_eq!(results[0]["result"]["content"], "one");
+    assert_eq!(results[1]["result"]["content"], "dHdv");
+    assert_eq!(results[2]["error"]["code"], "not_found");
+    assert_eq!(text(&result), "1: done\n2: done\n3: not_found: there is no c\n");
+}
+
+#[test]
+fn a_large_archive_is_a_link_or_an_error_that_helps() {
+    let arguments = json!({
+        "cell": "work", "path": "a b", "include": ["*.rs"], "exclude": ["x&y"], "max_bytes": 5,
+    });
+    let show = |site: Option<&str>, reply| {
+        let arguments = serde_json::from_value(arguments.clone()).unwrap();
+        let call = dialect().call("fs_export", arguments).unwrap();
+        (call.show.unwrap())(Outcome { reply, site: site.map(str::to_owned) })
+    };
+    let too_much = || Err(FileCall::too_much_content(5));
+    let link = show(Some("http://localhost:1"), too_much()).unwrap();
+    assert_eq!(
+        value(&link)["url"],
+        "http://localhost:1/v1/cells/work/archive?path=a%20b&compression=gzip\
+         &include=%2A.rs&exclude=x%26y"
+    );
+    let error = show(None, too_much()).unwrap_err();
+    assert!(error.hint.unwrap().contains("hotcell cp"));
+    let packed = FilesPacked { files: 2, bytes: 9, ..FilesPacked::default() };
+    let done = FileDone { result: FileResult::Exported(packed), content: b"tar".to_vec() };
+    let small = show(None, Ok(Reply::FileDone(done))).unwrap();
+    assert_eq!((&value(&small)["archive"], &value(&small)["files"]), (&json!("dGFy"), &json!(2)));
+}

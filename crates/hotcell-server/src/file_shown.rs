@@ -1,0 +1,236 @@
+//! What callers of every front are shown of files.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use hotcell_model::{
+    BatchOutcome, BatchResult, Error, FileContent, FileEntries, FileEntry, FileKind, FileResult,
+    Timestamp,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::file_asked::Encoding;
+
+/// A file or a part of it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "FileContent")]
+pub(crate) struct ContentShown {
+    pub(crate) path: String,
+    pub(crate) content: String,
+    /// utf8 or base64
+    pub(crate) encoding: &'static str,
+    etag: String,
+    pub(crate) size: u64,
+    pub(crate) mime_type: String,
+    pub(crate) offset: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_line: Option<u64>,
+    pub(crate) truncated: bool,
+    /// pass it as offset to go on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next_offset: Option<u64>,
+}
+
+pub(crate) const UTF8: &str = "utf8";
+pub(crate) const BASE64: &str = "base64";
+
+impl ContentShown {
+    /// Content in an encoding. Text begins and ends between characters.
+    pub(crate) fn new(read: FileContent, content: Vec<u8>, encoding: Encoding) -> Self {
+        let mut offset = read.offset;
+        let mut bytes = content.len() as u64;
+        let as_base64 = |content: &[u8]| (BASE64_STANDARD.encode(content), BASE64);
+        let (shown, encoding) = match encoding {
+            Encoding::Base64 => as_base64(&content),
+            Encoding::Auto | Encoding::Utf8 => {
+                let cut_off = if offset > 0 { cut_head(&content) } else { 0 };
+                let rest = &content[cut_off..];
+                let whole = if read.truncated { whole_characters(rest) } else { rest };
+                match std::str::from_utf8(whole) {
+                    Ok(text) => {
+                        offset += cut_off as u64;
+                        bytes = whole.len() as u64;
+                        (text.to_owned(), UTF8)
+                    }
+                    Err(_) if encoding == Encoding::Utf8 => {
+                        (String::from_utf8_lossy(&content).into_owned(), UTF8)
+                    }
+                    Err(_) => as_base64(&content),
+                }
+            }
+        };
+        Self {
+            path: read.path,
+            content: shown,
+            encoding,
+            etag: read.etag.to_string(),
+            size: read.size,
+            mime_type: read.mime_type,
+            offset,
+            first_line: read.first_line,
+            last_line: read.last_line,
+            truncated: read.truncated,
+            next_offset: read.truncated.then_some(offset + bytes),
+        }
+    }
+}
+
+/// What is left of a character that was cut, at the beginning; nothing unless the rest goes on
+/// after it.
+fn cut_head(bytes: &[u8]) -> usize {
+    let cut = bytes.iter().take_while(|byte| (0x80..0xC0).contains(*byte)).count();
+    if cut <= 3 && cut < bytes.len() { cut } else { 0 }
+}
+
+/// Without a character that is cut at the end, unless nothing were left.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
+            &bytes[..error.valid_up_to()]
+        }
+        Ok(_) | Err(_) => bytes,
+    }
+}
+
+/// A file or directory.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "FileEntry")]
+pub(crate) struct EntryShown {
+    pub(crate) path: String,
+    /// file, directory, symlink or other
+    pub(crate) kind: &'static str,
+    pub(crate) size: u64,
+    /// octal
+    pub(crate) mode: String,
+    #[schemars(with = "String")]
+    modified: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mime_type: Option<String>,
+    /// of a symlink
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+}
+
+impl From<FileEntry> for EntryShown {
+    fn from(entry: FileEntry) -> Self {
+        Self {
+            path: entry.path,
+            kind: match entry.kind {
+                FileKind::File => "file",
+                FileKind::Directory => "directory",
+                FileKind::Symlink => "symlink",
+                FileKind::Other => "other",
+            },
+            size: entry.size,
+            mode: format!("{:o}", entry.mode),
+            modified: entry.modified,
+            etag: entry.etag.map(|etag| etag.to_string()),
+            mime_type: entry.mime_type,
+            target: entry.target,
+        }
+    }
+}
+
+impl EntryShown {
+    /// In one line.
+    pub(crate) fn line(&self) -> String {
+        match (self.kind, &self.target) {
+            ("directory", _) => format!("{}/", self.path.trim_end_matches('/')),
+            (_, Some(target)) => format!("{} -> {target}", self.path),
+            ("file", None) => format!("{} ({} bytes)", self.path, self.size),
+            (kind, None) => format!("{} ({kind})", self.path),
+        }
+    }
+}
+
+/// Part of a directory.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "FileEntries")]
+pub(crate) struct EntriesShown {
+    pub(crate) entries: Vec<EntryShown>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next_cursor: Option<String>,
+}
+
+impl From<FileEntries> for EntriesShown {
+    fn from(found: FileEntries) -> Self {
+        Self {
+            entries: found.entries.into_iter().map(Into::into).collect(),
+            next_cursor: found.next_cursor,
+        }
+    }
+}
+
+/// A batch was done or undone.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "FileBatchResult")]
+pub(crate) struct BatchShown {
+    /// One for each operation.
+    pub(crate) results: Vec<PartShown>,
+    /// Whether everything was undone because one thing failed.
+    pub(crate) rolled_back: bool,
+}
+
+/// How one thing of a batch came out.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "FileBatchPart")]
+pub(crate) struct PartShown {
+    /// done, failed or not_done
+    pub(crate) status: &'static str,
+    /// What came of it, as when it is done alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<Error>,
+}
+
+impl BatchShown {
+    /// What came of a batch, with the content of its reads.
+    pub(crate) fn new(batch: BatchResult, content: &[u8], encodings: &[Encoding]) -> Self {
+        let mut at = 0;
+        let mut encodings = encodings.iter();
+        let part = |outcome| {
+            let encoding = encodings.next().copied().unwrap_or_default();
+            match outcome {
+                BatchOutcome::Done { result, content_bytes } => {
+                    let end = usize::try_from(content_bytes).map_or(content.len(), |own| at + own);
+                    let own = content.get(at..end).unwrap_or_default();
+                    at = end;
+                    let result = Some(shown(*result, own, encoding));
+                    PartShown { status: "done", result, error: None }
+                }
+                BatchOutcome::Failed(error) => {
+                    PartShown { status: "failed", result: None, error: Some(error) }
+                }
+                BatchOutcome::NotDone => {
+                    PartShown { status: "not_done", result: None, error: None }
+                }
+            }
+        };
+        let results = batch.outcomes.into_iter().map(part).collect();
+        Self { results, rolled_back: batch.rolled_back }
+    }
+}
+
+fn shown(result: FileResult, content: &[u8], encoding: Encoding) -> Value {
+    let shown = match result {
+        FileResult::Content(read) => {
+            serde_json::to_value(ContentShown::new(read, content.to_vec(), encoding))
+        }
+        FileResult::Written(written) => serde_json::to_value(written),
+        FileResult::Edited(edited) => serde_json::to_value(edited),
+        FileResult::Deleted(deleted) => serde_json::to_value(deleted),
+        FileResult::Placed(placed) => serde_json::to_value(placed),
+        FileResult::Entry(entry) => serde_json::to_value(EntryShown::from(entry)),
+        FileResult::Entries(entries) => serde_json::to_value(EntriesShown::from(entries)),
+        FileResult::Matches(matches) => serde_json::to_value(matches),
+        FileResult::Exported(packed) | FileResult::Imported(packed) => serde_json::to_value(packed),
+        FileResult::Batch(_) | FileResult::Watched => Ok(Value::Null),
+    };
+    shown.unwrap_or_default()
+}
