@@ -13,6 +13,7 @@ pub mod host;
 pub mod ids;
 mod lists;
 mod loopback;
+mod memory;
 pub mod mounts;
 pub mod namespace_work;
 mod overlay;
@@ -27,5 +28,6 @@ pub mod workdir;
 
 pub use clone::{Forked, Namespaces, fork, fork_into_namespaces};
 pub use fdpass::{receive_fds, send_fds};
+pub use memory::release_code;
 pub use step::{Step, StepError};
 pub use title::rename_self;
