@@ -30,7 +30,7 @@ pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
     cpu_ticks, descendants, fd_count, handles, has_pending, is_alive, kill_9, marked, peak_kib,
-    processes_of, send, session_of, state_of, unique,
+    processes_of, resident_kib, send, session_of, state_of, unique,
 };
 pub(crate) use terminal::Terminal;
 
