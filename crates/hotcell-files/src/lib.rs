@@ -9,6 +9,7 @@ mod conversation;
 mod edit;
 mod etag;
 mod fault;
+mod ignored;
 mod kinds;
 mod list;
 mod nearest;
@@ -16,9 +17,16 @@ mod path;
 mod pattern;
 mod read;
 mod removal;
+mod search;
+mod search_lines;
+#[cfg(test)]
+mod search_tests;
+mod search_walk;
 mod server;
 mod settled;
 mod staged;
+#[cfg(test)]
+mod testing;
 mod tree;
 mod undo;
 mod write;

@@ -18,6 +18,7 @@ use crate::conversation::{Conversation, Out};
 use crate::edit::edit;
 use crate::list::{list, stat};
 use crate::read::read;
+use crate::search::search;
 use crate::settled::Ticks;
 use crate::tree::{Roots, Tree};
 use crate::undo::{NoUndo, recover};
@@ -79,7 +80,8 @@ impl Site {
                 let bench = Bench { tree, ticks, conversation };
                 FileResult::Batch(batch(&bench, request, &mut self.changing())?)
             }
-            FileOp::Search(_) | FileOp::Export(_) | FileOp::Import(_) | FileOp::Watch(_) => {
+            FileOp::Search(request) => FileResult::Matches(search(tree, request, conversation)?),
+            FileOp::Export(_) | FileOp::Import(_) | FileOp::Watch(_) => {
                 return Err(Error::unsupported("this cannot be done with files yet"));
             }
         })

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use hotcell_model::{FileWritten, Precondition, Result};
 use rustix::fs::{
@@ -19,6 +20,7 @@ use crate::fault::{Tried, fault};
 use crate::tree::Slot;
 use crate::undo::Undo;
 
+const PREFIX: &str = ".hotcell-";
 const DEFAULT_MODE: u32 = 0o644;
 /// How often a file is put in place anew when another comes and goes there meanwhile.
 const ATTEMPTS: usize = 100;
@@ -39,10 +41,15 @@ pub(crate) struct Hidden {
     name: OsString,
 }
 
+/// Whether a name is one of those that nobody asked for.
+pub(crate) fn is_ours(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(PREFIX.as_bytes())
+}
+
 impl Hidden {
     /// A name that is free in a directory.
     pub(crate) fn new(directory: &OwnedFd, purpose: &str) -> io::Result<Self> {
-        let name = OsString::from(format!(".hotcell-{purpose}-{:016x}", fastrand::u64(..)));
+        let name = OsString::from(format!("{PREFIX}{purpose}-{:016x}", fastrand::u64(..)));
         Ok(Self { directory: directory.try_clone()?, name })
     }
 

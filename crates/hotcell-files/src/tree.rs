@@ -97,6 +97,11 @@ impl Tree {
             .tried(|| format!("open the directory {path}"))
     }
 
+    /// Whether something can be seen there.
+    pub(crate) fn is_there(&self, path: &CellPath) -> bool {
+        self.open_to_read(path, OFlags::PATH | OFlags::NOFOLLOW).is_ok()
+    }
+
     fn open_to_read(&self, path: &CellPath, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         if self.roots.readable.is_empty() {
             let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
