@@ -4,10 +4,12 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use hotcell_model::Result;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, fchmod, fstat, mkdirat, openat, renameat, unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fchmod, fstat, mkdirat, openat,
+    openat2, renameat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -83,6 +85,14 @@ pub(crate) fn within(depth: usize) -> rustix::io::Result<()> {
 pub(crate) fn open_directory(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(directory, name, flags, Mode::empty())
+}
+
+/// Opens a directory below another, never through a link.
+pub(crate) fn open_inside(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    openat2(top, path, flags, Mode::empty(), resolve)
 }
 
 /// Opens a regular file in a directory, and nothing else: a pipe could keep the caller waiting.

@@ -83,7 +83,7 @@ fn what_is_ignored_or_hidden_is_left_out_unless_it_is_wanted() {
     {
         place.put(path, "needle\n");
     }
-    place.put(".hotcell-new-1", "needle\n");
+    place.put(".hotcell-new-0123456789abcdef", "needle\n");
     let found = find(&place, &wanted("needle"));
     assert_eq!(places(&found), ["a:1", "src/in/only_here:1", "src/keep.log:1"]);
     let found = find(&place, &FileSearch { path: "src".into(), ..wanted("needle") });

@@ -21,6 +21,9 @@ use crate::tree::Slot;
 use crate::undo::Undo;
 
 const PREFIX: &str = ".hotcell-";
+/// What a name that nobody asked for is used for: new content, what is kept until all is done, and
+/// what is unpacked.
+const PURPOSES: [&str; 3] = ["new", "kept", "import"];
 const DEFAULT_MODE: u32 = 0o644;
 /// How often a file is put in place anew when another comes and goes there meanwhile.
 const ATTEMPTS: usize = 100;
@@ -43,14 +46,21 @@ pub(crate) struct Hidden {
 
 /// Whether a name is one of those that nobody asked for.
 pub(crate) fn is_ours(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(PREFIX.as_bytes())
+    let digits = PURPOSES.iter().find_map(|purpose| {
+        name.as_bytes().strip_prefix(PREFIX.as_bytes())?.strip_prefix(purpose.as_bytes())
+    });
+    digits.is_some_and(|digits| digits.len() == 17 && digits[0] == b'-')
+}
+
+/// A name that is free in any directory.
+pub(crate) fn hidden_name(purpose: &str) -> OsString {
+    OsString::from(format!("{PREFIX}{purpose}-{:016x}", fastrand::u64(..)))
 }
 
 impl Hidden {
     /// A name that is free in a directory.
     pub(crate) fn new(directory: &OwnedFd, purpose: &str) -> io::Result<Self> {
-        let name = OsString::from(format!("{PREFIX}{purpose}-{:016x}", fastrand::u64(..)));
-        Ok(Self { directory: directory.try_clone()?, name })
+        Ok(Self { directory: directory.try_clone()?, name: hidden_name(purpose) })
     }
 
     pub(crate) fn name(&self) -> &OsStr {

@@ -1,8 +1,10 @@
 //! What the tests of this crate share: a root of their own and somebody to talk to.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex};
@@ -110,4 +112,29 @@ fn receive(
     }
     credited(None);
     content
+}
+
+/// All that is below a directory, with what each file holds and where each link leads.
+pub(crate) fn state(directory: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(at) = left.pop() {
+        for entry in fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            let kind = fs::symlink_metadata(&path).unwrap();
+            let shown = if kind.is_symlink() {
+                format!("-> {}", fs::read_link(&path).unwrap().display())
+            } else if kind.is_dir() {
+                left.push(path.clone());
+                "directory".to_owned()
+            } else if kind.is_file() {
+                let content = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+                format!("{:o} {content}", kind.permissions().mode() & 0o7777)
+            } else {
+                "other".to_owned()
+            };
+            found.insert(path.strip_prefix(directory).unwrap().to_owned(), shown);
+        }
+    }
+    found
 }
