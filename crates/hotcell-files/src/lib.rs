@@ -6,8 +6,12 @@
 #[cfg(test)]
 mod archive_tests;
 mod batch;
+#[cfg(test)]
+mod batch_tests;
 mod changes;
 mod conversation;
+#[cfg(test)]
+mod crash;
 mod edit;
 mod etag;
 mod export;
@@ -20,7 +24,11 @@ mod list;
 mod nearest;
 mod packing;
 mod path;
+#[cfg(test)]
+mod path_tests;
 mod pattern;
+#[cfg(test)]
+mod race_tests;
 mod read;
 mod removal;
 mod search;
