@@ -37,6 +37,8 @@ mod search_lines;
 mod search_tests;
 mod search_walk;
 mod server;
+#[cfg(test)]
+mod server_tests;
 mod settled;
 mod staged;
 #[cfg(test)]
