@@ -231,6 +231,24 @@ fn what_is_kept_meanwhile_is_in_nobodys_way() {
 }
 
 #[test]
+fn nothing_that_was_kept_is_left() {
+    let place = furnished();
+    let ops = [
+        Op::Write("d/a", "1".into()),
+        Op::Delete("d/e/f"),
+        Op::Move("d", "g/h"),
+        Op::Write("g/h/a", "2".into()),
+        Op::Move("g", "i"),
+    ];
+    let (batch, content) = batch_of(&ops, true);
+    let mut log = tempfile::tempfile().unwrap();
+    try_do(&place, &batch, &content, &mut log).unwrap();
+    let left: Vec<String> =
+        state(&place.at("")).into_keys().map(|path| path.display().to_string()).collect();
+    assert_eq!(left, ["a", "i", "i/h", "i/h/a", "i/h/e"]);
+}
+
+#[test]
 fn what_an_undone_batch_read_is_not_sent() {
     let place = furnished();
     let read = |path: &str| BatchPart {
@@ -250,7 +268,7 @@ fn what_an_undone_batch_read_is_not_sent() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
     fn a_batch_does_what_its_operations_say(ops in prop::collection::vec(any_op(), 1..7), atomic: bool) {
