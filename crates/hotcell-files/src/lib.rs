@@ -1,7 +1,8 @@
 //! The files of a cell, served by a process inside it, under the ids of its commands.
 //!
 //! Every path is walked by the kernel below a descriptor (`tree.rs`), so that no link, `..` or race
-//! leads outside. A file is changed in one step (`staged.rs`), and several files too (`undo.rs`).
+//! leads outside. A file is changed in one step (`staged.rs`), and several files too (`undo.rs`). An
+//! archive is unpacked aside before anything is put in place (`import.rs`).
 
 #[cfg(test)]
 mod archive_tests;

@@ -33,8 +33,9 @@ use crate::write::stage;
 const READ_BYTES: usize = 64 * 1024;
 /// What is being done at the same time.
 const MOST_CONVERSATIONS: usize = 64;
-/// What of it may be watches, which end only when they are told to.
-const MOST_WATCHES: usize = 32;
+/// What of it may be watches: they end only when they are told to, and the kernel allows a user
+/// few of them.
+const MOST_WATCHES: usize = 16;
 /// Enough for directories as deep as they are followed; what is not used costs nothing.
 pub(crate) const STACK_BYTES: usize = 16 << 20;
 /// Descriptors for directories that are open at the same time, one in another.

@@ -127,7 +127,7 @@ fn what_is_asked_is_done() {
 #[test]
 fn watches_leave_room_for_others_and_go_when_they_are_forgotten() {
     let mut served = Served::new();
-    let most = 32;
+    let most = 16;
     for channel in 1..=most {
         served.ask(channel, watch_of("."));
     }
