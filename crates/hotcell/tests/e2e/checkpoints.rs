@@ -1,8 +1,10 @@
 //! Checkpoints and forks, as a person and an agent use them.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::world::{World, eventually};
+use crate::world::{Chance, World, eventually, kill_9};
 
 in_every_world! {
     a_mistake_is_one_command_away_from_undone,
@@ -10,6 +12,10 @@ in_every_world! {
     forks_go_their_own_ways_and_outlive_their_parent,
     nothing_stays_of_cells_that_shared_layers,
     what_cannot_be_done_is_said,
+}
+
+in_worlds! { [root, rootless]
+    clients_killed_while_they_change_layers_leave_one_state_or_the_other,
 }
 
 fn create(world: &World, cell: &str) -> Value {
@@ -91,4 +97,32 @@ fn what_cannot_be_done_is_said(world: &World) {
     world.hotcell(["fork", "here", "--name", "taken"]).run().exited(4);
     let cells = world.json(["cells", "--all", "--json"]);
     assert_eq!(cells["cells"].as_array().unwrap().len(), 2, "a fork was left: {cells}");
+}
+
+fn clients_killed_while_they_change_layers_leave_one_state_or_the_other(world: &World) {
+    let mut chance = Chance::new();
+    world.text(["run", "--cell", "torn", "echo kept > f"]);
+    let kept = create(world, "torn");
+    for round in 0..25 {
+        world.text(["run", "--cell", "torn", &format!("echo {round} > f; echo {round} > g")]);
+        let keeper = world.keeper("torn");
+        let restores = chance.below(2) == 0;
+        let change = if restores {
+            world.hotcell(["checkpoint", "restore", "torn", id_of(&kept)]).start()
+        } else {
+            world.hotcell(["checkpoint", "create", "torn"]).start()
+        };
+        std::thread::sleep(Duration::from_micros(chance.below(25_000)));
+        if chance.below(4) == 0 {
+            kill_9(keeper);
+        }
+        change.kill();
+        let seen = world.text(["run", "--cell", "torn", "cat f; cat g 2>&1 || true"]);
+        let unchanged = format!("{round}\n{round}\n");
+        let restored = restores && seen.starts_with("kept\ncat: g");
+        assert!(seen == unchanged || restored, "round {round}, {restores}: {seen:?}");
+    }
+    world.text(["kill", "--force", "torn"]);
+    let layers = world.state_dir().join("native/layers");
+    eventually("no layer is left", || std::fs::read_dir(&layers).unwrap().count() == 0);
 }
