@@ -258,6 +258,7 @@ pub(crate) struct MakeDirectory {
 /// Where to look.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SearchIn")]
 enum Within {
     #[default]
     Content,
@@ -356,6 +357,7 @@ impl From<ImportFiles> for FileImport {
 /// One thing of a batch.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(tag = "op", rename_all = "lowercase")]
+#[schemars(rename = "FileOperation")]
 pub(crate) enum Operation {
     /// Reads a file.
     Read(ReadFile),

@@ -1,0 +1,1 @@
+//! The files of cells at the command line.
