@@ -2,24 +2,33 @@
 
 mod attach;
 mod cancel;
+mod cat;
 mod cells;
 mod completions;
 mod config;
+mod cp;
 mod doctor;
+mod edit;
 mod info;
 mod input;
 mod kill;
 mod logs;
+mod ls;
+mod pack;
 mod place;
 mod ps;
 mod run;
+mod search;
 mod serve;
 mod setup;
 mod spawn;
+mod unpack;
 mod wait;
 
 #[cfg(test)]
 mod doctor_tests;
+#[cfg(test)]
+mod pack_tests;
 #[cfg(test)]
 mod place_tests;
 
@@ -54,6 +63,11 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Logs(_)
         | Command::Input(_)
         | Command::Cancel(_)
+        | Command::Ls(_)
+        | Command::Cat(_)
+        | Command::Cp(_)
+        | Command::Edit(_)
+        | Command::Search(_)
         | Command::Serve(_)
         | Command::Setup(_)
         | Command::Doctor(_)
@@ -101,6 +115,11 @@ pub(crate) async fn perform(
         Command::Cancel(args) => cancel::cancel(&session()?, args).await,
         Command::Attach(args) => Box::pin(attach::attach(&session()?, args)).await,
         Command::Wait(args) => wait::wait(&session()?, args).await,
+        Command::Ls(args) => ls::ls(&session()?, args).await,
+        Command::Cat(args) => cat::cat(&session()?, args).await,
+        Command::Cp(args) => Box::pin(cp::cp(&session()?, args)).await,
+        Command::Edit(args) => edit::edit(&session()?, args, environment).await,
+        Command::Search(args) => search::search(&session()?, args).await,
         Command::Serve(args) => Box::pin(serve::serve(session, args, &config, environment)).await,
         Command::Setup(args) => setup::setup(&args, overrides, environment),
         Command::Doctor(args) => doctor::doctor(&config, session(), args).await,
