@@ -10,10 +10,14 @@ use hotcell_model::{
 use tokio::task::JoinSet;
 
 use crate::cell_adopt::cell_adopt;
+use crate::cell_fork::cell_fork;
 use crate::cell_info::cell_info;
 use crate::cell_kill::cell_kill;
 use crate::cell_list::cell_list;
 use crate::cell_spawn::cell_spawn;
+use crate::checkpoint::{
+    checkpoint_compare, checkpoint_create, checkpoint_delete, checkpoint_list, checkpoint_restore,
+};
 use crate::diagnose::diagnose;
 use crate::exec_cancel::exec_cancel;
 use crate::exec_follow::exec_follow;
@@ -94,6 +98,30 @@ impl Engine {
                 Reply::CellDetails(cell_info(site, request).await?)
             }
             Request::CellAdopt(request) => Reply::Cells(Box::pin(cell_adopt(site, request)).await?),
+            Request::CheckpointCreate(mut request) => {
+                default_cell::name(caller, &mut request.cell)?;
+                Reply::Checkpoint(Box::pin(checkpoint_create(site, request)).await?)
+            }
+            Request::CheckpointList(mut request) => {
+                default_cell::name(caller, &mut request.cell)?;
+                Reply::Checkpoints(checkpoint_list(site, request).await?)
+            }
+            Request::CheckpointCompare(mut request) => {
+                default_cell::name(caller, &mut request.cell)?;
+                Reply::CheckpointDiff(checkpoint_compare(site, request).await?)
+            }
+            Request::CheckpointRestore(mut request) => {
+                default_cell::name(caller, &mut request.cell)?;
+                Reply::Checkpoint(Box::pin(checkpoint_restore(site, request)).await?)
+            }
+            Request::CheckpointDelete(mut request) => {
+                default_cell::name(caller, &mut request.cell)?;
+                Reply::Checkpoint(checkpoint_delete(site, request).await?)
+            }
+            Request::CellFork(mut request) => {
+                default_cell::name(caller, &mut request.cell)?;
+                Reply::Cells(Box::pin(cell_fork(site, request)).await?)
+            }
             Request::ExecRun(mut request) => {
                 Box::pin(default_cell::make(site, caller, &mut request.cell)).await?;
                 Reply::ExecResult(Box::pin(exec_run(site, request)).await?)

@@ -210,6 +210,7 @@ fn spec(request: &ExecRun, id: ExecId) -> ExecSpec {
         pty: request.pty,
         timeout_ms: request.timeout_s.map(milliseconds),
         priority: request.priority,
+        pace: request.pace,
         as_root: request.as_root,
     }
 }

@@ -6,6 +6,7 @@
 
 mod cell_adopt;
 mod cell_find;
+mod cell_fork;
 mod cell_info;
 mod cell_kill;
 mod cell_list;
@@ -14,6 +15,7 @@ mod cell_remove;
 mod cell_spawn;
 mod cell_standing;
 mod check;
+mod checkpoint;
 mod default_cell;
 mod diagnose;
 mod engine;

@@ -1,6 +1,6 @@
 //! Fresh ids from the kernel's randomness.
 
-use hotcell_model::{CellId, Error, ExecId, Result};
+use hotcell_model::{CellId, CheckpointId, Error, ExecId, Result};
 
 /// An id that no cell has had.
 pub(crate) fn new_cell_id() -> Result<CellId> {
@@ -10,6 +10,11 @@ pub(crate) fn new_cell_id() -> Result<CellId> {
 /// An id that no exec has had.
 pub(crate) fn new_exec_id() -> Result<ExecId> {
     random_bits().map(ExecId::from_random)
+}
+
+/// An id that no checkpoint has had.
+pub(crate) fn new_checkpoint_id() -> Result<CheckpointId> {
+    random_bits().map(CheckpointId::from_random)
 }
 
 fn random_bits() -> Result<u64> {

@@ -35,3 +35,41 @@ impl Pattern {
         }
     }
 }
+
+/// Which paths are meant, by patterns that name them and patterns that rule them out. What holds
+/// for a directory holds for all that is in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    include: Vec<Pattern>,
+    exclude: Vec<Pattern>,
+}
+
+impl Choice {
+    pub(crate) fn parse(include: &[String], exclude: &[String]) -> Result<Self> {
+        let parse = |patterns: &[String]| -> Result<Vec<Pattern>> {
+            patterns.iter().map(|text| Pattern::parse(text)).collect()
+        };
+        Ok(Self { include: parse(include)?, exclude: parse(exclude)? })
+    }
+
+    /// Whether a path is meant.
+    pub(crate) fn takes(&self, path: &Path) -> bool {
+        self.includes(path) && !within_any(&self.exclude, path)
+    }
+
+    /// Whether a path is named; whether it is ruled out is another question.
+    pub(crate) fn includes(&self, path: &Path) -> bool {
+        self.include.is_empty() || within_any(&self.include, path)
+    }
+
+    /// Whether this path itself is ruled out, and with it all that is in it.
+    pub(crate) fn excludes(&self, path: &Path) -> bool {
+        self.exclude.iter().any(|pattern| pattern.matches(path))
+    }
+}
+
+/// Whether a path, or a directory that it lies in, is named.
+fn within_any(patterns: &[Pattern], path: &Path) -> bool {
+    let above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
+    above.into_iter().any(|above| patterns.iter().any(|pattern| pattern.matches(above)))
+}

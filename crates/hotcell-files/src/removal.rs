@@ -1,12 +1,15 @@
 //! Removing and moving directories with all that is in them, by descriptors.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use hotcell_model::Result;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fchmod, fstat, mkdirat, openat,
+    openat2, renameat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -82,6 +85,48 @@ pub(crate) fn within(depth: usize) -> rustix::io::Result<()> {
 pub(crate) fn open_directory(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(directory, name, flags, Mode::empty())
+}
+
+/// Opens a directory below another, never through a link.
+pub(crate) fn open_inside(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    openat2(top, path, flags, Mode::empty(), resolve)
+}
+
+/// Opens a regular file in a directory, and nothing else: a pipe could keep the caller waiting.
+pub(crate) fn open_file(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<(File, Stat)> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(directory, name, flags, Mode::empty())?;
+    let stat = fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Errno::AGAIN);
+    }
+    Ok((File::from(file), stat))
+}
+
+/// Whether a directory in another is the beginning of a file system that the kernel makes up, like
+/// `/proc`: reading there may wait forever.
+pub(crate) fn is_made_by_kernel(directory: &OwnedFd, above: &OwnedFd) -> bool {
+    let device = |directory| fstat(directory).map(|stat| stat.st_dev).ok();
+    device(directory) != device(above) && is_of_kernel(directory)
+}
+
+/// Whether a directory lies in a file system that the kernel makes up.
+pub(crate) fn is_of_kernel(directory: &OwnedFd) -> bool {
+    const PROC: u64 = 0x9fa0;
+    const SYS: u64 = 0x6265_6572;
+    const CGROUP: u64 = 0x0027_e0eb;
+    const CGROUP2: u64 = 0x6367_7270;
+    const DEBUG: u64 = 0x6462_6720;
+    const TRACE: u64 = 0x7472_6163;
+    const TERMINALS: u64 = 0x1cd1;
+    const QUEUES: u64 = 0x1980_0202;
+    let Ok(stat) = rustix::fs::fstatfs(directory) else { return true };
+    let magic = u64::try_from(stat.f_type).unwrap_or_default();
+    [PROC, SYS, CGROUP, CGROUP2, DEBUG, TRACE, TERMINALS, QUEUES].contains(&magic)
 }
 
 /// What is in a directory, without `.` and `..`.

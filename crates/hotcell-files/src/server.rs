@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -16,16 +17,23 @@ use crate::batch::{Bench, batch};
 use crate::changes::{copy_to, delete, make_directory, move_to};
 use crate::conversation::{Conversation, Out};
 use crate::edit::edit;
+use crate::export::export;
+use crate::import::{sweep, unpack};
 use crate::list::{list, stat};
 use crate::read::read;
+use crate::search::search;
 use crate::settled::Ticks;
 use crate::tree::{Roots, Tree};
 use crate::undo::{NoUndo, recover};
+use crate::unpacked::Bounds;
+use crate::watch::watch;
 use crate::write::stage;
 
 const READ_BYTES: usize = 64 * 1024;
 /// What is being done at the same time.
 const MOST_CONVERSATIONS: usize = 64;
+/// What of it may be watches, which end only when they are told to.
+const MOST_WATCHES: usize = 32;
 const STACK_BYTES: usize = 1 << 20;
 
 /// Everything that work on files needs.
@@ -35,11 +43,33 @@ struct Site {
     ticks: Ticks,
     /// Held while files are changed, so that a look before a change still holds at the change.
     changes: Mutex<File>,
+    watches: AtomicUsize,
+}
+
+/// A watch that is counted.
+struct Watching<'a>(&'a AtomicUsize);
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Site {
     fn changing(&self) -> MutexGuard<'_, File> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a watch; so many that nothing else could be done are refused.
+    fn watching(&self) -> Result<Watching<'_>> {
+        let watching = Watching(&self.watches);
+        if self.watches.fetch_add(1, Ordering::Relaxed) >= MOST_WATCHES {
+            return Err(Error::limit_exceeded(format!(
+                "{MOST_WATCHES} other watches of the cell's files are under way"
+            ))
+            .hint("end one of them"));
+        }
+        Ok(watching)
     }
 
     fn work(&self, op: &FileOp, conversation: &Conversation) -> Result<FileResult> {
@@ -79,8 +109,17 @@ impl Site {
                 let bench = Bench { tree, ticks, conversation };
                 FileResult::Batch(batch(&bench, request, &mut self.changing())?)
             }
-            FileOp::Search(_) | FileOp::Export(_) | FileOp::Import(_) | FileOp::Watch(_) => {
-                return Err(Error::unsupported("this cannot be done with files yet"));
+            FileOp::Search(request) => FileResult::Matches(search(tree, request, conversation)?),
+            FileOp::Export(request) => FileResult::Exported(export(tree, request, conversation)?),
+            FileOp::Import(request) => {
+                // Others need not wait for a slow sender.
+                let ready = unpack(tree, request, conversation, Bounds::default())?;
+                FileResult::Imported(ready.place(tree, conversation, &mut self.changing())?)
+            }
+            FileOp::Watch(request) => {
+                let _watching = self.watching()?;
+                watch(tree, request, conversation)?;
+                FileResult::Watched
             }
         })
     }
@@ -95,7 +134,13 @@ pub fn serve(stream: UnixStream, mut undo_log: File, root: &Path, roots: Roots) 
     let tree = Tree::open(root, roots)
         .map_err(|errno| Error::internal(format!("cannot open {}: {errno}", root.display())))?;
     recover(&tree, &mut undo_log)?;
-    let site = Site { tree, ticks: Ticks::default(), changes: Mutex::new(undo_log) };
+    sweep(&tree);
+    let site = Site {
+        tree,
+        ticks: Ticks::default(),
+        changes: Mutex::new(undo_log),
+        watches: AtomicUsize::new(0),
+    };
     let out = stream.try_clone().map_err(|error| Error::internal(error.to_string()))?;
     let server =
         Server { site: Arc::new(site), out: Out::new(out), under_way: UnderWay::default() };

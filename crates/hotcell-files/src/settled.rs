@@ -51,7 +51,7 @@ impl Ticks {
 
 /// Changes a file of no name a few times and looks at it in between.
 fn try_out(tree: &Tree, device: u64) -> rustix::io::Result<bool> {
-    for root in tree.writable_roots() {
+    for (_, root) in tree.writable_roots() {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let Ok(file) = openat(&root, ".", flags, Mode::from_raw_mode(0o600)) else { continue };
         let mut before = fstat(&file)?;

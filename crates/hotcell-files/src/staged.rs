@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use hotcell_model::{FileWritten, Precondition, Result};
 use rustix::fs::{
@@ -19,6 +20,10 @@ use crate::fault::{Tried, fault};
 use crate::tree::Slot;
 use crate::undo::Undo;
 
+const PREFIX: &str = ".hotcell-";
+/// What a name that nobody asked for is used for: new content, what is kept until all is done, and
+/// what is unpacked.
+const PURPOSES: [&str; 3] = ["new", "kept", "import"];
 const DEFAULT_MODE: u32 = 0o644;
 /// How often a file is put in place anew when another comes and goes there meanwhile.
 const ATTEMPTS: usize = 100;
@@ -39,11 +44,23 @@ pub(crate) struct Hidden {
     name: OsString,
 }
 
+/// Whether a name is one of those that nobody asked for.
+pub(crate) fn is_ours(name: &OsStr) -> bool {
+    let digits = PURPOSES.iter().find_map(|purpose| {
+        name.as_bytes().strip_prefix(PREFIX.as_bytes())?.strip_prefix(purpose.as_bytes())
+    });
+    digits.is_some_and(|digits| digits.len() == 17 && digits[0] == b'-')
+}
+
+/// A name that is free in any directory.
+pub(crate) fn hidden_name(purpose: &str) -> OsString {
+    OsString::from(format!("{PREFIX}{purpose}-{:016x}", fastrand::u64(..)))
+}
+
 impl Hidden {
     /// A name that is free in a directory.
     pub(crate) fn new(directory: &OwnedFd, purpose: &str) -> io::Result<Self> {
-        let name = OsString::from(format!(".hotcell-{purpose}-{:016x}", fastrand::u64(..)));
-        Ok(Self { directory: directory.try_clone()?, name })
+        Ok(Self { directory: directory.try_clone()?, name: hidden_name(purpose) })
     }
 
     pub(crate) fn name(&self) -> &OsStr {

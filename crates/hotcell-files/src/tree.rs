@@ -97,6 +97,11 @@ impl Tree {
             .tried(|| format!("open the directory {path}"))
     }
 
+    /// Whether something can be seen there.
+    pub(crate) fn is_there(&self, path: &CellPath) -> bool {
+        self.open_to_read(path, OFlags::PATH | OFlags::NOFOLLOW).is_ok()
+    }
+
     fn open_to_read(&self, path: &CellPath, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         if self.roots.readable.is_empty() {
             let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
@@ -175,7 +180,7 @@ impl Tree {
     }
 
     /// Where something that is open lies.
-    fn path_of(&self, fd: &OwnedFd) -> rustix::io::Result<CellPath> {
+    pub(crate) fn path_of(&self, fd: &OwnedFd) -> rustix::io::Result<CellPath> {
         let read = |fd: &OwnedFd| {
             let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
             rustix::fs::readlinkat(CWD, link, Vec::new())
@@ -240,12 +245,41 @@ impl Tree {
     }
 
     /// The directories below which files may be changed, as far as they are there.
-    pub(crate) fn writable_roots(&self) -> impl Iterator<Item = OwnedFd> {
+    pub(crate) fn writable_roots(&self) -> impl Iterator<Item = (CellPath, OwnedFd)> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        self.roots
-            .writable
-            .iter()
-            .filter_map(move |root| self.open_beneath(&CellPath::lexical(root), flags).ok())
+        self.roots.writable.iter().filter_map(move |root| {
+            let path = CellPath::lexical(root);
+            let directory = self.open_beneath(&path, flags).ok()?;
+            Some((path, directory))
+        })
+    }
+
+    /// A directory from which something can be moved to below a path: the root that it lies in,
+    /// or, where another file system begins on the way, the first directory above it that is there.
+    pub(crate) fn aside(&self, path: &CellPath) -> Result<(CellPath, OwnedFd)> {
+        let what = || format!("open the directory {path}");
+        self.require_writable(path)?;
+        let mut at = path.clone();
+        let nearest = loop {
+            match self.writable_directory(&at) {
+                Ok(directory) => break directory,
+                Err(Errno::NOENT) => {
+                    let (parent, _) = at.split().ok_or_else(|| self.not_writable(path))?;
+                    at = parent;
+                }
+                Err(errno) => return Err(fault(&what(), errno)),
+            }
+        };
+        let real = self.path_of(&nearest).tried(what)?;
+        let (root, _) = self.writable_root(&real).ok_or_else(|| self.not_writable(path))?;
+        let root = CellPath::lexical(root);
+        let top = self.open_beneath(&root, OFlags::RDONLY | OFlags::DIRECTORY).tried(what)?;
+        let device = |directory| rustix::fs::fstat(directory).map(|stat| stat.st_dev);
+        if device(&top).tried(what)? == device(&nearest).tried(what)? {
+            Ok((root, top))
+        } else {
+            Ok((real, nearest))
+        }
     }
 
     /// Whether a path is one of the roots, which can be neither replaced nor removed.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::{Tried, fault};
 use crate::path::CellPath;
 use crate::removal::remove_tree;
+use crate::staged::hidden_name;
 use crate::tree::{Links, Parents, Slot, Tree};
 
 /// Told before each change.
@@ -119,7 +120,7 @@ impl<'a> UndoLog<'a> {
     }
 
     fn keep_name(&mut self, slot: &Slot) -> Result<OsString> {
-        let name = OsString::from(format!(".hotcell-kept-{:016x}", fastrand::u64(..)));
+        let name = hidden_name("kept");
         let kept = Line::Keep { path: RawPath::of(&slot.path), name: name.clone().into_vec() };
         self.write(kept)?;
         Ok(name)
@@ -202,11 +203,11 @@ fn undo_line(tree: &Tree, line: &Line) -> Result<()> {
             let Some(slot) = find(path)? else { return Ok(()) };
             match (slot.stat()?, inode) {
                 (Some(stat), Some(inode)) if stat.st_ino == *inode => unlink(&slot),
-                (Some(stat), None) if !is_directory(&stat) => unlink(&slot),
+                (Some(stat), None) if is_link(&stat) => unlink(&slot),
                 // A directory into which another has put something meanwhile stays.
-                (Some(_), None) => remove_empty(&slot),
+                (Some(stat), None) if is_directory(&stat) => remove_empty(&slot),
                 // Another has put something of its own there meanwhile.
-                (Some(_), Some(_)) | (None, _) => Ok(()),
+                (Some(_), _) | (None, _) => Ok(()),
             }
         }
         Line::Keep { path, name } => {
@@ -277,4 +278,8 @@ fn remove_empty(slot: &Slot) -> Result<()> {
 
 fn is_directory(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+fn is_link(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }

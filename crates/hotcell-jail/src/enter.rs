@@ -1,6 +1,5 @@
 //! The way into a cell: what a process does that is to become pid 1.
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -10,6 +9,7 @@ use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_c
 use rustix::process::{Gid, Uid, chdir, pivot_root};
 use rustix::thread::UnshareFlags;
 
+use crate::host::move_up;
 use crate::lists::{
     DEVICE_LINKS, DEVICES, PROC_HIDDEN_DIRECTORIES, PROC_HIDDEN_FILES, PROC_READ_ONLY, SYS_VISIBLE,
 };
@@ -239,78 +239,35 @@ fn make_directory(path: &str) -> Result<(), StepError> {
     rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)).step(|| format!("make {path}"))
 }
 
-/// Becomes another program, which finds `fds` open as 3, 4, 5, …, and nothing else but the
-/// standard streams. It keeps this process's capabilities in its namespace.
+/// Goes on as something else: with `fds` open as 3, 4, 5, …, with the standard streams, and with
+/// nothing else of what this process has open. Ends the process with what `next` comes to; nothing
+/// of the caller runs again, not even on a panic, so no owner of a closed descriptor is used.
 ///
 /// # Errors
-/// The program could not be run; this process goes on.
-pub fn become_program(
-    program: &OwnedFd,
-    argv: &[CString],
+/// There are too many open descriptors; nothing has changed.
+pub fn go_on_with(
     fds: &[BorrowedFd<'_>],
+    next: impl FnOnce() -> io::Result<()>,
 ) -> Result<std::convert::Infallible, StepError> {
-    raise_ambient()?;
-    place_fds(program, fds)?;
-    let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|word| word.as_ptr()).collect();
-    pointers.push(std::ptr::null());
-    let environment = [std::ptr::null::<libc::c_char>()];
-    // SAFETY: all strings and arrays outlive the call and end with a null pointer.
-    unsafe {
-        libc::syscall(
-            libc::SYS_execveat,
-            program.as_raw_fd(),
-            c"".as_ptr(),
-            pointers.as_ptr(),
-            environment.as_ptr(),
-            libc::AT_EMPTY_PATH,
-        )
-    };
-    Err(io::Error::last_os_error()).step(|| "become the supervisor".to_owned())
-}
-
-/// Capabilities survive the execve of a process that is not uid 0 only if they are ambient.
-fn raise_ambient() -> Result<(), StepError> {
-    let held = rustix::thread::capabilities(None).step(|| "read capabilities".to_owned())?;
-    let all = rustix::thread::CapabilitySets { inheritable: held.permitted, ..held };
-    rustix::thread::set_capabilities(None, all).step(|| "keep capabilities".to_owned())?;
-    for capability in 0..64_u64 {
-        if held.permitted.bits() & (1 << capability) == 0 {
-            continue;
-        }
-        // SAFETY: prctl with plain numbers.
-        let result = unsafe {
-            libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, capability, 0, 0)
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error())
-                .step(|| format!("keep capability {capability}"));
-        }
-    }
-    Ok(())
-}
-
-fn place_fds(program: &OwnedFd, fds: &[BorrowedFd<'_>]) -> Result<(), StepError> {
-    let name = || "hand descriptors to the supervisor".to_owned();
     // First out of the way of the places they go to, then into them.
     let above = 3 + i32::try_from(fds.len()).unwrap_or(i32::MAX - 3);
-    let mut moved = Vec::with_capacity(fds.len());
-    for fd in fds {
-        // SAFETY: duplicates a descriptor that is open to a number that is free.
-        let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, above) };
-        if copy < 0 {
-            return Err(io::Error::last_os_error()).step(name);
-        }
-        moved.push(copy);
+    let copies = fds.iter().map(|fd| move_up(fd.as_fd(), above)).collect::<Result<Vec<_>, _>>()?;
+    // Whatever fails from here on can be told to nobody: the way to the keeper is closed as well.
+    let placed = (3..).zip(&copies).all(|(place, copy)| {
+        // SAFETY: `place` is below every copy that is still needed, and what it held before
+        // belongs to a caller that never runs again.
+        unsafe { libc::dup2(copy.as_raw_fd(), place) == place }
+    });
+    // SAFETY: closes by number what belongs to a caller that never runs again, and the copies.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, above, u32::MAX, 0_u32) == 0 };
+    std::mem::forget(copies);
+    if !(placed && closed) {
+        std::process::exit(1);
     }
-    if program.as_raw_fd() < above {
-        return Err(io::Error::other("the program's descriptor is in the way")).step(name);
-    }
-    for (place, copy) in (3..).zip(moved) {
-        // SAFETY: `place` is below every descriptor still needed, as arranged above; dup2 leaves
-        // the new descriptor open across execve.
-        if unsafe { libc::dup2(copy, place) } < 0 {
-            return Err(io::Error::last_os_error()).step(name);
-        }
-    }
-    Ok(())
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(next));
+    std::process::exit(match outcome {
+        Ok(Ok(())) => 0,
+        Ok(Err(_)) => 1,
+        Err(_) => 101,
+    })
 }

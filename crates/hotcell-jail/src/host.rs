@@ -1,11 +1,12 @@
 //! The host's side of starting a cell.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::process::Pid;
 
+use crate::ids::IdLayout;
 use crate::mounts::Layer;
 use crate::overlay::layers_from_host;
 use crate::{Step, StepError};
@@ -14,15 +15,20 @@ use crate::{Step, StepError};
 ///
 /// # Errors
 /// The step that failed.
-pub fn make_layers(layers: &[Layer], cell: Pid, scratch: &Path) -> Result<Vec<OwnedFd>, StepError> {
-    layers_from_host(layers, cell, scratch)
+pub fn make_layers(
+    layers: &[Layer],
+    ids: &IdLayout,
+    cell: Pid,
+    scratch: &Path,
+) -> Result<Vec<OwnedFd>, StepError> {
+    layers_from_host(layers, ids, cell, scratch)
 }
 
 /// The same descriptor under a number of at least `least`, so that lower numbers are free.
 ///
 /// # Errors
 /// There are too many open descriptors.
-pub fn move_up(fd: &OwnedFd, least: i32) -> Result<OwnedFd, StepError> {
+pub(crate) fn move_up(fd: BorrowedFd<'_>, least: i32) -> Result<OwnedFd, StepError> {
     // SAFETY: duplicates a descriptor that is open to a number that is free.
     let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
     if copy < 0 {
@@ -45,7 +51,7 @@ pub fn close_inherited() -> io::Result<()> {
     }
 }
 
-/// Takes over descriptors that the program which started this one left open for it.
+/// Takes over descriptors that were left open for what this process has become.
 ///
 /// # Errors
 /// One of them is not open, or is named twice.
@@ -58,8 +64,8 @@ pub fn inherited_fds(numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
         }
     }
     let owned = numbers.iter().map(|number| {
-        // SAFETY: the descriptor is open, named once, and was left for this process alone, which
-        // calls this before it opens anything of its own.
+        // SAFETY: the descriptor is open, named once, and was left for whoever calls this, who does
+        // so before anything else is opened.
         let fd = unsafe { OwnedFd::from_raw_fd(*number) };
         // Nothing that an exec starts may inherit it.
         // SAFETY: sets a flag on an open descriptor.

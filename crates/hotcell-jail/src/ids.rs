@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, getegid, geteuid};
 use serde::{Deserialize, Serialize};
@@ -105,28 +105,46 @@ impl IdLayout {
                 write("gid_map", format!("{EXEC_ID} {gid} 1\n"))
             }
             Self::Subordinate { uid, gid, uid_start, gid_start, count } => {
-                run_helper("newuidmap", pid, uid, uid_start, count)?;
-                run_helper("newgidmap", pid, gid, gid_start, count)
+                // Neither needs the other, and each takes as long as a small program.
+                let uids = Helper::start("newuidmap", pid, uid, uid_start, count)?;
+                let gids = Helper::start("newgidmap", pid, gid, gid_start, count);
+                uids.finish().and(gids.and_then(Helper::finish))
             }
         }
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the jail starts the id-mapping programs")]
-fn run_helper(program: &str, pid: Pid, own: u32, start: u32, count: u32) -> Result<(), StepError> {
-    let pid = pid.as_raw_nonzero().to_string();
-    let numbers = ["0", &own.to_string(), "1", "1", &start.to_string(), &count.to_string()]
-        .map(str::to_owned);
-    let path = find_helper(program).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
-    let output = path.and_then(|path| {
-        Command::new(path).arg(pid).args(&numbers).stdin(Stdio::null()).env_clear().output()
-    });
-    let name = || format!("{program} {}", numbers.join(" "));
-    let output = output.step(name)?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())).step(name)
+/// A program that writes a map on behalf of a user who may not.
+struct Helper {
+    child: Child,
+    call: String,
+}
+
+impl Helper {
+    #[expect(clippy::disallowed_methods, reason = "the jail starts the id-mapping programs")]
+    fn start(program: &str, pid: Pid, own: u32, start: u32, count: u32) -> Result<Self, StepError> {
+        let pid = pid.as_raw_nonzero().to_string();
+        let numbers = ["0", &own.to_string(), "1", "1", &start.to_string(), &count.to_string()]
+            .map(str::to_owned);
+        let call = format!("{program} {}", numbers.join(" "));
+        let path = find_helper(program).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
+        let child = path.and_then(|path| {
+            let mut command = Command::new(path);
+            command.arg(pid).args(&numbers).env_clear();
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+        });
+        let child = child.step(|| call.clone())?;
+        Ok(Self { child, call })
+    }
+
+    fn finish(self) -> Result<(), StepError> {
+        let Self { child, call } = self;
+        let output = child.wait_with_output().step(|| call.clone())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(io::Error::other(words)).step(|| call)
     }
 }
 
@@ -135,6 +153,15 @@ fn find_helper(program: &str) -> Option<std::path::PathBuf> {
         .iter()
         .map(|directory| Path::new(directory).join(program))
         .find(|path| path.exists())
+}
+
+/// Writes the maps of a namespace in which the ids of one private range are those of another.
+pub(crate) fn write_range_map(pid: Pid, from: u32, to: u32) -> Result<(), StepError> {
+    for file in ["uid_map", "gid_map"] {
+        let path = format!("/proc/{}/{file}", pid.as_raw_nonzero());
+        std::fs::write(&path, format!("{from} {to} {RANGE}\n")).step(|| format!("write {path}"))?;
+    }
+    Ok(())
 }
 
 /// Looks at who this process is.

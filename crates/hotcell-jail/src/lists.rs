@@ -32,3 +32,6 @@ pub(crate) const PROC_HIDDEN_DIRECTORIES: [&str; 3] = ["acpi", "asound", "scsi"]
 
 /// The one part of `/sys` that programs need: how many CPUs of which kind.
 pub(crate) const SYS_VISIBLE: &str = "devices/system/cpu";
+
+/// What is mounted below `/` besides the layers: it is the cell's own and begins empty.
+pub(crate) const FRESH: [&str; 4] = ["dev", "proc", "sys", "tmp"];

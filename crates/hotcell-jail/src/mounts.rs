@@ -18,10 +18,46 @@ use crate::{Step, StepError};
 pub struct Layer {
     /// Where it appears in the cell, `/` first.
     pub target: PathBuf,
-    /// What is below; never written to.
-    pub lower: PathBuf,
+    /// What is below, the topmost first; never written to.
+    #[serde(alias = "lower", deserialize_with = "one_or_many")]
+    pub lowers: Vec<Lower>,
     /// Where writes go; none for a part that nobody in the cell can write to anyway.
     pub upper: Option<Upper>,
+}
+
+/// A directory that is shown and never written to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lower {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Whose ids its files have.
+    pub ids: LowerIds,
+}
+
+/// Whose ids the files of a lower directory have, where each cell has ids of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LowerIds {
+    /// Those of an image, from 0 on.
+    Image,
+    /// Those of the cell that shows it.
+    Own,
+    /// Those of another cell, from this one on.
+    Other(u32),
+}
+
+/// Cells of the first format had one directory below, of an image.
+fn one_or_many<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Vec<Lower>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        One(PathBuf),
+        Many(Vec<Lower>),
+    }
+    Ok(match OneOrMany::deserialize(input)? {
+        OneOrMany::One(path) => vec![Lower { path, ids: LowerIds::Image }],
+        OneOrMany::Many(lowers) => lowers,
+    })
 }
 
 /// Where the writes to a layer go.
@@ -45,23 +81,43 @@ pub(crate) enum OverlayMaker {
 const SAFE: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
 
-/// Makes an overlay of `lower` and the upper, without attaching it anywhere.
+/// Makes an overlay of some directories, the topmost first, and the upper, without attaching it
+/// anywhere. Without an upper it cannot be written to.
 pub(crate) fn overlay(
-    lower: &Path,
-    upper: &Upper,
+    lowers: &[PathBuf],
+    upper: Option<&Upper>,
     maker: OverlayMaker,
 ) -> Result<OwnedFd, StepError> {
-    let name = || format!("overlay of {} and {}", lower.display(), upper.data.display());
+    let name = || {
+        let written = upper.map(|upper| format!(" and {}", upper.data.display()));
+        let lowers: Vec<String> = lowers.iter().map(|path| path.display().to_string()).collect();
+        format!("overlay of {}{}", lowers.join(", "), written.unwrap_or_default())
+    };
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).step(name)?;
     let make = || -> rustix::io::Result<OwnedFd> {
         // By descriptor: the paths that are given here can be read in the cell's /proc/mounts.
-        for (key, path) in
-            [("lowerdir", lower), ("upperdir", &upper.data), ("workdir", &upper.work)]
-        {
+        let by_number = |path: &Path| -> rustix::io::Result<(OwnedFd, String)> {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let directory = rustix::fs::open(path, flags, Mode::empty())?;
-            let by_number = format!("/proc/self/fd/{}", directory.as_raw_fd());
-            fsconfig_set_string(&context, key, by_number.as_str())?;
+            let number = format!("/proc/self/fd/{}", directory.as_raw_fd());
+            Ok((directory, number))
+        };
+        let lowers = lowers.iter().map(|path| by_number(path));
+        let lowers = lowers.collect::<rustix::io::Result<Vec<_>>>()?;
+        match lowers.as_slice() {
+            [(_, only)] => fsconfig_set_string(&context, "lowerdir", only.as_str())?,
+            several => {
+                for (_, number) in several {
+                    // One by one, since Linux 6.5; a list of them all may have 255 letters only.
+                    fsconfig_set_string(&context, "lowerdir+", number.as_str())?;
+                }
+            }
+        }
+        if let Some(upper) = upper {
+            for (key, path) in [("upperdir", &upper.data), ("workdir", &upper.work)] {
+                let (_directory, number) = by_number(path)?;
+                fsconfig_set_string(&context, key, number.as_str())?;
+            }
         }
         match maker {
             OverlayMaker::Host => fsconfig_set_string(&context, "redirect_dir", "on")?,

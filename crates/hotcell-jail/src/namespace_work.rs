@@ -1,12 +1,13 @@
 //! Work on files whose owners exist only in a cell's user namespace.
 
 use std::io::{self, Read, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::process::{Gid, Pid, Uid, WaitOptions, waitpid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::ids::IdLayout;
+use crate::ids::{IdLayout, write_range_map};
 use crate::{Forked, Namespaces, Step, StepError, fork, fork_into_namespaces};
 
 /// Whose eyes to look with.
@@ -14,8 +15,8 @@ use crate::{Forked, Namespaces, Step, StepError, fork, fork_into_namespaces};
 pub enum Namespace<'a> {
     /// The user namespace that this process is in.
     Own,
-    /// That of a live process.
-    Of(Pid),
+    /// This one.
+    Held(BorrowedFd<'a>),
     /// A new one with this layout.
     New(&'a IdLayout),
 }
@@ -35,7 +36,7 @@ pub fn work_in(
     }
     let (mut ours, mut theirs) = UnixStream::pair().step(name)?;
     let forked = match namespace {
-        Namespace::Own | Namespace::Of(_) => fork(),
+        Namespace::Own | Namespace::Held(_) => fork(),
         Namespace::New(_) => fork_into_namespaces(Namespaces::USER, None),
     };
     match forked.step(name)? {
@@ -67,18 +68,13 @@ fn work_as_child(
 ) -> io::Result<u64> {
     match namespace {
         Namespace::Own => {}
-        Namespace::Of(pid) => {
-            let handle = std::fs::File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero()))?;
-            let kind = Some(LinkNameSpaceType::User);
-            move_into_link_name_space(std::os::fd::AsFd::as_fd(&handle), kind)?;
+        Namespace::Held(handle) => {
+            move_into_link_name_space(handle, Some(LinkNameSpaceType::User))?;
         }
         // The parent writes the maps.
         Namespace::New(_) => parent.read_exact(&mut [0])?,
     }
-    let (uid, gid) = (Uid::ROOT, Gid::ROOT);
-    // With a single id there is no 0, and the capabilities alone are enough.
-    let _ = rustix::thread::set_thread_res_gid(gid, gid, gid);
-    let _ = rustix::thread::set_thread_res_uid(uid, uid, uid);
+    become_root();
     work()
 }
 
@@ -95,4 +91,127 @@ fn finish_as_parent(
     let mut answer = String::new();
     child.read_to_string(&mut answer).step(name)?;
     answer.parse().map_err(|_| io::Error::other(answer)).step(name)
+}
+
+/// Does some work in a child, whose namespaces it may change at will.
+pub(crate) fn in_child(
+    what: &str,
+    work: impl FnOnce() -> Result<(), StepError>,
+) -> Result<(), StepError> {
+    in_child_of(what, None, || work().map(|()| Vec::new())).map(drop)
+}
+
+/// Does some work in a child that sees the ids of a cell: root's own, or in a new namespace. What
+/// the work says is passed back.
+pub(crate) fn child_with_ids(
+    ids: &IdLayout,
+    work: impl FnOnce() -> Result<Vec<u8>, StepError>,
+) -> Result<Vec<u8>, StepError> {
+    let layout = match ids {
+        IdLayout::Private { .. } => None,
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Some(ids),
+    };
+    in_child_of("work on a cell's files", layout, work)
+}
+
+fn in_child_of(
+    what: &str,
+    layout: Option<&IdLayout>,
+    work: impl FnOnce() -> Result<Vec<u8>, StepError>,
+) -> Result<Vec<u8>, StepError> {
+    const DONE: u8 = b'+';
+    let name = || what.to_owned();
+    let (mut ours, mut theirs) = UnixStream::pair().step(name)?;
+    let forked = match layout {
+        None => fork(),
+        Some(_) => fork_into_namespaces(Namespaces::USER, None),
+    };
+    match forked.step(name)? {
+        Forked::Child => {
+            drop(ours);
+            // The parent writes the maps first.
+            let ready = layout.map_or(Ok(()), |_| theirs.read_exact(&mut [0]));
+            if layout.is_some() {
+                become_root();
+            }
+            let answer = match ready.step(name).and_then(|()| work()) {
+                Ok(said) => [&[DONE], said.as_slice()].concat(),
+                Err(error) => error.to_string().into_bytes(),
+            };
+            let _ = theirs.write_all(&answer);
+            // SAFETY: _exit ends this process without running anything of the parent's.
+            unsafe { libc::_exit(0) }
+        }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            let mut answer = Vec::new();
+            let told = layout.map_or(Ok(()), |layout| {
+                layout.write_maps(pid)?;
+                ours.write_all(b"g").step(name)
+            });
+            let read = told.and_then(|()| ours.read_to_end(&mut answer).step(name));
+            drop(ours);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            read?;
+            match answer.split_first() {
+                Some((&DONE, said)) => Ok(said.to_vec()),
+                Some(_) | None => {
+                    Err(io::Error::other(String::from_utf8_lossy(&answer).into_owned())).step(name)
+                }
+            }
+        }
+    }
+}
+
+/// The most powerful user of a namespace; with a single id there is no 0, and the capabilities
+/// alone are enough.
+fn become_root() {
+    let (uid, gid) = (Uid::ROOT, Gid::ROOT);
+    let _ = rustix::thread::set_thread_res_gid(gid, gid, gid);
+    let _ = rustix::thread::set_thread_res_uid(uid, uid, uid);
+}
+
+/// The user namespace of a live process that does not hide itself yet.
+///
+/// # Errors
+/// The process is gone, or may not be looked at.
+pub fn user_namespace_of(pid: Pid) -> Result<OwnedFd, StepError> {
+    let path = format!("/proc/{}/ns/user", pid.as_raw_nonzero());
+    std::fs::File::open(&path).map(OwnedFd::from).step(|| format!("open {path}"))
+}
+
+/// A new user namespace with this layout.
+///
+/// # Errors
+/// The namespace could not be made.
+pub fn new_user_namespace(layout: &IdLayout) -> Result<OwnedFd, StepError> {
+    new_mapped_namespace(|pid| layout.write_maps(pid))
+}
+
+/// A user namespace that shows the ids of one cell as those of another. Only root can make it.
+pub(crate) fn range_map(from: u32, to: u32) -> Result<OwnedFd, StepError> {
+    new_mapped_namespace(|pid| write_range_map(pid, from, to))
+}
+
+fn new_mapped_namespace(
+    write_maps: impl FnOnce(Pid) -> Result<(), StepError>,
+) -> Result<OwnedFd, StepError> {
+    let name = || "make a user namespace".to_owned();
+    let (ours, mut theirs) = UnixStream::pair().step(name)?;
+    match fork_into_namespaces(Namespaces::USER, None).step(name)? {
+        Forked::Child => {
+            drop(ours);
+            // Until the parent has what it wants, or is gone.
+            let _ = theirs.read(&mut [0]);
+            // SAFETY: _exit ends this process without running anything of the parent's.
+            unsafe { libc::_exit(0) }
+        }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            let made = write_maps(pid).and_then(|()| user_namespace_of(pid));
+            drop(ours);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            made
+        }
+    }
 }

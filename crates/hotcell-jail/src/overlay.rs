@@ -1,56 +1,112 @@
 //! A cell's layers as mounts that are not attached yet.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
+use crate::ids::IdLayout;
 use crate::mounts::{
-    Depth, Layer, OverlayMaker, Upper, attach, copy_tree, make_read_only, map_ids, overlay,
+    Depth, Layer, Lower, LowerIds, OverlayMaker, Upper, attach, copy_tree, make_read_only, map_ids,
+    overlay,
 };
+use crate::namespace_work::{range_map, user_namespace_of};
 use crate::{Step, StepError};
 
 /// Makes the layers of a cell from the host's side, with the ids of the layers below shown through
 /// the cell's map. `scratch` is an empty directory.
 pub(crate) fn layers_from_host(
     layers: &[Layer],
+    ids: &IdLayout,
     cell: Pid,
     scratch: &Path,
 ) -> Result<Vec<OwnedFd>, StepError> {
-    let namespace = format!("/proc/{}/ns/user", cell.as_raw_nonzero());
-    let user_namespace = std::fs::File::open(&namespace).step(|| format!("open {namespace}"))?;
+    let user_namespace = user_namespace_of(cell)?;
+    layers_shown_in(layers, ids, user_namespace.as_fd(), scratch)
+}
+
+/// The same for a cell whose user namespace is at hand.
+pub(crate) fn layers_shown_in(
+    layers: &[Layer],
+    ids: &IdLayout,
+    user_namespace: BorrowedFd<'_>,
+    scratch: &Path,
+) -> Result<Vec<OwnedFd>, StepError> {
     let mut mounts = Vec::with_capacity(layers.len());
     for layer in layers {
-        let lower = copy_tree(&layer.lower)?;
-        map_ids(lower.as_fd(), user_namespace.as_fd())
-            .step(|| format!("idmapped mount of {}", layer.lower.display()))?;
-        match &layer.upper {
-            None => {
-                make_read_only(lower.as_fd(), Depth::Tree)
-                    .step(|| format!("make {} read-only", layer.lower.display()))?;
-                mounts.push(lower);
+        let shown = layer
+            .lowers
+            .iter()
+            .map(|lower| shown_lower(lower, ids, user_namespace))
+            .collect::<Result<Vec<_>, _>>()?;
+        match (&layer.upper, shown.as_slice()) {
+            (None, [_]) => {
+                let only = shown.into_iter().next();
+                let only = only.ok_or_else(|| std::io::Error::other("nothing is shown"));
+                let only = only.step(|| format!("show {}", layer.target.display()))?;
+                make_read_only(only.as_fd(), Depth::Tree)
+                    .step(|| format!("make {} read-only", layer.target.display()))?;
+                mounts.push(only);
             }
-            Some(upper) => {
+            (upper, shown) => {
                 // Since Linux 6.15 a layer need not be attached anywhere.
-                let unattached = PathBuf::from(format!("/proc/self/fd/{}", lower.as_raw_fd()));
-                let made = overlay(&unattached, upper, OverlayMaker::Host);
-                mounts.push(made.or_else(|_| overlay_attached(&lower, upper, scratch))?);
+                let unattached: Vec<PathBuf> = shown.iter().map(by_number).collect();
+                let made = overlay(&unattached, upper.as_ref(), OverlayMaker::Host);
+                let made = made.or_else(|_| overlay_attached(shown, upper.as_ref(), scratch))?;
+                mounts.push(made);
             }
         }
     }
     Ok(mounts)
 }
 
-/// Makes an overlay on a layer that is attached meanwhile, in a mount namespace of this process's
+fn by_number(mount: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()))
+}
+
+/// A directory below as a mount that shows the cell's ids.
+fn shown_lower(
+    lower: &Lower,
+    ids: &IdLayout,
+    user_namespace: BorrowedFd<'_>,
+) -> Result<OwnedFd, StepError> {
+    let mount = copy_tree(&lower.path)?;
+    let name = || format!("idmapped mount of {}", lower.path.display());
+    match (lower.ids, ids) {
+        (LowerIds::Own, _) => {}
+        (LowerIds::Image, _) => map_ids(mount.as_fd(), user_namespace).step(name)?,
+        (LowerIds::Other(from), IdLayout::Private { base }) => {
+            let map = range_map(from, *base)?;
+            map_ids(mount.as_fd(), map.as_fd()).step(name)?;
+        }
+        (LowerIds::Other(_), IdLayout::Subordinate { .. } | IdLayout::Single { .. }) => {}
+    }
+    Ok(mount)
+}
+
+/// Makes an overlay on layers that are attached meanwhile, in a mount namespace of this process's
 /// own, so that nothing of it is seen on the host.
-fn overlay_attached(lower: &OwnedFd, upper: &Upper, scratch: &Path) -> Result<OwnedFd, StepError> {
+fn overlay_attached(
+    lowers: &[OwnedFd],
+    upper: Option<&Upper>,
+    scratch: &Path,
+) -> Result<OwnedFd, StepError> {
     unshare_mounts()?;
-    attach(lower.as_fd(), scratch)?;
-    let made = overlay(scratch, upper, OverlayMaker::Host);
-    // The overlay has its own hold on the layer below.
-    unmount(scratch, UnmountFlags::DETACH).step(|| format!("detach {}", scratch.display()))?;
+    let mut attached = Vec::with_capacity(lowers.len());
+    for (number, lower) in lowers.iter().enumerate() {
+        let place = scratch.join(number.to_string());
+        std::fs::create_dir_all(&place).step(|| format!("make {}", place.display()))?;
+        attach(lower.as_fd(), &place)?;
+        attached.push(place);
+    }
+    let made = overlay(&attached, upper, OverlayMaker::Host);
+    for place in attached {
+        // The overlay has its own hold on the layers below.
+        unmount(&place, UnmountFlags::DETACH).step(|| format!("detach {}", place.display()))?;
+        let _ = std::fs::remove_dir(&place);
+    }
     made
 }
 
@@ -58,19 +114,22 @@ fn overlay_attached(lower: &OwnedFd, upper: &Upper, scratch: &Path) -> Result<Ow
 pub(crate) fn layers_from_inside(layers: &[Layer]) -> Result<Vec<OwnedFd>, StepError> {
     layers
         .iter()
-        .map(|layer| match &layer.upper {
-            Some(upper) => overlay(&layer.lower, upper, OverlayMaker::Inside),
-            None => {
-                let tree = copy_tree(&layer.lower)?;
+        .map(|layer| match (&layer.upper, layer.lowers.as_slice()) {
+            (None, [only]) => {
+                let tree = copy_tree(&only.path)?;
                 make_read_only(tree.as_fd(), Depth::Tree)
-                    .step(|| format!("make {} read-only", layer.lower.display()))?;
+                    .step(|| format!("make {} read-only", only.path.display()))?;
                 Ok(tree)
+            }
+            (upper, lowers) => {
+                let paths: Vec<PathBuf> = lowers.iter().map(|lower| lower.path.clone()).collect();
+                overlay(&paths, upper.as_ref(), OverlayMaker::Inside)
             }
         })
         .collect()
 }
 
-fn unshare_mounts() -> Result<(), StepError> {
+pub(crate) fn unshare_mounts() -> Result<(), StepError> {
     // SAFETY: only the mount namespace is unshared; nothing in this process refers to mounts by
     // anything but descriptors and paths.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }

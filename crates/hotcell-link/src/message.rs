@@ -68,6 +68,12 @@ pub enum Ask {
     Watch,
     /// The cell has written this much.
     Disk(DiskState),
+    /// Let nothing but pid 1 hold on to the cell's files, and nothing new begin, until told to go
+    /// on. A conflict while something runs. If this connection goes away before that the cell
+    /// falls asleep: what it is to go on with is not known.
+    Pause,
+    /// Go on.
+    Resume,
     /// How the cell stands.
     Stats,
     /// End the cell.

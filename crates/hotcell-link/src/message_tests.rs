@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hotcell_model::{
     CancelStatus, CellStats, CloseReason, Command, EndCause, Error, ExecEnd, ExecId, ExecSpec,
-    ExecState, LimitHit, Signal, Stdin, Stream, TerminalSize, Timestamp, Usage,
+    ExecState, LimitHit, Pace, Signal, Stdin, Stream, TerminalSize, Timestamp, Usage,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -70,12 +70,13 @@ fn a_start_on_the_wire() {
         timeout_ms: Some(5),
         priority: -1,
         as_root: true,
+        pace: Pace::Follower,
     };
     let wire = json!({ "start": {
         "spec": {
             "id": EXEC, "command": { "shell": "true" }, "cwd": "/workspace", "env": {},
             "stdin": { "text": "in" }, "pty": { "rows": 24, "cols": 80 }, "timeout_ms": 5,
-            "priority": -1, "as_root": true,
+            "priority": -1, "as_root": true, "pace": "follower",
         },
         "window": 7,
     }});

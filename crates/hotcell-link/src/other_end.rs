@@ -118,6 +118,7 @@ pub(crate) fn exec_spec() -> ExecSpec {
         timeout_ms: None,
         priority: 0,
         as_root: false,
+        pace: hotcell_model::Pace::Free,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{CellId, CellSpec, Isolation, Result};
+use crate::{CellId, CellSpec, Checkpointer, Isolation, Result};
 
 /// What the machine behind a driver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,4 +121,9 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
 
     /// Every cell this driver keeps something of.
     async fn list(&self) -> Result<Vec<PlacedCell>>;
+
+    /// What keeps states of cells' files; `None` where that cannot be done.
+    fn checkpointer(&self) -> Option<&dyn Checkpointer> {
+        None
+    }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{CellId, Error, ExecId, Timestamp};
+use crate::{CellId, Error, ExecId, Pace, Timestamp};
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -94,6 +94,9 @@ pub struct ExecSpec {
     pub priority: Priority,
     /// Whether it runs as uid 0 of the cell.
     pub as_root: bool,
+    /// Whether it waits from its start on for whoever is going to follow it.
+    #[serde(default)]
+    pub pace: Pace,
 }
 
 /// Where an exec is in its life.

@@ -4,6 +4,7 @@
 
 mod caller;
 mod cell;
+mod checkpoint;
 mod driver;
 mod error;
 mod exec;
@@ -16,6 +17,7 @@ mod output;
 mod reply;
 mod request;
 mod schema;
+mod stable_hash;
 mod store;
 mod time;
 
@@ -28,10 +30,17 @@ mod id_tests;
 #[cfg(test)]
 mod limits_tests;
 #[cfg(test)]
+mod stable_hash_tests;
+#[cfg(test)]
 mod time_tests;
 
 pub use caller::Caller;
 pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep, Network};
+pub use checkpoint::{
+    CellFork, ChangeKind, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
+    CheckpointDiff, CheckpointList, CheckpointMeans, CheckpointRestore, Checkpointer, Checkpoints,
+    PathChange,
+};
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,
 };
@@ -50,7 +59,7 @@ pub use file_result::{
     BatchOutcome, BatchResult, Etag, FileContent, FileDeleted, FileDone, FileEdited, FileEntries,
     FileEntry, FileKind, FileMatch, FileMatches, FilePlaced, FileResult, FileWritten, FilesPacked,
 };
-pub use id::{Alias, CellId, CellRef, ExecId};
+pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId};
 pub use isolation::{Isolation, IsolationLevel, Layer, MissingLayer};
 pub use limits::{LIMITS, Limits, RequestedLimits};
 pub use output::{Dropped, Message, Record, Stream};
@@ -63,5 +72,6 @@ pub use request::{
     ExecInput, ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter,
     Pace, Probe, Query, RESULT_BYTES, Request,
 };
+pub use stable_hash::stable_hash;
 pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
 pub use time::Timestamp;

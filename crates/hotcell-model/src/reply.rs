@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cell, CellId, Diagnosis, Dropped, Error, Exec, ExecId, FileDone, Record};
+use crate::{
+    Cell, CellId, Checkpoint, CheckpointDiff, Checkpoints, Diagnosis, Dropped, Error, Exec, ExecId,
+    FileDone, Record,
+};
 
 /// Every answer of the product.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +19,12 @@ pub enum Reply {
     CellDetails(CellDetails),
     /// What became of a cell that was to end.
     CellKilled(CellKilled),
+    /// A checkpoint.
+    Checkpoint(Checkpoint),
+    /// Several checkpoints.
+    Checkpoints(Checkpoints),
+    /// What changed since a checkpoint.
+    CheckpointDiff(CheckpointDiff),
     /// An exec with its first output.
     ExecResult(ExecResult),
     /// An exec.

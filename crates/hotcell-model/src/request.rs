@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Alias, CellDetails, CellKilled, CellRef, Cells, Command, Diagnoses, Exec, ExecCancelled,
-    ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream, InputAccepted, Keep,
-    Network, Priority, Probed, Reply, RequestedLimits, Signal, Stdin, Stream, TerminalSize,
+    Alias, CellDetails, CellFork, CellKilled, CellRef, Cells, Checkpoint, CheckpointCompare,
+    CheckpointCreate, CheckpointDelete, CheckpointDiff, CheckpointList, CheckpointRestore,
+    Checkpoints, Command, Diagnoses, Exec, ExecCancelled, ExecId, ExecPage, ExecResult, Execs,
+    FileCall, FileDone, FileStream, InputAccepted, Keep, Network, Priority, Probed, Reply,
+    RequestedLimits, Signal, Stdin, Stream, TerminalSize,
 };
 
 /// A request type and the reply that answers it.
@@ -76,6 +78,18 @@ requests! {
     CellKill => CellKilled(CellKilled),
     /// Holds every cell that servers keep, so that none ends with the server that made it.
     CellAdopt => Cells(Cells),
+    /// Keeps the present state of a cell's files. Legal for any cell whose driver can.
+    CheckpointCreate => Checkpoint(Checkpoint),
+    /// Lists a cell's checkpoints.
+    CheckpointList => Checkpoints(Checkpoints),
+    /// Tells what changed since a checkpoint.
+    CheckpointCompare => CheckpointDiff(CheckpointDiff),
+    /// Brings a cell's files back to a checkpoint; with running execs only by force.
+    CheckpointRestore => Checkpoint(Checkpoint),
+    /// Forgets a checkpoint.
+    CheckpointDelete => Checkpoint(Checkpoint),
+    /// Makes cells that begin with the files of another.
+    CellFork => Cells(Cells),
     /// Starts an exec and waits a while for its end. Wakes a sleeping cell.
     ExecRun => ExecResult(ExecResult),
     /// Waits a while for the end of an exec, and answers as the run that began it would.
@@ -216,6 +230,9 @@ pub struct ExecRun {
     pub as_root: bool,
     /// A second run with the same key in the same cell within 24 h is the same exec.
     pub idempotency_key: Option<String>,
+    /// Whether it waits for whoever is going to follow it.
+    #[serde(default)]
+    pub pace: Pace,
 }
 
 impl ExecRun {
@@ -236,6 +253,7 @@ impl ExecRun {
             priority: 0,
             as_root: false,
             idempotency_key: None,
+            pace: Pace::Free,
         }
     }
 }

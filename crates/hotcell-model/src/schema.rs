@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::{Alias, CellId, CellRef, ExecId, Signal, Timestamp};
+use crate::{Alias, CellId, CellRef, CheckpointId, ExecId, Signal, Timestamp};
 
 macro_rules! text {
     ($($kind:ident: $schema:tt),+ $(,)?) => {
@@ -30,6 +30,11 @@ text! {
         "description": "Names one exec for ever.",
         "type": "string",
         "pattern": "^e_[0-9a-hjkmnp-tv-z]{10}$"
+    },
+    CheckpointId: {
+        "description": "Names one checkpoint for ever.",
+        "type": "string",
+        "pattern": "^k_[0-9a-hjkmnp-tv-z]{10}$"
     },
     Alias: {
         "description": "A name that a user gave to a cell.",

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use hotcell_jail::ids::{EXEC_ID, IdLayout, Starter, starter};
-use hotcell_jail::mounts::{Layer, Upper};
+use hotcell_jail::mounts::{Layer, Lower, LowerIds, Upper};
 
 /// Directories of the host that hold programs. Where one is a link, the link is kept.
 const PROGRAMS: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
@@ -128,7 +128,7 @@ pub(crate) fn layers(base: &Path, files: &Path, ids: &IdLayout) -> Vec<Layer> {
     };
     let mut layers = vec![Layer {
         target: PathBuf::from("/"),
-        lower: base.to_owned(),
+        lowers: vec![Lower { path: base.to_owned(), ids: LowerIds::Image }],
         upper: Some(upper("root")),
     }];
     for name in PROGRAMS {
@@ -140,7 +140,8 @@ pub(crate) fn layers(base: &Path, files: &Path, ids: &IdLayout) -> Vec<Layer> {
                 IdLayout::Private { .. } => Some(upper(name)),
                 IdLayout::Subordinate { .. } | IdLayout::Single { .. } => None,
             };
-            layers.push(Layer { target: host.clone(), lower: host, upper });
+            let lowers = vec![Lower { path: host.clone(), ids: LowerIds::Image }];
+            layers.push(Layer { target: host, lowers, upper });
         }
     }
     layers

@@ -3,7 +3,6 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -11,7 +10,8 @@ use hotcell_jail::cgroup::{Controller, Hierarchies};
 use hotcell_jail::ids::{Starter, starter};
 use hotcell_jail::signals::send_by_pidfd;
 use hotcell_model::{
-    CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, PlacedCell, Placement, Result,
+    CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, PlacedCell,
+    Placement, Result,
 };
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{host_base, layers};
 use crate::isolation::hierarchies;
+use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, PLACED_VERSION, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
 use crate::{diagnose, id_range, machine, program};
@@ -71,7 +72,7 @@ impl NativeDriver {
         Self(Arc::new(Native { settings, paths, hierarchies: OnceLock::new() }))
     }
 
-    async fn blocking<T: Send + 'static>(
+    pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Native) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -140,6 +141,10 @@ impl Driver for NativeDriver {
     async fn list(&self) -> Result<Vec<PlacedCell>> {
         self.blocking(|native| native.list()).await
     }
+
+    fn checkpointer(&self) -> Option<&dyn Checkpointer> {
+        Some(self)
+    }
 }
 
 impl Native {
@@ -171,10 +176,10 @@ impl Native {
         }
         let program = program::copy_of(&self.settings.program, &self.paths.programs())
             .map_err(|error| at("copy the program for", &paths, &error))?;
-        match self.order(&paths, Task::Start { program })? {
+        match self.order_by(&program, &paths, Task::Start)? {
             Outcome::Ready(isolation) => Ok(Placement { isolation }),
             Outcome::Failed(error) => Err(error),
-            Outcome::Done | Outcome::Probed(_) => {
+            Outcome::Done | Outcome::Probed(_) | Outcome::Compared { .. } => {
                 Err(Error::internal("the keeper started nothing"))
             }
         }
@@ -200,14 +205,18 @@ impl Native {
                 Starter::User { layout, .. } => layout,
             };
             let base = host_base(&self.paths.bases())?;
-            let layers = layers(&base, &paths.files(), &ids);
-            let placed = Placed { version: PLACED_VERSION, spec, ids, layers, records };
+            let store = LayerStore::new(&self.paths);
+            let making = store.making()?;
+            let upper = store.make(&making)?;
+            let layers = layers(&base, &upper, &ids);
+            let version = PLACED_VERSION;
+            let placed = Placed { version, spec, ids, layers, records, upper: Some(upper) };
             write_json(&paths.placed(), &placed)
         };
         made().map_err(|error| at("make", paths, &error))
     }
 
-    fn stop(&self, cell: &CellId) -> Result<()> {
+    pub(crate) fn stop(&self, cell: &CellId) -> Result<()> {
         let paths = self.paths.cell(cell);
         let failed = |error: io::Error| at("stop", &paths, &error);
         if let Some(pid) = SupervisorProcess::find(&paths).map_err(failed)? {
@@ -243,9 +252,12 @@ impl Native {
         if lock()?.is_none() {
             return Ok(());
         }
-        if placed.is_some() && paths.files().exists() {
+        if placed.as_ref().is_some_and(|placed| placed.files(&paths).exists()) {
             match self.order(&paths, Task::Remove)? {
-                Outcome::Done | Outcome::Ready(_) | Outcome::Probed(_) => {}
+                Outcome::Done
+                | Outcome::Ready(_)
+                | Outcome::Probed(_)
+                | Outcome::Compared { .. } => {}
                 Outcome::Failed(error) => return Err(error),
             }
         }
@@ -299,18 +311,15 @@ impl Native {
     }
 
     /// Starts a keeper and waits for its outcome.
-    #[expect(clippy::disallowed_methods, reason = "keepers are processes of their own")]
     pub(crate) fn order(&self, paths: &CellPaths, task: Task) -> Result<Outcome> {
+        self.order_by(&self.settings.program, paths, task)
+    }
+
+    fn order_by(&self, program: &Path, paths: &CellPaths, task: Task) -> Result<Outcome> {
         let order =
             Order { directory: paths.root().to_owned(), cgroups: self.settings.cgroups, task };
         let run = || -> io::Result<Outcome> {
-            let mut keeper = Command::new(&self.settings.program)
-                .arg("keep")
-                .env_clear()
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn()?;
+            let mut keeper = program::start_keeper(program, paths.root())?;
             if let Some(mut stdin) = keeper.stdin.take() {
                 stdin.write_all(&serde_json::to_vec(&order)?)?;
             }
@@ -332,7 +341,7 @@ impl Native {
     }
 }
 
-fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {
+pub(crate) fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {
     let failed = Error::unavailable(format!("cannot {verb} {}: {error}", paths.root().display()));
     if error.kind() == io::ErrorKind::StorageFull { failed.hint(FREE_SPACE) } else { failed }
 }

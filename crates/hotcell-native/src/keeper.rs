@@ -1,6 +1,5 @@
 //! `hotcell keep`: the host-side half of a cell, a process of its own that needs no other.
 
-use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,28 +8,34 @@ use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::host::close_inherited;
 use hotcell_jail::ids::starter;
 use hotcell_jail::signals::use_defaults;
+use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::{Forked, StepError, fork};
 use hotcell_model::Error;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::compare::compare;
 use crate::diagnose::try_out;
 use crate::driver::FREE_SPACE;
 use crate::isolation::{describe, hierarchies};
+use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, read_json};
 use crate::removal::remove_files;
-use crate::start::{cell_limits, start};
-use crate::watch::{tidy_up, watch};
+use crate::start::{Started, Supervise, cell_limits, start};
+use crate::watch::{collect_after, tidy_up, watch};
 
 /// The whole life of a keeper: its order comes on standard input, its outcome goes to standard
-/// output, and then it belongs to nobody.
+/// output, and then it belongs to nobody. The supervisor that it starts is a fork of it, which goes
+/// on with `supervise`.
 #[must_use]
-pub fn keep(_args: &[OsString]) -> ExitCode {
+pub fn keep(supervise: Supervise) -> ExitCode {
     if close_inherited().is_err() {
         return ExitCode::FAILURE;
     }
     use_defaults();
+    // That of the file would not tell it from a supervisor.
+    let _ = rustix::thread::set_name(c"hotcell-keeper");
     let mut text = String::new();
     let order = io::stdin()
         .read_to_string(&mut text)
@@ -53,7 +58,7 @@ pub fn keep(_args: &[OsString]) -> ExitCode {
     }
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
-    exit_code(&carry_out(&order))
+    exit_code(&carry_out(&order, supervise))
 }
 
 fn exit_code(done: &io::Result<()>) -> ExitCode {
@@ -77,7 +82,7 @@ fn probe(order: &Order, bases: &Path) -> io::Result<()> {
     answer(&outcome)
 }
 
-fn carry_out(order: &Order) -> io::Result<()> {
+fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
     let paths = CellPaths::at(order.directory.clone());
     let Some(placed) = read_json::<Placed>(&paths.placed())? else {
         return answer(&Outcome::Done);
@@ -86,14 +91,14 @@ fn carry_out(order: &Order) -> io::Result<()> {
     let cgroups =
         CellCgroups::of(&hierarchies, placed.spec.id.as_str(), &cell_limits(&placed.spec.limits));
     match &order.task {
-        Task::Start { program } => {
+        Task::Start => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
             // What was removed meanwhile does not come back.
             if !paths.placed().exists() {
                 return answer(&Outcome::Done);
             }
             let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
-            let started = start(&paths, &placed, program, &hierarchies, &cgroups, &isolation);
+            let started = start(&paths, &placed, supervise, &hierarchies, &cgroups, &isolation);
             let started = match started {
                 Ok(started) => started,
                 Err(error) => {
@@ -103,7 +108,7 @@ fn carry_out(order: &Order) -> io::Result<()> {
                 }
             };
             answer(&Outcome::Ready(isolation))?;
-            watch(&paths, &placed, &cgroups, started.pid, &started.pidfd)
+            watch(&paths, &placed, &cgroups, started)
         }
         Task::Watch => {
             // Another process may have started a keeper meanwhile.
@@ -113,16 +118,28 @@ fn carry_out(order: &Order) -> io::Result<()> {
             let found = SupervisorProcess::find(&paths)?.map(|pid| (pid, open_pidfd(pid)));
             answer(&Outcome::Done)?;
             match found {
-                Some((pid, Ok(pidfd))) => watch(&paths, &placed, &cgroups, pid, &pidfd),
+                Some((pid, Ok(pidfd))) => {
+                    let namespaces = CellNamespaces::of(pid).ok();
+                    let found = Started { pid, pidfd, namespaces };
+                    watch(&paths, &placed, &cgroups, found)
+                }
                 Some((_, Err(_))) | None => tidy_up(&paths, &placed, &cgroups),
             }
         }
+        Task::Collect => match LayerStore::new(&paths.native()).collect(&placed.ids) {
+            Ok(()) => answer(&Outcome::Done),
+            Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
+                "cannot remove layers that nobody needs: {error}"
+            )))),
+        },
+        Task::Compare { parts, limit } => answer(&compare(&placed, parts, *limit)),
         // Done without a cell.
         Task::Probe { .. } => answer(&Outcome::Done),
         Task::Remove => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
-            let removed = cgroups.remove().and_then(|()| remove_files(&paths.files(), &placed.ids));
-            match removed {
+            let files = placed.files(&paths);
+            let removed = cgroups.remove().and_then(|()| remove_files(&files, &placed.ids));
+            match removed.map_err(io::Error::other).and_then(|()| forget(&paths, &placed)) {
                 Ok(()) => answer(&Outcome::Done),
                 Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
                     "cannot remove the cell's files: {error}"
@@ -130,6 +147,19 @@ fn carry_out(order: &Order) -> io::Result<()> {
             }
         }
     }
+}
+
+/// Lets go of layers that only this cell named.
+fn forget(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
+    for path in [paths.placed(), paths.checkpoints()] {
+        let removed =
+            if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    collect_after(paths, placed)
 }
 
 fn open_pidfd(pid: Pid) -> io::Result<std::os::fd::OwnedFd> {

@@ -1,12 +1,17 @@
 //! Cells on bare Linux, without a daemon: the driver, and the keeper of each cell.
 
 mod base;
+mod checkpoint_file;
+mod checkpointer;
+mod compare;
 mod diagnose;
 mod disk;
 mod driver;
 mod id_range;
 mod isolation;
 mod keeper;
+mod keeper_socket;
+mod layer_store;
 mod machine;
 mod order;
 mod paths;
@@ -17,3 +22,4 @@ mod watch;
 
 pub use driver::{CgroupUse, NativeDriver, NativeSettings};
 pub use keeper::keep;
+pub use start::Supervise;

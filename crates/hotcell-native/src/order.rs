@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::probe::Report;
-use hotcell_model::{CellSpec, Error, Isolation};
+use hotcell_model::{CellSpec, Error, Isolation, PathChange};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint_file::Part;
 use crate::driver::CgroupUse;
 use crate::paths::{CellPaths, read_json, write_json};
 
@@ -26,24 +27,41 @@ pub(crate) struct Placed {
     pub(crate) layers: Vec<Layer>,
     /// Where its supervisor writes its journal and logs.
     pub(crate) records: PathBuf,
+    /// The layer that it writes to now; none for a cell of the first format, which has it in its
+    /// own directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) upper: Option<PathBuf>,
+}
+
+impl Placed {
+    /// The directory that it writes to now.
+    pub(crate) fn files(&self, paths: &CellPaths) -> PathBuf {
+        self.upper.clone().unwrap_or_else(|| paths.files())
+    }
 }
 
 /// The format that this build writes.
-pub(crate) const PLACED_VERSION: u32 = 1;
+pub(crate) const PLACED_VERSION: u32 = 2;
 
 /// What a keeper is to do with a cell.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Task {
     /// Start its supervisor, then watch it.
-    Start {
-        /// The program that becomes the supervisor.
-        program: PathBuf,
-    },
+    Start,
     /// Watch a supervisor whose keeper is gone.
     Watch,
     /// Remove what is left of a cell without supervisor.
     Remove,
+    /// Remove layers that nobody names.
+    Collect,
+    /// Tell what differs between these layers and the cell as it is.
+    Compare {
+        /// What to compare with.
+        parts: Vec<Part>,
+        /// How many paths to tell at most.
+        limit: u32,
+    },
     /// Try in the directory what a cell would need.
     Probe {
         /// Root file systems that cells start from.
@@ -74,6 +92,13 @@ pub(crate) enum Outcome {
     Failed(Error),
     /// What came of trying.
     Probed(Box<Report>),
+    /// What differs.
+    Compared {
+        /// By path.
+        changes: Vec<PathChange>,
+        /// Whether there is more.
+        truncated: bool,
+    },
 }
 
 /// Which process a supervisor is: the pid alone could be another one's by now.

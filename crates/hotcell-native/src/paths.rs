@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use hotcell_model::CellId;
+use hotcell_model::{CellId, CheckpointId};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -42,6 +42,11 @@ impl NativePaths {
     /// Which cell has which range of ids.
     pub(crate) fn id_ranges(&self) -> PathBuf {
         self.root.join("ids")
+    }
+
+    /// What cells write to, and what they wrote.
+    pub(crate) fn layers(&self) -> PathBuf {
+        self.root.join("layers")
     }
 
     /// Copies of the program, one for each version that a cell may run.
@@ -90,6 +95,22 @@ impl CellPaths {
         self.root.join("../../ids")
     }
 
+    /// The cell's checkpoints, a file each.
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+
+    /// One of them.
+    pub(crate) fn checkpoint(&self, checkpoint: &CheckpointId) -> PathBuf {
+        self.checkpoints().join(format!("{checkpoint}.json"))
+    }
+
+    /// The driver's part of the state directory that the cell is in.
+    pub(crate) fn native(&self) -> NativePaths {
+        let root = self.root.ancestors().nth(2).unwrap_or(&self.root);
+        NativePaths { root: root.to_owned() }
+    }
+
     /// An empty directory for mounts in the making.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.root.join("scratch")
@@ -97,21 +118,39 @@ impl CellPaths {
 
     /// Listens at the link's socket; a socket of a dead supervisor is replaced.
     pub(crate) fn listen(&self) -> io::Result<UnixListener> {
+        self.listen_at(SOCKET)
+    }
+
+    /// Listens where the keeper is asked.
+    pub(crate) fn listen_as_keeper(&self) -> io::Result<UnixListener> {
+        self.listen_at(KEEPER_SOCKET)
+    }
+
+    fn listen_at(&self, name: &str) -> io::Result<UnixListener> {
         let directory = self.open()?;
-        match std::fs::remove_file(self.root.join(SOCKET)) {
+        match std::fs::remove_file(self.root.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        UnixListener::bind(short_path(&directory))
+        UnixListener::bind(short_path(&directory, name))
     }
 
     /// Connects to the link's socket; `None` when nobody listens.
     pub(crate) fn connect(&self) -> io::Result<Option<UnixStream>> {
+        self.connect_to(SOCKET)
+    }
+
+    /// Connects to where the keeper is asked; `None` when nobody listens.
+    pub(crate) fn connect_keeper(&self) -> io::Result<Option<UnixStream>> {
+        self.connect_to(KEEPER_SOCKET)
+    }
+
+    fn connect_to(&self, name: &str) -> io::Result<Option<UnixStream>> {
         let directory = match self.open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
-        match UnixStream::connect(short_path(&directory)) {
+        match UnixStream::connect(short_path(&directory, name)) {
             Ok(stream) => Ok(Some(stream)),
             Err(error)
                 if matches!(
@@ -148,10 +187,11 @@ impl CellPaths {
 }
 
 const SOCKET: &str = "link.sock";
+const KEEPER_SOCKET: &str = "keeper.sock";
 
 /// A socket's path has at most 107 bytes; through a descriptor any directory fits.
-fn short_path(directory: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd()))
+fn short_path(directory: &File, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))
 }
 
 /// Whether to wait for a lock.

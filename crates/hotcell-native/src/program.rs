@@ -1,10 +1,18 @@
-//! The copy of this program from which supervisors run, so that an upgrade or a rebuild of the
-//! original changes nothing for cells that are alive.
+//! The copy of this program from which keepers and supervisors run, so that an upgrade or a rebuild
+//! of the original changes nothing for cells that are alive.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often a program that is still being written is tried, and how long apart.
+const TRIES: u32 = 50;
+const APART: Duration = Duration::from_millis(2);
 
 /// The copy of `program` below `directory`; made if it is not there yet.
 pub(crate) fn copy_of(program: &Path, directory: &Path) -> io::Result<PathBuf> {
@@ -18,6 +26,12 @@ pub(crate) fn copy_of(program: &Path, directory: &Path) -> io::Result<PathBuf> {
         source.mtime_nsec()
     );
     let copy = directory.join(name);
+    if copy.exists() {
+        return Ok(copy);
+    }
+    // Two threads would write the same file.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     if copy.exists() {
         return Ok(copy);
     }
@@ -44,4 +58,30 @@ fn remove_unused(directory: &Path, newest: &Path) {
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// Starts a keeper that reads its order from its standard input. What it says of itself tells which
+/// cell is kept and no path.
+#[expect(clippy::disallowed_methods, reason = "keepers are processes of their own")]
+pub(crate) fn start_keeper(program: &Path, cell: &Path) -> io::Result<Child> {
+    let mut keeper = Command::new(program);
+    keeper
+        .arg0("hotcell")
+        .arg("keep")
+        .arg(cell.file_name().unwrap_or_default())
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    for _ in 1..TRIES {
+        match keeper.spawn() {
+            // Another thread has just started a process, which for a moment has the copy open
+            // for writing as this one had.
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(APART);
+            }
+            started => return started,
+        }
+    }
+    keeper.spawn()
 }

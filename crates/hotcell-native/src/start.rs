@@ -1,6 +1,5 @@
 //! The keeper's first task: a supervisor in namespaces of its own.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,16 +8,17 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies, join};
-use hotcell_jail::enter::{Inside, Layers, become_program, enter};
-use hotcell_jail::host::{make_layers, move_up};
+use hotcell_jail::enter::{Inside, Layers, enter, go_on_with};
+use hotcell_jail::host::make_layers;
 use hotcell_jail::ids::{EXEC_ID, IdLayout};
 use hotcell_jail::process::Groups;
+use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::{
-    Forked, Namespaces, Step, StepError, fork_into_namespaces, receive_fds, send_fds,
+    Forked, Namespaces, Step, StepError, fork_into_namespaces, receive_fds, rename_self, send_fds,
 };
 use hotcell_link::{ExecIds, Plan, PlanFds};
 use hotcell_model::{Isolation, Limits};
-use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
+use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
@@ -29,14 +29,17 @@ use crate::paths::{CellPaths, write_json};
 
 const TMP_BYTES: u64 = 512 << 20;
 const SHM_BYTES: u64 = 64 << 20;
-/// Descriptors the supervisor gets are numbered from 3 on; this is above all of them.
-const ABOVE_PLAN_FDS: i32 = 32;
+
+/// The whole life of a supervisor, from its plan on.
+pub type Supervise = fn(Plan) -> io::Result<()>;
 
 /// A supervisor that was started and is ready.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
+    /// Its namespaces, where they are within reach.
+    pub(crate) namespaces: Option<CellNamespaces>,
 }
 
 /// What the two sides of the fork share.
@@ -44,7 +47,7 @@ struct Birth<'a> {
     placed: &'a Placed,
     listener: UnixListener,
     records: OwnedFd,
-    program: OwnedFd,
+    supervise: Supervise,
     ready: OwnedFd,
     entrances: Vec<OwnedFd>,
     cgroups: &'a CellCgroups,
@@ -55,7 +58,7 @@ struct Birth<'a> {
 pub(crate) fn start(
     paths: &CellPaths,
     placed: &Placed,
-    program: &Path,
+    supervise: Supervise,
     hierarchies: &Hierarchies,
     cgroups: &CellCgroups,
     isolation: &Isolation,
@@ -75,7 +78,7 @@ pub(crate) fn start(
         placed,
         listener: paths.listen().step(|| "listen at the cell's socket".to_owned())?,
         records: open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY)?,
-        program: open(program, OFlags::PATH)?,
+        supervise,
         ready,
         entrances: cgroups.entrances()?,
         cgroups,
@@ -93,9 +96,9 @@ pub(crate) fn start(
         }
         Forked::Parent { pid, pidfd } => {
             drop((theirs, birth));
-            raise(paths, placed, isolation, pid, &ours)?;
+            let namespaces = raise(paths, placed, isolation, pid, &ours)?;
             await_ready(ready_ours, ours)?;
-            Ok(Started { pid, pidfd })
+            Ok(Started { pid, pidfd, namespaces: Some(namespaces) })
         }
     }
 }
@@ -107,7 +110,7 @@ fn raise(
     isolation: &Isolation,
     pid: Pid,
     child: &UnixStream,
-) -> Result<(), StepError> {
+) -> Result<CellNamespaces, StepError> {
     placed.ids.write_maps(pid)?;
     send_fds(child, b"m", &[]).step(|| "tell the cell of its ids".to_owned())?;
     // From here on the child does its part meanwhile.
@@ -115,12 +118,17 @@ fn raise(
     SupervisorProcess::of(pid).and_then(|process| process.save(paths)).step(name)?;
     write_json(&paths.isolation(), isolation)
         .step(|| "write down the cell's isolation".to_owned())?;
+    // Once it hides itself only root may look.
+    let namespaces = CellNamespaces::of(pid)?;
     let mounts = match placed.ids {
-        IdLayout::Private { .. } => make_layers(&placed.layers, pid, &paths.scratch())?,
+        IdLayout::Private { .. } => {
+            make_layers(&placed.layers, &placed.ids, pid, &paths.scratch())?
+        }
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Vec::new(),
     };
     let fds: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
-    send_fds(child, b"g", &fds).step(|| "send the cell its mounts".to_owned())
+    send_fds(child, b"g", &fds).step(|| "send the cell its mounts".to_owned())?;
+    Ok(namespaces)
 }
 
 fn await_ready(ready: OwnedFd, mut child: UnixStream) -> Result<(), StepError> {
@@ -135,7 +143,7 @@ fn await_ready(ready: OwnedFd, mut child: UnixStream) -> Result<(), StepError> {
     Err(io::Error::other(words)).step(name)
 }
 
-/// The child's part: it becomes the supervisor, or says why not.
+/// The child's part: it goes on as the supervisor, or says why not.
 fn be_born(birth: &Birth<'_>, parent: &UnixStream) -> StepError {
     match try_to_be_born(birth, parent) {
         Ok(never) => match never {},
@@ -173,12 +181,10 @@ fn try_to_be_born(
     if goes_on_alone {
         await_keeper(parent)?;
     }
-    let program = move_up(&birth.program, ABOVE_PLAN_FDS)?;
 
     let mut fds: Vec<BorrowedFd<'_>> =
         vec![birth.listener.as_fd(), birth.records.as_fd(), birth.ready.as_fd()];
-    // The plan itself comes first, as 3.
-    let mut next = 7;
+    let mut next = 6;
     let mut place = |present: bool| {
         present.then(|| {
             next += 1;
@@ -187,9 +193,9 @@ fn try_to_be_born(
     };
     let exec_fd = exec_cgroup.as_ref().map(|(fd, _)| fd.as_fd());
     let numbers = PlanFds {
-        listener: 4,
-        records: 5,
-        ready: 6,
+        listener: 3,
+        records: 4,
+        ready: 5,
         exec_cgroup: place(exec_fd.is_some()),
         memory: place(memory.is_some()),
         pids: place(pids.is_some()),
@@ -215,10 +221,9 @@ fn try_to_be_born(
         },
         fds: numbers,
     };
-    let plan = plan_file(&plan)?;
-    fds.insert(0, plan.as_fd());
-    let argv = [c"hotcell", c"supervise", c"3"].map(CString::from);
-    become_program(&program, &argv, &fds)
+    // Everybody in the cell can read the command line.
+    rename_self(c"hotcell-pid1", &[c"hotcell", c"supervise"]);
+    go_on_with(&fds, || (birth.supervise)(plan))
 }
 
 /// Waits for the keeper's next word, and takes what comes with it. A cell whose keeper died before
@@ -230,17 +235,6 @@ fn await_keeper(keeper: &UnixStream) -> Result<Vec<OwnedFd>, StepError> {
         (0, _) => Err(io::Error::other("the keeper is gone")).step(name),
         (_, fds) => Ok(fds),
     }
-}
-
-/// The plan as an open file of no file system.
-fn plan_file(plan: &Plan) -> Result<OwnedFd, StepError> {
-    let name = || "write the plan".to_owned();
-    let fd = memfd_create("plan", MemfdFlags::CLOEXEC).step(name)?;
-    let mut file = File::from(fd);
-    let text = serde_json::to_vec(plan).map_err(io::Error::from).step(name)?;
-    file.write_all(&text).step(name)?;
-    io::Seek::rewind(&mut file).step(name)?;
-    Ok(OwnedFd::from(file))
 }
 
 /// A cell's limits in the kernel's units.

@@ -1,23 +1,30 @@
 //! The keeper's long task: to be there when the supervisor ends, and to look after the disk.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::ids::IdLayout;
-use hotcell_jail::namespace_work::{Namespace, work_in};
+use hotcell_jail::mounts::Layer;
+use hotcell_jail::namespace_work::{Namespace, new_user_namespace, work_in};
+use hotcell_jail::swap::{CellNamespaces, swap_layers};
 use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
+use hotcell_model::Error;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{WaitOptions, waitpid};
 
 use crate::disk::used_bytes;
 use crate::id_range;
-use crate::order::Placed;
-use crate::paths::CellPaths;
+use crate::keeper_socket::{KeeperAsk, answer_one};
+use crate::layer_store::LayerStore;
+use crate::order::{Outcome, Placed};
+use crate::paths::{CellPaths, read_json};
 use crate::removal::remove_files;
+use crate::start::Started;
 
 /// Measuring takes at most this part of the keeper's time.
 const MEASURE_SHARE: u32 = 10;
@@ -27,13 +34,16 @@ pub(crate) fn watch(
     paths: &CellPaths,
     placed: &Placed,
     cgroups: &CellCgroups,
-    supervisor: Pid,
-    pidfd: &OwnedFd,
+    supervisor: Started,
 ) -> io::Result<()> {
+    let Started { pid, pidfd, namespaces } = supervisor;
+    let mut placed = placed.clone();
     let mut link = paths.connect()?.map(WatchLink::open).transpose()?;
-    let mut account = DiskAccount::new(placed, supervisor);
+    let mut account = DiskAccount::new(&placed);
+    let listener = paths.listen_as_keeper()?;
     loop {
-        let mut fds = vec![PollFd::new(pidfd, PollFlags::IN)];
+        let mut fds =
+            vec![PollFd::new(&pidfd, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
         if let Some(link) = &link {
             fds.push(PollFd::from_borrowed_fd(link.stream.as_fd(), PollFlags::IN));
         }
@@ -44,10 +54,15 @@ pub(crate) fn watch(
         if !fds[0].revents().is_empty() {
             break;
         }
-        let Some(open) = &mut link else { continue };
+        if !fds[1].revents().is_empty() {
+            answer_one(&listener, |KeeperAsk::Swap| swap(paths, &mut placed, namespaces.as_ref()));
+        }
+        let came = fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
+        let Some(open) = link.as_mut().filter(|_| came) else { continue };
         match open.take_activity() {
             Ok(true) => {
-                if let Some(state) = account.measure(paths) {
+                let user = namespaces.as_ref().map(|namespaces| namespaces.user.as_fd());
+                if let Some(state) = account.measure(&placed.files(paths), user) {
                     // A supervisor that is ending needs to know no more.
                     let _ = open.tell(state);
                 }
@@ -57,23 +72,58 @@ pub(crate) fn watch(
         }
     }
     // Its end is collected if it is this process's child, and by init otherwise.
-    let _ = waitpid(Some(supervisor), WaitOptions::empty());
-    tidy_up(paths, placed, cgroups)
+    let _ = waitpid(Some(pid), WaitOptions::empty());
+    tidy_up(paths, &placed, cgroups)
+}
+
+/// Gives the cell the layers that its description names now.
+fn swap(paths: &CellPaths, placed: &mut Placed, namespaces: Option<&CellNamespaces>) -> Outcome {
+    let failed = |what: String| Outcome::Failed(Error::unavailable(what));
+    let Some(namespaces) = namespaces else {
+        return failed("the namespaces of the cell are out of reach".to_owned());
+    };
+    let next = match read_json::<Placed>(&paths.placed()) {
+        Ok(Some(next)) => next,
+        Ok(None) => return failed("the cell has no description".to_owned()),
+        Err(error) => return failed(format!("cannot read the cell's description: {error}")),
+    };
+    let changed: Vec<Layer> =
+        next.layers.iter().filter(|layer| !placed.layers.contains(layer)).cloned().collect();
+    if changed.first().is_some_and(|first| first.target != Path::new("/")) {
+        return failed("a part of the cell's root changed and `/` did not".to_owned());
+    }
+    match swap_layers(namespaces, &next.ids, &next.layers, &changed, &paths.scratch()) {
+        Ok(()) => {
+            *placed = next;
+            Outcome::Done
+        }
+        Err(error) => failed(error.to_string()),
+    }
 }
 
 /// Removes what a cell without supervisor needs no more: its groups, and its files if it is over.
 pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups) -> io::Result<()> {
     cgroups.remove().map_err(io::Error::other)?;
     if is_over(placed) {
-        remove_files(&paths.files(), &placed.ids).map_err(io::Error::other)?;
+        remove_files(&placed.files(paths), &placed.ids).map_err(io::Error::other)?;
         id_range::give_back(&paths.id_ranges(), &placed.ids)?;
         std::fs::remove_dir_all(paths.root())?;
-        return Ok(());
+        return collect_after(paths, placed);
     }
     match std::fs::remove_file(paths.supervisor()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+/// Removes layers that only this cell named, which is gone.
+pub(crate) fn collect_after(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
+    let native = paths.native();
+    let mut lowers = placed.layers.iter().flat_map(|layer| &layer.lowers);
+    if lowers.any(|lower| lower.path.starts_with(native.layers())) {
+        LayerStore::new(&native).collect(&placed.ids)?;
+    }
+    Ok(())
 }
 
 /// Whether the supervisor's last word was that the cell is over.
@@ -94,31 +144,42 @@ fn is_over(placed: &Placed) -> bool {
 /// What the cell has written, measured now and then.
 struct DiskAccount {
     limit_bytes: u64,
-    namespace: Option<Pid>,
+    ids: IdLayout,
+    /// In which the cell's files are seen as the cell sees them, if the supervisor's own is out of
+    /// reach.
+    user_namespace: Option<OwnedFd>,
     used_bytes: u64,
     not_before: Instant,
 }
 
 impl DiskAccount {
-    fn new(placed: &Placed, supervisor: Pid) -> Self {
-        let namespace = match placed.ids {
-            IdLayout::Private { .. } => None,
-            IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Some(supervisor),
-        };
-        let limit_bytes = placed.spec.limits.disk_mb << 20;
-        Self { limit_bytes, namespace, used_bytes: 0, not_before: Instant::now() }
+    fn new(placed: &Placed) -> Self {
+        Self {
+            limit_bytes: placed.spec.limits.disk_mb << 20,
+            ids: placed.ids,
+            user_namespace: None,
+            used_bytes: 0,
+            not_before: Instant::now(),
+        }
     }
 
     /// Measures unless that was done just now. Over the limit, whatever makes it worse must end;
     /// what tidies up may go on.
-    fn measure(&mut self, paths: &CellPaths) -> Option<DiskState> {
+    fn measure(&mut self, files: &Path, user: Option<BorrowedFd<'_>>) -> Option<DiskState> {
         let started = Instant::now();
         if started < self.not_before {
             return None;
         }
-        let namespace = self.namespace.map_or(Namespace::Own, Namespace::Of);
-        let files = paths.files();
-        let used = work_in(namespace, || used_bytes(&files)).ok()?;
+        let is_private = matches!(self.ids, IdLayout::Private { .. });
+        if user.is_none() && self.user_namespace.is_none() && !is_private {
+            // A keeper that came later: the supervisor's own is out of reach by now.
+            self.user_namespace = Some(new_user_namespace(&self.ids).ok()?);
+        }
+        let namespace = match user.or(self.user_namespace.as_ref().map(AsFd::as_fd)) {
+            Some(held) if !is_private => Namespace::Held(held),
+            Some(_) | None => Namespace::Own,
+        };
+        let used = work_in(namespace, || used_bytes(files)).ok()?;
         self.not_before =
             Instant::now() + started.elapsed().min(Duration::from_secs(6)) * MEASURE_SHARE;
         let grew = used > self.used_bytes;

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use hotcell_model::{Caller, CellId, Exec, ExecId, Reply};
 use http::HeaderMap;
 use http::header::HeaderName;
 use rmcp::RoleServer;
+use rmcp::model::{Extensions, RequestId};
 use rmcp::service::RequestContext;
 use tracing::Span;
+use tracing::field::Empty;
 
 /// The header that carries it, both ways.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -43,13 +46,97 @@ fn fresh() -> String {
     format!("{:016x}", getrandom::u64().unwrap_or_default())
 }
 
-/// What the log says around everything that concerns a call of a tool. It is there at every level
-/// of the log that says anything.
-pub(crate) fn span(context: &RequestContext<RoleServer>, tool: &str) -> Span {
-    let over_http = context.extensions.get::<http::request::Parts>();
-    match over_http.and_then(|parts| parts.extensions.get::<CallId>()) {
-        Some(id) => tracing::error_span!("call", request_id = %id, tool),
-        None => tracing::error_span!("call", request_id = %context.id, tool),
+/// What a call came to: `ok`, or the code of its error; of a request over HTTP its status.
+pub(crate) const STATUS: &str = "status";
+pub(crate) const OK: &str = "ok";
+pub(crate) const TOOL: &str = "tool";
+const CELL: &str = "cell";
+const EXEC: &str = "exec_id";
+
+/// What the log says around everything that concerns a call, and what is traced of it. It is there
+/// at every level of the log that says anything.
+pub(crate) fn span(context: &RequestContext<RoleServer>, caller: &Caller, method: &str) -> Span {
+    span_within(&context.extensions, &context.id, caller, method)
+}
+
+/// The same for whatever else came as a message; `id` is its name where it did not come over HTTP.
+pub(crate) fn span_within(
+    extensions: &Extensions,
+    id: &RequestId,
+    caller: &Caller,
+    method: &str,
+) -> Span {
+    let over_http = extensions.get::<http::request::Parts>().map(|parts| &parts.extensions);
+    let request = over_http.and_then(|extensions| extensions.get::<Span>());
+    let id = match over_http.and_then(|extensions| extensions.get::<CallId>()) {
+        Some(id) => id.to_string(),
+        None => id.to_string(),
+    };
+    tracing::error_span!(
+        parent: request.and_then(Span::id),
+        "call",
+        request_id = id,
+        method,
+        tool = Empty,
+        principal = caller.principal,
+        cell = Empty,
+        exec_id = Empty,
+        client_name = Empty,
+        session_id = Empty,
+        status = Empty,
+    )
+}
+
+/// Notes what the call that is under way came to.
+pub(crate) fn note_status(status: &str) {
+    Span::current().record(STATUS, status);
+}
+
+/// Notes who a client says it is.
+pub(crate) fn note_client(name: Option<&str>, session: Option<&str>) {
+    for (field, said) in [("client_name", name), ("session_id", session)] {
+        if let Some(said) = said {
+            let said: String = said.chars().take(LONGEST).collect();
+            Span::current().record(field, said);
+        }
+    }
+}
+
+/// Notes which cell the call that is under way is about.
+pub(crate) fn note_cell(cell: &CellId) {
+    Span::current().record(CELL, cell.as_str());
+}
+
+/// Notes which exec the call that is under way is about.
+pub(crate) fn note_exec_id(exec: &ExecId) {
+    Span::current().record(EXEC, exec.as_str());
+}
+
+/// Notes an exec with its cell.
+pub(crate) fn note_exec(exec: &Exec) {
+    note_cell(&exec.cell);
+    note_exec_id(&exec.id);
+}
+
+/// Notes what a reply is about.
+pub(crate) fn note_reply(reply: &Reply) {
+    match reply {
+        Reply::Cell(cell) => note_cell(&cell.id),
+        Reply::CellDetails(details) => note_cell(&details.cell.id),
+        Reply::CellKilled(killed) => note_cell(&killed.cell),
+        Reply::ExecResult(result) => note_exec(&result.exec),
+        Reply::Exec(exec) => note_exec(exec),
+        Reply::ExecPage(page) => note_exec(&page.exec),
+        Reply::InputAccepted(accepted) => note_exec_id(&accepted.exec),
+        Reply::ExecCancelled(cancelled) => note_exec_id(&cancelled.exec),
+        Reply::Checkpoint(checkpoint) => note_cell(&checkpoint.cell),
+        Reply::Cells(_)
+        | Reply::Checkpoints(_)
+        | Reply::CheckpointDiff(_)
+        | Reply::Execs(_)
+        | Reply::FileDone(_)
+        | Reply::Diagnoses(_)
+        | Reply::Probed(_) => {}
     }
 }
 

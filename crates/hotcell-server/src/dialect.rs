@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use hotcell_model::{Error, Reply, Request, Result};
+use hotcell_model::{Error, ExecResult, Reply, Request, Result};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool};
 
 /// Where a failed result has its `code`, `message` and `hint`.
@@ -62,6 +62,9 @@ pub trait Dialect: fmt::Debug + Send + Sync {
 
     /// What the caller of a tool sees of the reply.
     fn result(&self, tool: &str, reply: Reply) -> CallToolResult;
+
+    /// What the owner of a task sees of its exec, whichever tool began it: the records do not say.
+    fn exec_result(&self, result: ExecResult) -> CallToolResult;
 
     /// A hint in the words of the dialect; the engine's name commands of the command line.
     fn hint(&self, hint: &str) -> String {

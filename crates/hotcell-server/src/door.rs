@@ -70,15 +70,18 @@ impl Door {
     }
 
     pub(crate) async fn call(&self, caller: &Caller, request: Request) -> Result<Reply> {
-        let answered = match self.meter.begin() {
-            Ok(_under_way) => Box::pin(self.answer(caller, request)).await,
-            Err(error) => Err(error),
-        };
-        match &answered {
-            Ok(_) => tracing::debug!("answered"),
-            Err(error) => self.refused(error),
+        let answered = self.enter(caller, request).await;
+        if let Err(error) = &answered {
+            self.refused(error);
         }
         answered
+    }
+
+    async fn enter(&self, caller: &Caller, request: Request) -> Result<Reply> {
+        let _under_way = self.meter.begin()?;
+        let reply = Box::pin(self.answer(caller, request)).await?;
+        tracing::debug!("answered");
+        Ok(reply)
     }
 
     /// Notes that a call was answered with an error.
@@ -93,7 +96,13 @@ impl Door {
 
     pub(crate) async fn ask<Q: Query>(&self, caller: &Caller, query: Q) -> Result<Q::Answer> {
         let reply = self.call(caller, query.into()).await?;
-        Q::answer(reply).ok_or_else(|| Error::internal("the reply to another request came"))
+        Q::answer(reply).ok_or_else(another_reply)
+    }
+
+    /// The same for a front that itself notes with `refused` what it answers with an error.
+    pub(crate) async fn attempt<Q: Query>(&self, caller: &Caller, query: Q) -> Result<Q::Answer> {
+        let reply = self.enter(caller, query.into()).await?;
+        Q::answer(reply).ok_or_else(another_reply)
     }
 
     pub(crate) async fn follow(&self, caller: &Caller, request: ExecFollow) -> Result<ExecStream> {
@@ -154,6 +163,12 @@ impl Door {
             | Request::ExecCancel(_)
             | Request::ExecList(_)
             | Request::ExecFollow(_)
+            | Request::CheckpointCreate(_)
+            | Request::CheckpointList(_)
+            | Request::CheckpointCompare(_)
+            | Request::CheckpointRestore(_)
+            | Request::CheckpointDelete(_)
+            | Request::CellFork(_)
             | Request::FileCall(_)
             | Request::FileStream(_)
             | Request::Diagnose(_)
@@ -207,4 +222,8 @@ impl Door {
         }
         self.wait(caller, ExecWait { exec: result.exec.id.clone(), wait_s, result_bytes }).await
     }
+}
+
+fn another_reply() -> Error {
+    Error::internal("the reply to another request came")
 }

@@ -17,6 +17,7 @@ pub mod http;
 mod mcp;
 pub mod stdio;
 mod toolsets;
+mod traces;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ pub use dialect::{Dialect, Outcome, Show, ToolCall};
 pub use dialects::hotcell::FileBounds;
 pub use door::Door;
 pub use toolsets::{Toolset, Toolsets};
+pub use traces::{Collector, Traces};
 
 /// The default dialect with these tools.
 #[must_use]

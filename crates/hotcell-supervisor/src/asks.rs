@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hotcell_jail::pty;
 use hotcell_link::{Ask, Frame, FrameKind, PeerError, Tell};
-use hotcell_model::{CancelStatus, CloseReason, Error, ExecId, Result, TerminalSize};
+use hotcell_model::{CancelStatus, CloseReason, Error, ExecId, Pace, Result, TerminalSize};
 
 use crate::cell::{Supervisor, input_closed, input_refused};
 use crate::clock::Moment;
@@ -85,7 +85,10 @@ impl Supervisor {
     fn take_ask(&mut self, asker: Asker, ask: Ask, blob: Vec<u8>) {
         let answer = match ask {
             Ask::Start { spec, window } => {
-                let id = spec.id.clone();
+                let (id, pace) = (spec.id.clone(), spec.pace);
+                if pace == Pace::Follower {
+                    self.await_follower(asker.0, &id);
+                }
                 let started = self.start(*spec).map(Tell::Started);
                 match (started, window) {
                     (Ok(tell), Some(window)) => {
@@ -139,6 +142,14 @@ impl Supervisor {
             }
             Ask::Disk(state) => {
                 self.set_disk(state.used_bytes, state.end_execs);
+                Ok(Tell::Done)
+            }
+            Ask::Pause => match self.pause(asker) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            },
+            Ask::Resume => {
+                self.resume();
                 Ok(Tell::Done)
             }
             Ask::Stats => Ok(Tell::Stats(self.stats())),
@@ -234,6 +245,7 @@ impl Supervisor {
             self.poller.remove(connection.fd());
         }
         self.forget_files_of(id);
+        self.end_pause_of(id);
         self.count_holders();
     }
 

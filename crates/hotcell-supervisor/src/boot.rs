@@ -1,7 +1,6 @@
-//! From an open plan to a supervisor that is ready.
+//! From a plan to a supervisor that is ready.
 
-use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 
@@ -33,16 +32,7 @@ pub(crate) struct Means {
     pub(crate) cpu: Option<Meter>,
 }
 
-pub(crate) fn boot(args: &[OsString]) -> io::Result<Booted> {
-    let plan_fd = args.first().and_then(|arg| arg.to_str()).and_then(|arg| arg.parse().ok());
-    let plan_fd: i32 =
-        plan_fd.ok_or_else(|| io::Error::other("usage: hotcell supervise PLAN_FD"))?;
-    let mut text = String::new();
-    for fd in inherited_fds(&[plan_fd])? {
-        std::fs::File::from(fd).read_to_string(&mut text)?;
-    }
-    let plan: Plan = serde_json::from_str(&text)?;
-
+pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     let numbers = plan.fds;
     let optional = [numbers.exec_cgroup, numbers.memory, numbers.pids, numbers.cpu];
     let required = [numbers.listener, numbers.records, numbers.ready];

@@ -24,6 +24,7 @@ use crate::input::{Answer, Asker, Backlog, Refusal};
 use crate::launch;
 use crate::lifetime::{Activity, Lifetime};
 use crate::output::READ_BYTES;
+use crate::pause::Pause;
 use crate::queue::Queue;
 
 /// Between the request to end and the end, for an exec whose time is over.
@@ -63,6 +64,7 @@ pub(crate) struct Supervisor {
     pub(crate) fresh_output: BTreeSet<u32>,
     pub(crate) held_back: BTreeSet<u32>,
     pub(crate) files: Files,
+    pub(crate) pause: Option<Pause>,
     pub(crate) lifetime: Lifetime,
     pub(crate) closing: Option<Closing>,
     pub(crate) buffer: Vec<u8>,
@@ -107,6 +109,7 @@ impl Supervisor {
             fresh_output: BTreeSet::new(),
             held_back: BTreeSet::new(),
             files: Files::default(),
+            pause: None,
             lifetime,
             closing: None,
             buffer: vec![0; READ_BYTES],
@@ -142,7 +145,8 @@ impl Supervisor {
         let exec = Exec { id: id.clone(), queued_at, started_at: None, last_seq: 0, state };
         self.numbers.insert(id.clone(), number);
         self.execs.insert(number, exec);
-        if self.running.len() < self.most_running() && self.queue.len() == 0 {
+        let is_next = self.queue.len() == 0 && self.pause.is_none();
+        if is_next && self.running.len() < self.most_running() {
             self.launch(number, prepared);
         } else {
             self.queue.push(id, priority);
@@ -172,7 +176,7 @@ impl Supervisor {
 
     /// Starts those that wait, as long as there is room.
     pub(crate) fn start_waiting(&mut self) {
-        while self.running.len() < self.most_running() {
+        while self.pause.is_none() && self.running.len() < self.most_running() {
             let Some(id) = self.queue.pop() else { break };
             let Some(number) = self.numbers.get(&id).copied() else { continue };
             let spec = match self.execs.get(&number).map(|exec| &exec.state) {

@@ -20,6 +20,8 @@ pub(crate) struct Connection {
     pub(crate) followers: HashMap<u32, Follower>,
     /// Execs that wait when this connection falls behind.
     pub(crate) paces: HashSet<ExecId>,
+    /// Execs that wait for this connection to follow them.
+    pub(crate) awaited: HashSet<ExecId>,
     pub(crate) holds: bool,
     pub(crate) watches: Option<u32>,
     pub(crate) awaits_room: bool,
@@ -40,6 +42,7 @@ impl Connection {
             peer: Peer::new(),
             followers: HashMap::new(),
             paces: HashSet::new(),
+            awaited: HashSet::new(),
             holds: false,
             watches: None,
             awaits_room: false,

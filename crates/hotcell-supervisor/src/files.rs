@@ -35,6 +35,10 @@ pub(crate) struct Files {
     channels: HashMap<Asker, u32>,
     last_channel: u32,
     leaves_at: Option<Moment>,
+    /// Processes that were let go and have not ended yet.
+    leaving: Vec<i32>,
+    /// What came during a pause.
+    waiting: Vec<(Asker, Frame)>,
 }
 
 /// The process, as this one sees it.
@@ -56,6 +60,12 @@ impl Files {
     /// Whether a child is the process.
     pub(crate) fn is_process(&self, pid: i32) -> bool {
         self.process.as_ref().is_some_and(|process| process.pid == pid)
+            || self.leaving.contains(&pid)
+    }
+
+    /// Whether there is no process at all.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.process.is_none() && self.leaving.is_empty()
     }
 
     /// When the process is to leave, if nothing comes before.
@@ -82,6 +92,9 @@ impl Files {
 impl Supervisor {
     /// Passes on what a connection wants done with files.
     pub(crate) fn ask_files(&mut self, asker: Asker, frame: &Frame) {
+        if self.pause.is_some() {
+            return self.files.waiting.push((asker, frame.clone()));
+        }
         if let Err(error) = self.start_files() {
             self.tell(asker, &Tell::Failed(error));
             return;
@@ -99,6 +112,10 @@ impl Supervisor {
 
     /// Passes on a later frame of a conversation about files; whether it is part of one.
     pub(crate) fn pass_to_files(&mut self, asker: Asker, frame: &Frame) -> bool {
+        if self.files.waiting.iter().any(|(waiting, _)| *waiting == asker) {
+            self.files.waiting.push((asker, frame.clone()));
+            return true;
+        }
         let Some(channel) = self.files.channels.get(&asker).copied() else { return false };
         self.files.send(frame.kind, channel, &frame.head, &frame.blob);
         if frame.kind == FrameKind::Forget {
@@ -111,6 +128,7 @@ impl Supervisor {
 
     /// Ends what a connection that is gone wanted done.
     pub(crate) fn forget_files_of(&mut self, connection: u64) {
+        self.files.waiting.retain(|(asker, _)| asker.0 != connection);
         let channels: Vec<u32> = self
             .files
             .askers
@@ -206,6 +224,7 @@ impl Supervisor {
         }
         if is_last {
             self.note_activity();
+            self.settle_pause();
         }
     }
 
@@ -225,9 +244,38 @@ impl Supervisor {
     /// Lets the process go when it had nothing to do for a while.
     pub(crate) fn dismiss_files(&mut self, now: Moment) {
         if self.files.leaves_at.is_some_and(|at| at <= now) {
-            self.files.leaves_at = None;
-            if let Some(process) = self.files.process.take() {
-                self.poller.remove(process.stream.as_fd());
+            self.dismiss_files_now();
+        }
+    }
+
+    /// Lets the process go.
+    pub(crate) fn dismiss_files_now(&mut self) {
+        self.files.leaves_at = None;
+        if let Some(process) = self.files.process.take() {
+            self.poller.remove(process.stream.as_fd());
+            self.files.leaving.push(process.pid);
+        }
+    }
+
+    /// A process that served files has ended.
+    pub(crate) fn note_files_end(&mut self, pid: i32) {
+        let before = self.files.leaving.len();
+        self.files.leaving.retain(|leaving| *leaving != pid);
+        if self.files.leaving.len() == before {
+            // What it said before it ended comes first.
+            self.read_files();
+            self.end_files();
+        }
+        self.settle_pause();
+    }
+
+    /// Passes on what came during a pause.
+    pub(crate) fn ask_waiting_files(&mut self) {
+        for (asker, frame) in std::mem::take(&mut self.files.waiting) {
+            if frame.kind == FrameKind::File {
+                self.ask_files(asker, &frame);
+            } else {
+                self.pass_to_files(asker, &frame);
             }
         }
     }

@@ -17,18 +17,20 @@ mod launch;
 mod lifetime;
 mod output;
 mod pacing;
+mod pause;
 mod processes;
 mod queue;
 
-use std::ffi::OsString;
-use std::process::ExitCode;
+use std::io;
 
-/// The whole life of a supervisor: `hotcell supervise PLAN_FD`.
-#[must_use]
-pub fn supervise(args: &[OsString]) -> ExitCode {
-    match boot::boot(args).and_then(event_loop::run) {
-        Ok(()) => ExitCode::SUCCESS,
-        // There is nobody to tell: the keeper sees the end, and the journal says what was last.
-        Err(_) => ExitCode::FAILURE,
-    }
+use hotcell_link::Plan;
+
+/// The whole life of a supervisor. Its caller has made this process pid 1 of a cell, and left it
+/// nothing open but the standard streams and the descriptors that the plan names.
+///
+/// # Errors
+/// It could not begin, or not go on. There is nobody to tell: the keeper sees the end, and the
+/// journal says what was last.
+pub fn supervise(plan: Plan) -> io::Result<()> {
+    boot::boot(plan).and_then(event_loop::run)
 }

@@ -26,9 +26,17 @@ impl Supervisor {
     pub(crate) fn pace(&mut self, connection: u64, exec: ExecId) -> Result<Tell> {
         self.number(&exec)?;
         if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.awaited.remove(&exec);
             connection.paces.insert(exec);
         }
         Ok(Tell::Done)
+    }
+
+    /// Lets an exec wait from its start on for a connection that is going to follow it.
+    pub(crate) fn await_follower(&mut self, connection: u64, exec: &ExecId) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.awaited.insert(exec.clone());
+        }
     }
 
     /// Whether somebody for whom an exec waits is far behind.
@@ -38,6 +46,10 @@ impl Supervisor {
 
     fn is_behind(&self, number: u32, records: u64) -> bool {
         let Some(exec) = self.execs.get(&number) else { return false };
+        let mut awaiting = self.connections.values().filter(|c| c.awaited.contains(&exec.id));
+        if exec.last_seq > records && awaiting.next().is_some() {
+            return true;
+        }
         let pacing = self.connections.values().filter(|c| c.paces.contains(&exec.id));
         let mut followers = pacing.flat_map(|connection| connection.followers.values());
         followers.any(|follower| {

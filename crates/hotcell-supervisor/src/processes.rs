@@ -199,9 +199,7 @@ impl Supervisor {
             if let Some(number) = self.processes.remove(&pid) {
                 self.note_child_end(number, end);
             } else if self.files.is_process(pid) {
-                // What it said before it ended comes first.
-                self.read_files();
-                self.end_files();
+                self.note_files_end(pid);
             }
         }
         if orphaned {

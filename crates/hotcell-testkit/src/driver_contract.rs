@@ -4,6 +4,7 @@
 //! tried together here, because it is together that they are of use. Cases branch on
 //! [`DriverCapabilities`] and on nothing else.
 
+mod checkpoints;
 mod ending;
 mod execs;
 mod files;
@@ -175,6 +176,9 @@ pub async fn run_driver_contract(
         files::nothing_outside_is_reached_and_nothing_hangs,
         files::a_batch_is_done_whole_or_not_at_all,
         files::the_process_that_serves_files_may_be_killed,
+        checkpoints::a_running_cell_goes_back_to_what_was_kept,
+        checkpoints::forks_share_files_and_no_changes,
+        checkpoints::what_begins_during_a_pause_waits,
         limits::memory_ends_the_exec_alone,
         limits::processes_are_counted,
         lifetime::a_busy_cell_is_closed_by_force_only,

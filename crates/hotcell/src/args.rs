@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use hotcell_model::{Alias, CellRef, ExecId, Network, RequestedLimits, Signal, Stream};
+use hotcell_model::{
+    Alias, CellRef, CheckpointId, ExecId, Network, RequestedLimits, Signal, Stream,
+};
 use hotcell_server::Toolsets;
 
 use crate::config::{KEYS, Key, Overrides};
@@ -98,6 +100,8 @@ pub(crate) enum Command {
     Cells(Cells),
     Info(Info),
     Kill(Kill),
+    Checkpoint(Checkpoint),
+    Fork(Fork),
     Ps(Ps),
     Logs(Logs),
     Input(Input),
@@ -290,6 +294,83 @@ pub(crate) struct Kill {
     #[arg(long, short)]
     pub(crate) force: bool,
     /// Print one JSON object for each cell.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Keep states of a cell's files, and go back to them.
+#[derive(Debug, Args)]
+pub(crate) struct Checkpoint {
+    #[command(subcommand)]
+    pub(crate) action: CheckpointAction,
+}
+
+/// What to do with checkpoints.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CheckpointAction {
+    /// Keep everything that the cell has written, /tmp left out.
+    Create(CheckpointOf),
+    /// List a cell's checkpoints, the oldest first.
+    List(CheckpointOf),
+    /// Tell which files were added, changed and removed since a checkpoint.
+    Diff(OneCheckpoint),
+    /// Bring the cell's files back to a checkpoint.
+    Restore(RestoreCheckpoint),
+    /// Forget a checkpoint; files and forks stay as they are.
+    Delete(OneCheckpoint),
+}
+
+/// A cell whose checkpoints are meant.
+#[derive(Debug, Args)]
+pub(crate) struct CheckpointOf {
+    /// Its name or id.
+    #[arg(value_parser = values::word::<CellRef>)]
+    pub(crate) cell: CellRef,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// One checkpoint of a cell.
+#[derive(Debug, Args)]
+pub(crate) struct OneCheckpoint {
+    /// The cell's name or id.
+    #[arg(value_parser = values::word::<CellRef>)]
+    pub(crate) cell: CellRef,
+    /// The checkpoint's id.
+    #[arg(value_parser = values::word::<CheckpointId>)]
+    pub(crate) checkpoint: CheckpointId,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A checkpoint to go back to.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreCheckpoint {
+    #[command(flatten)]
+    pub(crate) one: OneCheckpoint,
+    /// End what runs in the cell.
+    #[arg(long, short)]
+    pub(crate) force: bool,
+}
+
+/// Make cells that begin with the files of another.
+#[derive(Debug, Args)]
+pub(crate) struct Fork {
+    /// The cell's name or id.
+    #[arg(value_parser = values::word::<CellRef>)]
+    pub(crate) cell: CellRef,
+    /// Begin with this checkpoint instead of the files as they are.
+    #[arg(long, value_name = "ID", value_parser = values::word::<CheckpointId>)]
+    pub(crate) checkpoint: Option<CheckpointId>,
+    /// A name for the new cell; of several, the beginning of their names.
+    #[arg(long, value_parser = values::word::<Alias>)]
+    pub(crate) name: Option<Alias>,
+    /// How many cells.
+    #[arg(long, short = 'n', default_value_t = 1)]
+    pub(crate) count: u32,
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hotcell_model::{Error, Result};
+use hotcell_server::Collector;
 use serde_json::Value;
 
 use crate::environment::Environment;
@@ -77,6 +78,8 @@ pub(crate) struct Config {
     pub(crate) log_format: LogFormat,
     /// What the server over HTTP is told.
     pub(crate) http: HttpConfig,
+    /// Where a server sends traces, if anywhere.
+    pub(crate) otlp: Option<Collector>,
     origins: Vec<Origin>,
 }
 
@@ -132,7 +135,7 @@ pub(crate) struct Key {
 }
 
 /// Every key there is; the help and the reference page are made from this table.
-pub(crate) const KEYS: [Key; 19] = [
+pub(crate) const KEYS: [Key; 20] = [
     Key {
         name: "state_dir",
         variable: "HOTCELL_STATE_DIR",
@@ -346,6 +349,24 @@ pub(crate) const KEYS: [Key; 19] = [
         get: |config| config.http.max_sessions.into(),
     },
     Key {
+        name: "serve.otlp",
+        variable: "HOTCELL_SERVE_OTLP",
+        default: "",
+        about: "the collector that `hotcell serve` sends traces to, such as http://127.0.0.1:4318; \
+                none unless given",
+        set: |config, text| {
+            config.otlp = match text {
+                "" => None,
+                text => Some(text.parse().map_err(|error: Error| match error.hint {
+                    Some(hint) => format!("{}; {hint}", error.message),
+                    None => error.message,
+                })?),
+            };
+            Ok(())
+        },
+        get: |config| config.otlp.as_ref().map(Collector::to_string).unwrap_or_default().into(),
+    },
+    Key {
         name: "http.max_upload_mb",
         variable: "HOTCELL_HTTP_MAX_UPLOAD_MB",
         default: "4096",
@@ -383,6 +404,7 @@ impl Config {
             cgroups: Cgroups::Auto,
             log_format: LogFormat::default(),
             http: HttpConfig::default(),
+            otlp: None,
             origins: vec![Origin::Default; KEYS.len()],
         };
         for key in &KEYS {

@@ -181,3 +181,14 @@ fn a_token_in_the_environment_is_never_shown() {
     let shown: Vec<String> = config.entries().map(|(_, value, _)| value.to_string()).collect();
     assert!(!format!("{environment:?} {config:?} {shown:?}").contains("nobody"));
 }
+
+#[test]
+fn traces_go_nowhere_unless_told() {
+    // A client that traces itself hands its variables down to the server it starts.
+    let ambient = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")];
+    assert_eq!(load(&home(&ambient)).unwrap().otlp, None);
+    let told = load(&home(&[("HOTCELL_SERVE_OTLP", "http://localhost")])).unwrap();
+    assert_eq!(told.otlp.unwrap().to_string(), "http://127.0.0.1:4318");
+    let error = load(&home(&[("HOTCELL_SERVE_OTLP", "https://localhost")])).unwrap_err();
+    assert!(error.message.contains("https"), "{error:?}");
+}

@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use hotcell_model::Alias;
+use hotcell_model::{Alias, stable_hash};
 
 /// Characters of the directory's own name that are kept.
 const NAME_LENGTH: usize = 40;
@@ -19,14 +19,10 @@ pub(crate) fn of_directory(directory: &Path) -> Option<Alias> {
         .take(NAME_LENGTH)
         .collect();
     let plain = if plain.is_empty() { "dir" } else { &plain };
-    format!("{plain}-{:08x}", fold(directory.as_os_str().as_bytes())).parse().ok()
+    format!("{plain}-{:08x}", fold(stable_hash(directory.as_os_str().as_bytes()))).parse().ok()
 }
 
-/// The same for the same bytes on every machine and in every version (FNV-1a, folded).
-fn fold(bytes: &[u8]) -> u32 {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in bytes {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    }
+/// Enough of it for a name.
+fn fold(hash: u64) -> u32 {
     ((hash >> 32) ^ (hash & 0xffff_ffff)) as u32
 }

@@ -64,11 +64,10 @@ use crate::errors::{Codes, Failure};
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
-    // Pid 1 of a cell and its keeper stay small and have one thread: they branch off before
-    // anything else is set up. They are started by Hotcell itself, never by a person.
+    // A keeper, and pid 1 of a cell, which is a fork of it, stay small and have one thread: they
+    // branch off before anything else is set up. Hotcell itself starts them, never a person.
     match args.get(1).and_then(|name| name.to_str()) {
-        Some("supervise") => hotcell_supervisor::supervise(&args[2..]),
-        Some("keep") => hotcell_native::keep(&args[2..]),
+        Some("keep") => hotcell_native::keep(hotcell_supervisor::supervise),
         Some(_) | None => client(args),
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup::Hierarchies;
 use crate::enter::Inside;
 use crate::ids::IdLayout;
-use crate::mounts::Layer;
+use crate::mounts::{Layer, Lower, LowerIds};
 use crate::{Namespaces, StepError};
 
 use attempt::{Attempt, Maps};
@@ -200,5 +200,6 @@ fn trial_layer(directory: &Path, name: &str) -> io::Result<Layer> {
         std::fs::create_dir_all(at(part))?;
     }
     let upper = crate::mounts::Upper { data: at("data"), work: at("work") };
-    Ok(Layer { target: "/".into(), lower: at("lower"), upper: Some(upper) })
+    let lower = Lower { path: at("lower"), ids: LowerIds::Image };
+    Ok(Layer { target: "/".into(), lowers: vec![lower], upper: Some(upper) })
 }

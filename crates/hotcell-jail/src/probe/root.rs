@@ -79,8 +79,8 @@ pub(super) fn whole(ids: &IdLayout, inside: &Inside<'_>, directory: &Path) -> Fi
     let attempt = Attempt::new(Namespaces::AT_BIRTH, Maps::Of(ids));
     match ids {
         IdLayout::Private { .. } => {
-            let attempt =
-                attempt.prepare(|cell| layers_from_host(inside.layers, cell, &scratch(directory)?));
+            let attempt = attempt
+                .prepare(|cell| layers_from_host(inside.layers, ids, cell, &scratch(directory)?));
             all(attempt, |mounts| Layers::Coming(Box::new(|| Ok(mounts))))
         }
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => all(attempt, |_| Layers::ToMake),
@@ -89,7 +89,7 @@ pub(super) fn whole(ids: &IdLayout, inside: &Inside<'_>, directory: &Path) -> Fi
 
 fn made_from_host<'a>(ids: &'a IdLayout, layers: &'a [Layer], directory: &'a Path) -> Attempt<'a> {
     Attempt::new(MOUNTS, Maps::Of(ids))
-        .prepare(move |cell| layers_from_host(layers, cell, &scratch(directory)?))
+        .prepare(move |cell| layers_from_host(layers, ids, cell, &scratch(directory)?))
 }
 
 /// Writes a file through mounts that are attached nowhere.

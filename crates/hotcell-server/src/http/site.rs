@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
-use tracing::Instrument;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::access::Access;
 use super::answer::Shape;
@@ -26,7 +27,7 @@ use super::metrics::Metrics;
 use super::routes::{self, Parts};
 use super::settings::{HttpLimits, HttpSettings};
 use super::visitors::Visitors;
-use crate::call_id::{CallId, REQUEST_ID};
+use crate::call_id::{CallId, REQUEST_ID, STATUS};
 use crate::door::Door;
 
 const SHARED_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE");
@@ -97,9 +98,15 @@ impl Site {
             "request",
             request_id = %id,
             %method,
-            path = request.uri().path()
+            path = request.uri().path(),
+            principal = Empty,
+            cell = Empty,
+            exec_id = Empty,
+            status = Empty,
         );
         request.extensions_mut().insert(id.clone());
+        // The parent of what is done for the request elsewhere.
+        request.extensions_mut().insert(span.clone());
         let shared_with = self.visitors.shared_with(request.headers()).cloned();
         async {
             let began = Instant::now();
@@ -107,6 +114,7 @@ impl Site {
             let status = response.status();
             self.metrics().answered(&method, status);
             tracing::info!(status = status.as_u16(), ms = began.elapsed().as_millis(), "answered");
+            Span::current().record(STATUS, status.as_u16());
             let headers = response.headers_mut();
             if let Ok(id) = HeaderValue::from_str(id.as_str()) {
                 headers.insert(REQUEST_ID, id);
@@ -146,6 +154,7 @@ impl Site {
         }
         let is_endless = path == routes::MCP && request.method() == Method::GET;
         let under_way = (!is_endless).then(|| self.under_way.token());
+        Span::current().record("principal", &admitted.caller.principal);
         request.extensions_mut().insert(admitted);
         let response = self.route(request).await;
         response.map(|body| Body::new(Held::new(body, under_way)))

@@ -13,6 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::handler::{McpHandler, no_longer_awaited};
 use super::tasks;
+use crate::call_id;
 
 /// How often output that came is passed on as progress.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
@@ -36,38 +37,49 @@ impl ExecCall<'_> {
         let (handler, request) = (self.handler, &self.context.id);
         let exec = match handler.door.fresh_exec_id() {
             Ok(exec) => exec,
-            Err(error) => return Ok(handler.door.dialect.failure(self.tool, &error).into()),
+            Err(error) => return Ok(handler.tell(self.tool, Err(error))),
         };
+        let is_keyed = run.idempotency_key.is_some();
+        let as_task = tasks::are_known_to(self.context);
+        if as_task {
+            run.wait_s = run.wait_s.min(TASK_AFTER_S);
+        }
         run.exec = Some(exec.clone());
         handler.calls.begin(request, &exec);
         if self.context.ct.is_cancelled() {
             handler.calls.end(request);
             return Err(no_longer_awaited());
         }
+        let given_up = || {
+            // Which exec a key stands for may not be known yet.
+            if !is_keyed {
+                call_id::note_exec_id(&exec);
+            }
+            no_longer_awaited()
+        };
         let performed = tokio::select! {
             performed = self.run(run) => performed,
             // The call stays noted: a cancel may follow, and it is meant for the exec.
-            () = self.context.ct.cancelled() => return Err(no_longer_awaited()),
-            () = handler.door.closing.cancelled() => return Err(no_longer_awaited()),
+            () = self.context.ct.cancelled() => return Err(given_up()),
+            () = handler.door.closing.cancelled() => return Err(given_up()),
         };
         handler.calls.end(request);
-        Ok(performed.unwrap_or_else(|error| handler.door.dialect.failure(self.tool, &error).into()))
-    }
-
-    async fn run(&self, mut run: ExecRun) -> Result<CallToolResponse> {
-        let token = self.context.meta.get_progress_token();
-        let as_task = tasks::are_known_to(self.context);
-        if as_task {
-            run.wait_s = run.wait_s.min(TASK_AFTER_S);
-        }
-        let result = match (&run.idempotency_key, token) {
-            (None, None) => self.ask(run).await?,
-            (_, token) => self.run_in_steps(run, token).await?,
-        };
-        if as_task && result.exec.state != ExecState::Ended {
+        if let Ok(result) = &performed
+            && as_task
+            && result.exec.state != ExecState::Ended
+        {
+            call_id::note_exec(&result.exec);
+            call_id::note_status(call_id::OK);
             return Ok(tasks::of_exec(&result.exec).into());
         }
-        Ok(self.handler.door.dialect.result(self.tool, Reply::ExecResult(result)).into())
+        Ok(handler.tell(self.tool, performed.map(Reply::ExecResult)))
+    }
+
+    async fn run(&self, run: ExecRun) -> Result<ExecResult> {
+        match (&run.idempotency_key, self.context.meta.get_progress_token()) {
+            (None, None) => self.ask(run).await,
+            (_, token) => self.run_in_steps(run, token).await,
+        }
     }
 
     async fn ask(&self, run: ExecRun) -> Result<ExecResult> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use hotcell_model::{Caller, CancelStatus, ExecCancel, ExecId, Request, Signal};
+use hotcell_model::{Caller, CancelStatus, Error, ExecCancel, ExecId, Reply, Request, Signal};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetTaskParams,
@@ -21,7 +21,7 @@ use super::exec_call::ExecCall;
 use super::parameters::{self, Methods};
 use super::{resources, tasks};
 use crate::call_id;
-use crate::dialect::{Outcome, ToolCall};
+use crate::dialect::{Outcome, Show, ToolCall};
 use crate::door::Door;
 
 /// The MCP side of one connection, or of one request where there are no connections.
@@ -50,21 +50,73 @@ impl McpHandler {
         call: ToolCall,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let dialect = &self.door.dialect;
         let ToolCall { request, show } = call;
         if let Request::ExecRun(run) = request {
             return ExecCall { handler: self, tool, context }.perform(run).await;
         }
         tokio::select! {
-            reply = self.door.call(&self.caller, request) => {
-                let shown = match show {
-                    Some(show) => show(Outcome { reply, site: call_id::site(context) }),
-                    None => reply.map(|reply| dialect.result(tool, reply)),
-                };
-                Ok(shown.unwrap_or_else(|error| dialect.failure(tool, &error)).into())
-            }
+            answered = self.door.call(&self.caller, request) => Ok(match show {
+                Some(show) => self.show(tool, answered, show, context),
+                None => self.tell(tool, answered),
+            }),
             () = context.ct.cancelled() => Err(no_longer_awaited()),
             () = self.door.closing.cancelled() => Err(no_longer_awaited()),
+        }
+    }
+
+    /// Answers a request that is no call of a tool, in a span that says what it came to.
+    async fn answer<T>(
+        &self,
+        method: &str,
+        context: &RequestContext<RoleServer>,
+        answer: impl Future<Output = Result<T, ErrorData>>,
+    ) -> Result<T, ErrorData> {
+        let span = call_id::span(context, &self.caller, method);
+        let answered = Box::pin(answer).instrument(span.clone()).await;
+        let status = answered.as_ref().map_or_else(status_of, |_| call_id::OK);
+        span.record(call_id::STATUS, status);
+        answered
+    }
+
+    /// Notes a call that asks for nothing that there is.
+    fn refuse(&self, error: &Error) {
+        self.door.refused(error);
+        call_id::note_status(error.code.as_str());
+    }
+
+    /// What the caller of a tool sees of an answer.
+    pub(super) fn tell(
+        &self,
+        tool: &str,
+        answered: hotcell_model::Result<Reply>,
+    ) -> CallToolResponse {
+        match answered {
+            Ok(reply) => {
+                call_id::note_reply(&reply);
+                call_id::note_status(call_id::OK);
+                self.door.dialect.result(tool, reply).into()
+            }
+            Err(error) => {
+                call_id::note_status(error.code.as_str());
+                self.door.dialect.failure(tool, &error).into()
+            }
+        }
+    }
+
+    /// The same where the call's arguments say how it is shown.
+    fn show(
+        &self,
+        tool: &str,
+        answered: hotcell_model::Result<Reply>,
+        show: Show,
+        context: &RequestContext<RoleServer>,
+    ) -> CallToolResponse {
+        match show(Outcome { reply: answered, site: call_id::site(context) }) {
+            Ok(shown) => {
+                call_id::note_status(call_id::OK);
+                shown.into()
+            }
+            Err(error) => self.tell(tool, Err(error)),
         }
     }
 
@@ -121,53 +173,58 @@ impl ServerHandler for McpHandler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = request.name.as_ref();
-        let dialect = &self.door.dialect;
-        match dialect.call(tool, request.arguments.unwrap_or_default()) {
+        let span = call_id::span(&context, &self.caller, "tools/call");
+        let arguments = request.arguments.unwrap_or_default();
+        match span.in_scope(|| self.door.dialect.call(tool, arguments)) {
             Ok(call) => {
-                let span = call_id::span(&context, tool);
+                span.record(call_id::TOOL, tool);
                 Box::pin(self.perform(tool, call, &context)).instrument(span).await
             }
-            // A model can mend its arguments; a tool that is not there is the client's mistake.
-            Err(error) if self.get_tool(tool).is_none() => {
-                Err(ErrorData::invalid_params(error.message, None))
-            }
-            Err(error) => {
+            Err(error) => span.in_scope(|| {
+                // A model can mend its arguments; a tool that is not there is the client's mistake.
+                if self.get_tool(tool).is_none() {
+                    self.refuse(&error);
+                    return Err(ErrorData::invalid_params(error.message, None));
+                }
                 self.door.refused(&error);
-                Ok(dialect.failure(tool, &error).into())
-            }
+                span.record(call_id::TOOL, tool);
+                Ok(self.tell(tool, Err(error)))
+            }),
         }
     }
 
     async fn list_resources(
         &self,
         page: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::list(self, page).await
+        self.answer("resources/list", &context, resources::list(self, page)).await
     }
 
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(resources::templates())
+        self.answer("resources/templates/list", &context, async { Ok(resources::templates()) })
+            .await
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(self, &request.uri).await.map(Into::into)
+        let read = resources::read(self, &request.uri);
+        self.answer("resources/read", &context, read).await.map(Into::into)
     }
 
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        resources::complete(self, &request).await
+        self.answer("completion/complete", &context, resources::complete(self, &request)).await
     }
 
     async fn list_prompts(
@@ -183,8 +240,7 @@ impl ServerHandler for McpHandler {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        tasks::require(&context)?;
-        tasks::get(self, &request.task_id).await
+        self.answer("tasks/get", &context, tasks::get(self, &context, &request.task_id)).await
     }
 
     async fn update_task(
@@ -192,9 +248,9 @@ impl ServerHandler for McpHandler {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        tasks::require(&context)?;
         // Nothing is ever asked of a task's owner.
-        tasks::get(self, &request.task_id).await.map(drop)
+        let found = tasks::get(self, &context, &request.task_id);
+        self.answer("tasks/update", &context, found).await.map(drop)
     }
 
     async fn cancel_task(
@@ -202,24 +258,29 @@ impl ServerHandler for McpHandler {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        tasks::require(&context)?;
-        tasks::cancel(self, &request.task_id).await
+        let cancelled = tasks::cancel(self, &context, &request.task_id);
+        self.answer("tasks/cancel", &context, cancelled).await
     }
 
     async fn on_cancelled(
         &self,
         notification: CancelledNotificationParam,
-        _: NotificationContext<RoleServer>,
+        context: NotificationContext<RoleServer>,
     ) {
         let Some(request) = notification.request_id else { return };
-        if is_timeout(notification.reason.as_deref()) {
-            tracing::debug!(?request, "a client's patience is over; what it began goes on");
-            self.calls.end(&request);
-            return;
+        let method = "notifications/cancelled";
+        let span = call_id::span_within(&context.extensions, &request, &self.caller, method);
+        let Some(exec) = self.calls.end(&request) else { return };
+        async {
+            call_id::note_exec_id(&exec);
+            if is_timeout(notification.reason.as_deref()) {
+                tracing::debug!("a client's patience is over; what it began goes on");
+            } else {
+                self.cancel(exec).await;
+            }
         }
-        if let Some(exec) = self.calls.end(&request) {
-            self.cancel(exec).await;
-        }
+        .instrument(span)
+        .await;
     }
 
     async fn on_custom_request(
@@ -230,10 +291,18 @@ impl ServerHandler for McpHandler {
         let methods = if is_modern(&context) { Methods::Newest } else { Methods::Older };
         // What has the parameters of no known request comes here as well.
         let fault = parameters::find_fault(methods, &request.method, request.params.as_ref());
-        Err(match fault {
-            Some(fault) => ErrorData::invalid_params(fault, None),
-            None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
-        })
+        let known = fault.is_some().then_some(request.method.as_str());
+        let span = call_id::span(&context, &self.caller, known.unwrap_or("unknown"));
+        Err(span.in_scope(|| match fault {
+            Some(fault) => {
+                self.refuse(&Error::invalid(&fault));
+                ErrorData::invalid_params(fault, None)
+            }
+            None => {
+                self.refuse(&Error::unsupported("there is no such method"));
+                ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)
+            }
+        }))
     }
 }
 
@@ -251,7 +320,21 @@ fn is_timeout(reason: Option<&str>) -> bool {
 
 /// The answer to a request that nobody waits for any more; it is not sent.
 pub(super) fn no_longer_awaited() -> ErrorData {
+    call_id::note_status(hotcell_model::ErrorCode::Cancelled.as_str());
     ErrorData::internal_error("the wait was ended; what runs goes on", None)
+}
+
+/// The name of an error that no tool carries.
+fn status_of(error: &ErrorData) -> &str {
+    use hotcell_model::ErrorCode as Code;
+    let told = error.data.as_ref().and_then(|data| data.get("code")).and_then(|code| code.as_str());
+    let code = match error.code {
+        ErrorCode::INVALID_PARAMS => Code::Invalid,
+        ErrorCode::RESOURCE_NOT_FOUND => Code::NotFound,
+        ErrorCode::METHOD_NOT_FOUND => Code::Unsupported,
+        _ => Code::Internal,
+    };
+    told.unwrap_or(code.as_str())
 }
 
 /// An error of the engine where there is no tool to carry it.

@@ -12,6 +12,7 @@ use rmcp::model::{
 
 use super::handler::{McpHandler, protocol_error};
 use super::workspaces;
+use crate::call_id;
 
 const TEMPLATE: &str = "exec://{exec_id}/{stream}";
 const STREAMS: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Pty];
@@ -73,6 +74,7 @@ pub(super) async fn read(handler: &McpHandler, uri: &str) -> Result<ReadResource
         Err(error) if error.code == HotcellCode::NotFound => return Err(unknown()),
         Err(error) => return Err(protocol_error(error)),
     };
+    call_id::note_exec(&result.exec);
     let records = result.records.iter().filter(|record| record.stream == stream);
     let bytes: Vec<u8> = records.flat_map(|record| record.bytes.iter().copied()).collect();
     let mut text = String::from_utf8_lossy(&bytes).into_owned();

@@ -1,7 +1,10 @@
 //! Execs as tasks, for clients that know them: a task's id is its exec's.
+//!
+//! That id is no secret and proves nothing: who may see and end an exec is decided by the engine, from
+//! the caller that came with the request, as for every other way to it.
 
 use hotcell_model::{
-    EndCause, ErrorCode as HotcellCode, Exec, ExecGet, ExecId, ExecState, ExecWait, Reply,
+    EndCause, ErrorCode as HotcellCode, Exec, ExecGet, ExecId, ExecState, ExecWait,
 };
 use rmcp::model::{
     CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, Task, TaskPayload, TaskStatus,
@@ -10,10 +13,9 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
 use super::handler::{McpHandler, is_modern, protocol_error};
+use crate::call_id;
 
 const POLL_INTERVAL_MS: u64 = 1000;
-/// The tool whose result a task has in the end.
-const TOOL: &str = "exec_run";
 const RESULT_BYTES: u64 = 64_000;
 
 /// Whether the client of a request declared tasks, in the revision that has them.
@@ -23,7 +25,7 @@ pub(super) fn are_known_to(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// Refuses the requests of the extension in revisions that have none.
-pub(super) fn require(context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+fn require(context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
     if is_modern(context) {
         return Ok(());
     }
@@ -49,15 +51,19 @@ fn describe(exec: &Exec) -> Task {
 }
 
 /// How a task stands, with its result once it has one.
-pub(super) async fn get(handler: &McpHandler, task: &str) -> Result<GetTaskResult, ErrorData> {
-    let exec = find(handler, task).await?;
+pub(super) async fn get(
+    handler: &McpHandler,
+    context: &RequestContext<RoleServer>,
+    task: &str,
+) -> Result<GetTaskResult, ErrorData> {
+    let exec = find(handler, context, task).await?;
     let payload = match (exec.state, &exec.end) {
         (ExecState::Queued | ExecState::Running, _) => TaskPayload::Working,
         (ExecState::Ended, Some(end)) if end.cause == EndCause::Cancelled => TaskPayload::Cancelled,
         (ExecState::Ended, _) => {
             let wait = ExecWait { exec: exec.id.clone(), wait_s: 0.0, result_bytes: RESULT_BYTES };
             let result = handler.door.ask(&handler.caller, wait).await.map_err(protocol_error)?;
-            let result = handler.door.dialect.result(TOOL, Reply::ExecResult(result));
+            let result = handler.door.dialect.exec_result(result);
             let result = serde_json::to_value(result).ok();
             let result = result.and_then(|result| result.as_object().cloned()).unwrap_or_default();
             TaskPayload::Completed { result }
@@ -67,17 +73,29 @@ pub(super) async fn get(handler: &McpHandler, task: &str) -> Result<GetTaskResul
 }
 
 /// Cancels a task's exec; one that has ended stays as it is.
-pub(super) async fn cancel(handler: &McpHandler, task: &str) -> Result<(), ErrorData> {
-    let exec = find(handler, task).await?;
+pub(super) async fn cancel(
+    handler: &McpHandler,
+    context: &RequestContext<RoleServer>,
+    task: &str,
+) -> Result<(), ErrorData> {
+    let exec = find(handler, context, task).await?;
     handler.cancel(exec.id).await;
     Ok(())
 }
 
-async fn find(handler: &McpHandler, task: &str) -> Result<Exec, ErrorData> {
+async fn find(
+    handler: &McpHandler,
+    context: &RequestContext<RoleServer>,
+    task: &str,
+) -> Result<Exec, ErrorData> {
+    require(context)?;
     let unknown = || ErrorData::invalid_params(format!("there is no task {task}"), None);
     let exec: ExecId = task.parse().map_err(|_| unknown())?;
     match handler.door.ask(&handler.caller, ExecGet { exec }).await {
-        Ok(exec) => Ok(exec),
+        Ok(exec) => {
+            call_id::note_exec(&exec);
+            Ok(exec)
+        }
         Err(error) if error.code == HotcellCode::NotFound => Err(unknown()),
         Err(error) => Err(protocol_error(error)),
     }

@@ -11,7 +11,7 @@ use hotcell_journal::{Align, Batch, Ended, ExecTable, LogReader, read_journal};
 use hotcell_link::{Ask, FollowEvent, Following, Link, LinkError, Tell};
 use hotcell_model::{
     CellId, CellSpec, CellStats, CloseReason, Command, Driver, Exec, ExecEnd, ExecId, ExecSpec,
-    Isolation, Keep, LIMITS, Limits, Network, Record, Signal, Stdin, Stream, Timestamp,
+    Isolation, Keep, LIMITS, Limits, Network, Pace, Record, Signal, Stdin, Stream, Timestamp,
 };
 use tokio::time::sleep;
 
@@ -67,6 +67,7 @@ pub(super) fn program(words: &[&str]) -> ExecSpec {
         timeout_ms: None,
         priority: 0,
         as_root: false,
+        pace: Pace::Free,
     }
 }
 
@@ -81,7 +82,7 @@ pub(super) fn open_sh(text: &str) -> ExecSpec {
 }
 
 /// Bits that no other process has either: cells of several runs share a machine.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
@@ -96,9 +97,14 @@ impl Guest {
         place: &DriverPlace,
         change: impl FnOnce(&mut CellSpec),
     ) -> Result<Self> {
-        let driver = place.open()?;
-        let mut spec = spec(driver.as_ref());
+        let mut spec = spec(place.open()?.as_ref());
         change(&mut spec);
+        Self::of(place, spec).await
+    }
+
+    /// Starts this cell.
+    pub(super) async fn of(place: &DriverPlace, spec: CellSpec) -> Result<Self> {
+        let driver = place.open()?;
         let records = place.records().join(spec.id.as_str());
         std::fs::create_dir_all(&records).context("make the records directory")?;
         let isolation = driver.start(&spec, &records).await.context("start")?.isolation;

@@ -3,9 +3,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::load::{Load, Worker};
 use crate::oneshot::program;
 
 /// A running floor program.
@@ -14,6 +16,30 @@ pub(crate) struct Floor {
     child: Child,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
+}
+
+impl Worker for Floor {
+    /// Each call runs `true`.
+    fn work(&mut self, load: Load) -> Result<Vec<Duration>> {
+        let mut asked = Vec::with_capacity(load.calls);
+        while asked.len() < load.at_once.min(load.calls) {
+            asked.push(self.ask(asked.len())?);
+        }
+        let mut took = Vec::with_capacity(load.calls);
+        let mut line = String::new();
+        while took.len() < load.calls {
+            line.clear();
+            self.answers.read_line(&mut line).context("read from the floor program")?;
+            let number = line.trim_end().strip_suffix(" 0 0").and_then(|text| text.parse().ok());
+            let began = number.and_then(|number: usize| asked.get(number));
+            let began = began.with_context(|| format!("the floor program answered {line:?}"))?;
+            took.push(began.elapsed());
+            if asked.len() < load.calls {
+                asked.push(self.ask(asked.len())?);
+            }
+        }
+        Ok(took)
+    }
 }
 
 /// Compiles the floor program into `directory`.
@@ -37,26 +63,12 @@ impl Floor {
         Ok(Self { child, questions, answers: BufReader::new(answers) })
     }
 
-    /// Runs `true` as often as `calls` says, with `at_once` under way.
-    pub(crate) fn run(&mut self, calls: usize, at_once: usize) -> Result<()> {
-        for number in 0..at_once.min(calls) {
-            self.ask(number)?;
-        }
-        let mut line = String::new();
-        for answered in 0..calls {
-            line.clear();
-            self.answers.read_line(&mut line).context("read from the floor program")?;
-            ensure!(line.trim_end().ends_with(" 0 0"), "the floor program answered {line:?}");
-            if answered + at_once < calls {
-                self.ask(answered + at_once)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn ask(&mut self, number: usize) -> Result<()> {
+    /// Asks for one call; when.
+    fn ask(&mut self, number: usize) -> Result<Instant> {
         let question = format!("{number} true\n");
-        self.questions.write_all(question.as_bytes()).context("ask the floor program")
+        let now = Instant::now();
+        self.questions.write_all(question.as_bytes()).context("ask the floor program")?;
+        Ok(now)
     }
 
     /// Ends the program.

@@ -3,11 +3,13 @@
 //! `cargo bench -p hotcell -- [--quick] [--user NAME] [--only PART]...`; see `scripts/bench`.
 
 mod floor;
+mod load;
 mod mcp;
 mod memory;
 mod oneshot;
 mod parts;
 mod samples;
+mod servers;
 mod site;
 mod table;
 
@@ -34,8 +36,10 @@ struct Asked {
 }
 
 fn main() -> Result<()> {
-    if std::env::args().nth(1).as_deref() == Some("--echo") {
-        return mcp::echo();
+    match std::env::args().nth(1).as_deref() {
+        Some("--echo") => return mcp::echo::over_stdio(),
+        Some("--echo-http") => return mcp::echo::over_http(),
+        _ => {}
     }
     let asked = ask(std::env::args().skip(1))?;
     let place = tempfile::tempdir()?;

@@ -6,6 +6,24 @@ use anyhow::{Context, Result};
 use hotcell_model::CellId;
 
 const KIB: u64 = 1024;
+pub(crate) const SHARE: &str = "share (PSS)";
+pub(crate) const OWN_PAGES: &str = "own pages alone";
+
+/// Memory of a process, and how it was counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) bytes: u64,
+    pub(crate) counted: &'static str,
+}
+
+/// As much as this user may see of a process's memory.
+pub(crate) fn of(pid: u32) -> Result<Memory> {
+    match share(pid) {
+        Some(bytes) => Ok(Memory { bytes, counted: SHARE }),
+        // The kernel shows no more of a process that hides itself.
+        None => Ok(Memory { bytes: anonymous(pid)?, counted: OWN_PAGES }),
+    }
+}
 
 /// The supervisor of a cell, found the way its driver finds it.
 pub(crate) fn supervisor(state: &Path, cell: &CellId) -> Result<u32> {

@@ -8,7 +8,8 @@ use anyhow::{Error, Result, bail};
 use hotcell_native::CgroupUse;
 
 use crate::floor::Floor;
-use crate::mcp::{Call, McpServer};
+use crate::load::{Load, Worker};
+use crate::mcp::{HttpTalk, StdioTalk};
 use crate::samples::{Samples, Shot, Turns, take_turns};
 use crate::site::Site;
 use crate::table::{Row, megabytes, time, times};
@@ -16,7 +17,7 @@ use crate::{memory, oneshot};
 
 const OUTPUT_BYTES: usize = 50 << 20;
 const IDLE_CELLS: usize = 10;
-const PARALLEL: u32 = 100;
+pub(crate) const PARALLEL: u32 = 100;
 
 /// One part of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,10 +29,19 @@ pub(crate) enum Part {
     Parallel,
     Idle,
     Mcp,
+    Http,
 }
 
-const PARTS: [Part; 7] =
-    [Part::Exec, Part::Rate, Part::Spawn, Part::Output, Part::Parallel, Part::Idle, Part::Mcp];
+const PARTS: [Part; 8] = [
+    Part::Exec,
+    Part::Rate,
+    Part::Spawn,
+    Part::Output,
+    Part::Parallel,
+    Part::Idle,
+    Part::Mcp,
+    Part::Http,
+];
 
 impl Part {
     pub(crate) fn name(self) -> &'static str {
@@ -43,6 +53,7 @@ impl Part {
             Self::Parallel => "parallel",
             Self::Idle => "idle",
             Self::Mcp => "mcp",
+            Self::Http => "http",
         }
     }
 }
@@ -81,18 +92,25 @@ impl Bench<'_> {
                 Part::Output => self.output(&site)?,
                 Part::Parallel => self.parallel(&site)?,
                 Part::Idle => self.idle(&site)?,
-                Part::Mcp => self.mcp()?,
+                Part::Mcp => self.serve::<StdioTalk>(&site)?,
+                Part::Http => self.serve::<HttpTalk>(&site)?,
             }
         }
         Ok(())
     }
 
     /// Fewer when in a hurry.
-    fn rounds(&self, most: usize) -> usize {
+    pub(crate) fn rounds(&self, most: usize) -> usize {
         if self.quick { most.div_ceil(10) } else { most }
     }
 
-    fn add(&mut self, what: &str, samples: &Samples, ratio: String, promise: &'static str) {
+    pub(crate) fn add(
+        &mut self,
+        what: &str,
+        samples: &Samples,
+        ratio: String,
+        promise: &'static str,
+    ) {
         let spread = format!("{}, {}", time(samples.min()), time(samples.p99()));
         let row = Row::new(what, time(samples.p50())).spread(spread);
         self.rows.push(row.ratio(ratio).promise(promise));
@@ -105,7 +123,7 @@ impl Bench<'_> {
             Box::new(oneshot::plain),
             Box::new(|| {
                 let began = Instant::now();
-                floor.run(1, 1)?;
+                floor.work(Load { calls: 1, at_once: 1 })?;
                 Ok(began.elapsed())
             }),
             Box::new(|| site.exec(&cell)),
@@ -133,7 +151,7 @@ impl Bench<'_> {
             let shots: [Shot<'_>; 2] = [
                 Box::new(|| {
                     let began = Instant::now();
-                    floor.run(calls, at_once)?;
+                    floor.work(Load { calls, at_once })?;
                     Ok(began.elapsed())
                 }),
                 Box::new(|| {
@@ -248,61 +266,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn mcp(&mut self) -> Result<()> {
-        let mut floor = Floor::start(self.floor)?;
-        let mut echo = McpServer::echo()?;
-        let mut server = McpServer::hotcell(self.hotcell, self.state)?;
-        let idle = memory::share(server.pid());
-        server.run(Call::Exec, 1, 1)?;
-        let shots: [Shot<'_>; 3] = [
-            timed(|| floor.run(1, 1)),
-            timed(|| echo.run(Call::Echo, 1, 1)),
-            timed(|| server.run(Call::Exec, 1, 1)),
-        ];
-        let turns = Turns { rounds: self.rounds(100), in_a_row: 10 };
-        let [least, plain, exec] = take_turns(turns, shots)?;
-        let to_floor = |samples: &Samples| {
-            let min = samples.min_ratio_to(&least);
-            format!("{:.2} × floor (min {min:.2})", samples.ratio_to(&least))
-        };
-        self.add("floor again", &least, String::new(), "");
-        self.add("plain rmcp echo, MCP stdio", &plain, to_floor(&plain), "");
-        let promise = "≤ 1.0 × floor";
-        self.add("`exec_run` of `sh -c true`, MCP stdio", &exec, to_floor(&exec), promise);
-        for at_once in [1, 16, 64] {
-            let calls = self.rounds(500).max(at_once);
-            let shots: [Shot<'_>; 2] = [
-                timed(|| floor.run(calls, at_once)),
-                timed(|| server.run(Call::Exec, calls, at_once)),
-            ];
-            let [least, exec] = take_turns(Turns { rounds: 3, in_a_row: 1 }, shots)?;
-            let rate = |took: Duration| calls as f64 / took.as_secs_f64();
-            let what = format!("`exec_run` a second, MCP stdio, {at_once} in flight");
-            let row = Row::new(what, format!("{:.0}/s", rate(exec.p50())));
-            let row = row.spread(format!("floor {:.0}/s", rate(least.p50())));
-            let row = row.ratio(times(1.0 / exec.ratio_to(&least), "floor"));
-            self.rows.push(if at_once == 64 { row.promise("≥ 0.9 × floor") } else { row });
-        }
-        let first: Vec<Duration> = (0..self.rounds(50).max(5))
-            .map(|_| {
-                let server = McpServer::hotcell(self.hotcell, self.state)?;
-                let took = server.first_answer;
-                server.stop()?;
-                Ok(took)
-            })
-            .collect::<Result<_>>()?;
-        let first = Samples::from_all(first);
-        self.add("`hotcell serve`: start to first answer", &first, String::new(), "≤ 10 ms");
-        server.start_jobs(PARALLEL as usize)?;
-        let shown = |bytes: Option<u64>| bytes.map_or("not shown".to_owned(), megabytes);
-        let row = Row::new("`hotcell serve`: memory when idle", shown(idle));
-        let busy = format!("with 100 jobs {}", shown(memory::share(server.pid())));
-        self.rows.push(row.spread(busy).ratio("share (PSS)").promise("≤ 12 MB"));
-        server.stop()?;
-        echo.stop()?;
-        floor.stop()
-    }
-
     fn idle(&mut self, site: &Site) -> Result<()> {
         let mut cells = Vec::new();
         for _ in 0..IDLE_CELLS {
@@ -312,7 +275,7 @@ impl Bench<'_> {
         }
         let mut supervisors = 0;
         let mut keepers = 0;
-        let mut counted = "share (PSS)";
+        let mut counted = memory::SHARE;
         for cell in &cells {
             let supervisor = memory::supervisor(&site.state, cell)?;
             let keeper = memory::keeper(supervisor)?;
@@ -323,7 +286,7 @@ impl Bench<'_> {
                 }
                 // The kernel shows no more of a process that hides itself.
                 (_, _) => {
-                    counted = "own pages alone";
+                    counted = memory::OWN_PAGES;
                     supervisors += memory::anonymous(supervisor)?;
                     keepers += memory::anonymous(keeper)?;
                 }
@@ -339,15 +302,6 @@ impl Bench<'_> {
         self.rows.push(row.spread(parts).ratio(counted).promise("≤ 2 MB"));
         Ok(())
     }
-}
-
-/// A thing to measure.
-fn timed<'a>(mut work: impl FnMut() -> Result<()> + 'a) -> Shot<'a> {
-    Box::new(move || {
-        let began = Instant::now();
-        work()?;
-        Ok(began.elapsed())
-    })
 }
 
 /// How many lines `seq` prints until there are `least` bytes, and how many bytes they are.

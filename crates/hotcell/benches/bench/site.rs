@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use hotcell_engine::{Engine, ExecEvent, Settings};
 use hotcell_model::{
-    Caller, CellId, CellKill, CellSpawn, Command, EndCause, ExecFollow, ExecResult, ExecRun, Keep,
-    KillWait, Pace,
+    Caller, CellId, CellInfo, CellKill, CellSpawn, Command, EndCause, ExecFollow, ExecResult,
+    ExecRun, ExecState, Keep, KillWait, Pace,
 };
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
+
+const POLL: Duration = Duration::from_millis(20);
 
 /// The engine of this process.
 pub(crate) struct Site {
@@ -60,6 +62,30 @@ impl Site {
         let request = CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Removed };
         self.runtime.block_on(self.engine.ask(&self.caller, request))?;
         Ok(())
+    }
+
+    /// Ends a cell that somebody else made.
+    pub(crate) fn kill_named(&self, alias: &str) -> Result<()> {
+        self.kill(&self.find(alias)?)
+    }
+
+    /// The cell with this alias.
+    pub(crate) fn find(&self, alias: &str) -> Result<CellId> {
+        let request = CellInfo { cell: alias.parse()? };
+        Ok(self.runtime.block_on(self.engine.ask(&self.caller, request))?.cell.id)
+    }
+
+    /// Waits until so many execs run in a cell.
+    pub(crate) fn until_running(&self, cell: &CellId, count: usize) -> Result<()> {
+        let request = CellInfo { cell: cell.clone().into() };
+        loop {
+            let found = self.runtime.block_on(self.engine.ask(&self.caller, request.clone()))?;
+            let running = found.execs.iter().filter(|exec| exec.state == ExecState::Running);
+            if running.count() >= count {
+                return Ok(());
+            }
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Makes a cell, measures that, and ends it.

@@ -82,6 +82,11 @@ pub(crate) fn megabytes(bytes: u64) -> String {
     format!("{:.2} MB", bytes as f64 / 1e6)
 }
 
+/// Fewer bytes.
+pub(crate) fn kilobytes(bytes: u64) -> String {
+    format!("{:.1} kB", bytes as f64 / 1e3)
+}
+
 /// A ratio to something.
 pub(crate) fn times(ratio: f64, of: &str) -> String {
     format!("{ratio:.2} × {of}")

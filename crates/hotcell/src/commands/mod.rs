@@ -4,11 +4,13 @@ mod attach;
 mod cancel;
 mod cat;
 mod cells;
+mod checkpoint;
 mod completions;
 mod config;
 mod cp;
 mod doctor;
 mod edit;
+mod fork;
 mod info;
 mod input;
 mod kill;
@@ -33,6 +35,10 @@ mod pack_tests;
 mod place_tests;
 
 use hotcell_model::{EndCause, Exec, LimitHit, Result};
+use hotcell_server::Traces;
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::Command;
 use crate::config::{Config, LogFormat, Overrides};
@@ -59,6 +65,8 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Cells(_)
         | Command::Info(_)
         | Command::Kill(_)
+        | Command::Checkpoint(_)
+        | Command::Fork(_)
         | Command::Ps(_)
         | Command::Logs(_)
         | Command::Input(_)
@@ -101,7 +109,11 @@ pub(crate) async fn perform(
         return setup::setup(args, overrides, environment);
     }
     let config = config()?;
-    start_log(&config);
+    let traces = match (&command, &config.otlp) {
+        (Command::Serve(_), Some(collector)) => Some(Traces::start(collector.clone())?),
+        (_, _) => None,
+    };
+    start_log(&config, traces.as_ref());
     let session = || Session::open(&config);
     match command {
         Command::Run(args) => Box::pin(run::run(&session()?, *args, environment)).await,
@@ -109,6 +121,8 @@ pub(crate) async fn perform(
         Command::Cells(args) => cells::cells(&session()?, args).await,
         Command::Info(args) => info::info(&session()?, args).await,
         Command::Kill(args) => kill::kill(&session()?, args).await,
+        Command::Checkpoint(args) => checkpoint::checkpoint(&session()?, args.action).await,
+        Command::Fork(args) => fork::fork(&session()?, args).await,
         Command::Ps(args) => ps::ps(&session()?, args).await,
         Command::Logs(args) => logs::logs(&session()?, args).await,
         Command::Input(args) => input::input(&session()?, args).await,
@@ -120,7 +134,13 @@ pub(crate) async fn perform(
         Command::Cp(args) => Box::pin(cp::cp(&session()?, args)).await,
         Command::Edit(args) => edit::edit(&session()?, args, environment).await,
         Command::Search(args) => search::search(&session()?, args).await,
-        Command::Serve(args) => Box::pin(serve::serve(session, args, &config, environment)).await,
+        Command::Serve(args) => {
+            let served = Box::pin(serve::serve(session, args, &config, environment)).await;
+            if let Some(traces) = traces {
+                traces.end();
+            }
+            served
+        }
         Command::Setup(args) => setup::setup(&args, overrides, environment),
         Command::Doctor(args) => doctor::doctor(&config, session(), args).await,
         Command::Config(args) => config::config(&config, args),
@@ -128,21 +148,25 @@ pub(crate) async fn perform(
     }
 }
 
-fn start_log(config: &Config) {
+fn start_log(config: &Config, traces: Option<&Traces>) {
     // The protocol library writes whole messages, with whatever secrets are in them, and warns of
     // every mistake of a client. Only who names it wants that.
     let quiet = if config.log.contains("rmcp") { "" } else { "rmcp=off," };
     let filter =
         tracing_subscriber::EnvFilter::builder().parse_lossy(format!("{quiet}{}", config.log));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(false)
         // It would be told on the same stderr, and panic where that is a terminal that hung up.
         .log_internal_errors(false);
-    match config.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
+    let lines = match config.log_format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    let log = tracing_subscriber::registry().with(lines.with_filter(filter));
+    match traces {
+        Some(traces) => log.with(traces.layer()).init(),
+        None => log.init(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use hotcell_model::{
-    Cell, CellInfo, Command, ErrorCode, Exec, ExecCancel, ExecId, ExecRun, Signal, Stdin,
+    Cell, CellInfo, Command, ErrorCode, Exec, ExecCancel, ExecId, ExecRun, Pace, Signal, Stdin,
 };
 use serde::Serialize;
 
@@ -113,6 +113,9 @@ fn request(args: &Run, environment: &Environment, cell: &Cell) -> ExecRun {
     run.timeout_s = args.timeout.map(|timeout| timeout.as_secs_f64());
     run.as_root = args.as_root;
     run.idempotency_key.clone_from(&args.idempotency_key);
+    if !args.detach {
+        run.pace = Pace::Follower;
+    }
     if args.interactive || args.tty {
         run.stdin = Stdin::Open;
     }

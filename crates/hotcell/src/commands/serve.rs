@@ -21,6 +21,8 @@ use crate::signals::{LocalSignal, LocalSignals};
 
 /// Descriptors that are not for connections: links to cells, logs, the index.
 const OTHER_FILES: u64 = 256;
+/// By then a client that starts a server has greeted it.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// Serves until the client leaves or a signal comes.
 pub(super) async fn serve(
@@ -43,13 +45,16 @@ pub(super) async fn serve(
     let door = Door::new(Arc::new(engine), dialect);
     #[cfg(feature = "conformance")]
     let door = if args.conformance_fixtures { door.with_conformance_fixtures() } else { door };
+    // A server waits most of the time, and for that needs little of what brought it here.
+    hotcell_jail::release_code();
     let Some(address) = args.http else {
         let caller = match args.cell {
             Some(alias) => local.with_default_cell(alias),
             None => local,
         };
         // Who is told to leave leaves; what runs goes on.
-        return match signals.unless_told_to_leave(stdio::serve(door, caller)).await {
+        let serving = settling(Box::pin(stdio::serve(door, caller)));
+        return match signals.unless_told_to_leave(serving).await {
             Ok(served) => served.map(|()| 0).map_err(Failure::Terminal),
             Err(_) => Ok(0),
         };
@@ -76,6 +81,17 @@ fn with_cell(caller: Caller, chosen: Option<Alias>) -> Caller {
     }
 }
 
+/// Serves with as little of the program in memory as that takes: the start needs much that nothing
+/// needs later, and so does the greeting of a client, after which many servers only wait.
+async fn settling<T>(mut serving: impl Future<Output = T> + Unpin) -> T {
+    hotcell_jail::release_code();
+    if let Ok(served) = tokio::time::timeout(SETTLED, &mut serving).await {
+        return served;
+    }
+    hotcell_jail::release_code();
+    serving.await
+}
+
 async fn over_http(
     address: SocketAddr,
     door: Door,
@@ -95,7 +111,7 @@ async fn over_http(
         let _ = stop.await;
     };
     let mut told = Some(told);
-    let mut serving = Box::pin(http::serve(listener, door, settings, stop));
+    let mut serving = Box::pin(settling(Box::pin(http::serve(listener, door, settings, stop))));
     loop {
         tokio::select! {
             served = &mut serving => return served.map(|()| 0).map_err(Failure::Terminal),

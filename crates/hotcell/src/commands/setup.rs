@@ -11,7 +11,9 @@ use crate::config::Overrides;
 use crate::default_cell::of_directory;
 use crate::environment::Environment;
 use crate::errors::Failure;
-use crate::setup::{Client, Entry, Server, SettingsFile, Surroundings, own_program, unified_diff};
+use crate::setup::{
+    Client, Entry, Server, SettingsFile, Surroundings, Unfit, own_program, unified_diff,
+};
 use crate::show::{note, print, print_json};
 use crate::terminal;
 
@@ -118,7 +120,11 @@ impl Plan<'_> {
             self.tell(&file, Outcome::AlreadySetUp, None, "")?;
             return Ok(0);
         }
-        let diff = unified_diff(path, file.text(), &after);
+        let shown = |text: &str| {
+            let shown = client.language().conceal(text, self.entry);
+            shown.map_err(|unfit| cannot_be_edited(path, &unfit))
+        };
+        let diff = unified_diff(path, &shown(file.text())?, &shown(&after)?);
         self.agree(path, &diff)?;
         let kept = file.replace(&after, self.args.scope, Timestamp::now())?;
         self.tell(&file, Outcome::Written, kept, &diff)?;
@@ -129,12 +135,7 @@ impl Plan<'_> {
     fn edited(&self, client: Client, file: &SettingsFile) -> Result<String> {
         let text = file.text();
         let edited = client.language().edit(text, client.section(), &self.args.name, self.entry);
-        edited.map_err(|unfit| {
-            let path = file.path().display();
-            let place = unfit.line.map_or_else(String::new, |line| format!(" at line {line}"));
-            Error::invalid(format!("{path} cannot be edited{place}: {}", unfit.problem))
-                .hint("mend the file and run it again, or use --print; nothing was changed")
-        })
+        edited.map_err(|unfit| cannot_be_edited(file.path(), &unfit))
     }
 
     /// Returns when the change may be made.
@@ -202,6 +203,13 @@ impl Plan<'_> {
             (true | false, _) => {}
         }
     }
+}
+
+fn cannot_be_edited(path: &Path, unfit: &Unfit) -> Error {
+    let path = path.display();
+    let place = unfit.line.map_or_else(String::new, |line| format!(" at line {line}"));
+    Error::invalid(format!("{path} cannot be edited{place}: {}", unfit.problem))
+        .hint("mend the file and run it again, or use --print; nothing was changed")
 }
 
 /// How it went.

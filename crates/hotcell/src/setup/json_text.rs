@@ -1,10 +1,13 @@
 //! Edits JSON as text, so that comments, order and layout stay.
 
 use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode};
-use jsonc_parser::{ParseOptions, errors::ParseError};
+use jsonc_parser::errors::ParseError;
+use jsonc_parser::tokens::Token;
+use jsonc_parser::{ParseOptions, Scanner, ScannerOptions};
 use serde_json::{Map, Value};
 
 use super::Unfit;
+use super::concealed::{Hidden, Ours};
 use super::entry::Entry;
 
 /// What clients read: JSON, some of them with comments and trailing commas.
@@ -46,6 +49,39 @@ pub(super) fn edit(text: &str, section: &str, name: &str, entry: &Entry) -> Resu
         Some(property) => bring_up_to_date(&object(&property, name)?, entry)?,
     }
     Ok(root.to_string())
+}
+
+/// The values and comments that are not ours.
+pub(super) fn hidden(text: &str, ours: &Ours) -> Result<Vec<Hidden>, Unfit> {
+    let mut scanner = Scanner::new(text, &ScannerOptions::default());
+    let mut hidden = Vec::new();
+    // A text is a name or a value: what follows tells which.
+    let mut undecided = None;
+    while let Some(token) = scanner.scan().map_err(unreadable)? {
+        let range = scanner.token_start()..scanner.token_end();
+        if let Token::CommentLine(_) = token {
+            hidden.push(Hidden { range, instead: "// …" });
+            continue;
+        }
+        if let Token::CommentBlock(_) = token {
+            hidden.push(Hidden { range, instead: "/* … */" });
+            continue;
+        }
+        let before = undecided.take();
+        hidden.extend(before.filter(|_| token != Token::Colon));
+        if let Token::String(text) = &token
+            && !ours.has(text)
+        {
+            undecided = Some(Hidden { range, instead: "\"…\"" });
+        } else if let Token::Number(number) = token
+            && !ours.has(number)
+        {
+            hidden.push(Hidden { range, instead: "…" });
+        }
+    }
+    hidden.extend(undecided);
+    hidden.sort_by_key(|part| part.range.start);
+    Ok(hidden)
 }
 
 fn bring_up_to_date(there: &CstObject, entry: &Entry) -> Result<(), Unfit> {

@@ -1,6 +1,7 @@
 //! What clients of a server need to know about it, and where each of them keeps that.
 
 mod client;
+mod concealed;
 mod entry;
 mod json_text;
 mod program;
@@ -10,6 +11,8 @@ mod unified_diff;
 
 #[cfg(test)]
 mod client_tests;
+#[cfg(test)]
+mod concealed_tests;
 #[cfg(test)]
 mod json_text_tests;
 #[cfg(test)]
@@ -28,6 +31,8 @@ pub(crate) use settings_file::SettingsFile;
 pub(crate) use unified_diff::unified_diff;
 
 use serde_json::Value;
+
+use self::concealed::Ours;
 
 /// Why the text of a file cannot be edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,17 +69,27 @@ impl Language {
         name: &str,
         entry: &Entry,
     ) -> Result<String, Unfit> {
-        // Editors of another system mark the beginning of a file; clients skip the mark.
-        let (mark, body) = match text.strip_prefix('\u{feff}') {
-            Some(body) => ("\u{feff}", body),
-            None => ("", text),
-        };
+        let (mark, body) = split_mark(text);
         let edited = match self {
             Self::Json => json_text::edit(body, section, name, entry),
             Self::Toml => toml_text::edit(body, section, name, entry),
         }?;
         check_others(self.read(body)?, self.read(&edited)?, section, name)?;
         Ok(format!("{mark}{edited}"))
+    }
+
+    /// The text as it is shown: names, and of values and comments only what the entry says too.
+    ///
+    /// # Errors
+    /// The text is not of this language.
+    pub(crate) fn conceal(self, text: &str, entry: &Entry) -> Result<String, Unfit> {
+        let (mark, body) = split_mark(text);
+        let ours = Ours::of(entry);
+        let hidden = match self {
+            Self::Json => json_text::hidden(body, &ours),
+            Self::Toml => toml_text::hidden(body, &ours),
+        }?;
+        Ok(format!("{mark}{}", concealed::without(body, &hidden)))
     }
 
     /// What a text means; an empty object where it says nothing.
@@ -86,6 +101,14 @@ impl Language {
             Self::Json => json_text::read(text),
             Self::Toml => toml_text::read(text),
         }
+    }
+}
+
+/// Editors of another system mark the beginning of a file; clients skip the mark.
+fn split_mark(text: &str) -> (&str, &str) {
+    match text.strip_prefix('\u{feff}') {
+        Some(body) => ("\u{feff}", body),
+        None => ("", text),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Edits TOML as text, so that comments, order and layout stay.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value};
-use toml_edit::{DocumentMut, Item, Table, TableLike, TomlError, value};
+use toml_edit::{Document, DocumentMut, Item, Table, TableLike, TomlError, value};
 
 use super::Unfit;
+use super::concealed::{Hidden, Ours};
 use super::entry::Entry;
 
 /// What the text means.
@@ -45,6 +48,94 @@ pub(super) fn edit(text: &str, section: &str, name: &str, entry: &Entry) -> Resu
     }
     let edited = document.to_string();
     Ok(if foreign { edited.replace('\n', "\r\n") } else { edited })
+}
+
+/// The values and comments that are not ours.
+pub(super) fn hidden(text: &str, ours: &Ours) -> Result<Vec<Hidden>, Unfit> {
+    let document = Document::parse(text).map_err(|error| unreadable(text, &error))?;
+    let mut values = Vec::new();
+    values_of(document.as_item(), &mut values);
+    values.sort_by_key(|(range, _)| range.start);
+    let mut hidden = Vec::new();
+    let mut at = 0;
+    for (range, value) in values {
+        comments(text, at..range.start, &mut hidden);
+        at = range.end;
+        if let Some(instead) = shown_as(value, ours) {
+            hidden.push(Hidden { range, instead });
+        }
+    }
+    comments(text, at..text.len(), &mut hidden);
+    Ok(hidden)
+}
+
+fn values_of<'a>(item: &'a Item, found: &mut Vec<(Range<usize>, &'a toml_edit::Value)>) {
+    match item {
+        Item::None => {}
+        Item::Value(value) => single_values_of(value, found),
+        Item::Table(table) => table.iter().for_each(|(_, item)| values_of(item, found)),
+        Item::ArrayOfTables(tables) => {
+            tables.iter().flat_map(Table::iter).for_each(|(_, item)| values_of(item, found));
+        }
+    }
+}
+
+fn single_values_of<'a>(
+    value: &'a toml_edit::Value,
+    found: &mut Vec<(Range<usize>, &'a toml_edit::Value)>,
+) {
+    match value {
+        toml_edit::Value::Array(items) => {
+            items.iter().for_each(|item| single_values_of(item, found));
+        }
+        toml_edit::Value::InlineTable(table) => {
+            table.iter().for_each(|(_, value)| single_values_of(value, found));
+        }
+        single @ (toml_edit::Value::String(_)
+        | toml_edit::Value::Integer(_)
+        | toml_edit::Value::Float(_)
+        | toml_edit::Value::Boolean(_)
+        | toml_edit::Value::Datetime(_)) => {
+            found.extend(single.span().map(|range| (range, single)));
+        }
+    }
+}
+
+/// What is shown instead of a value; nothing where it may be shown.
+fn shown_as(value: &toml_edit::Value, ours: &Ours) -> Option<&'static str> {
+    match value_meaning(value) {
+        Value::String(text) if ours.has(&text) => None,
+        Value::String(_) if value.is_str() => Some("\"…\""),
+        Value::Number(number) if ours.has(&number.to_string()) => None,
+        Value::String(_) | Value::Number(_) => Some("…"),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// The comments of a range in which there is no value: names, signs and spaces alone.
+fn comments(text: &str, range: Range<usize>, hidden: &mut Vec<Hidden>) {
+    let mut quote = None;
+    let mut begun = None;
+    for (at, char) in text.get(range.clone()).unwrap_or_default().char_indices() {
+        let at = range.start + at;
+        match (char, begun, quote) {
+            ('\n', begun_at, _) => {
+                hidden.extend(begun_at.map(|begun| comment(text, begun..at)));
+                (begun, quote) = (None, None);
+            }
+            (_, Some(_), _) => {}
+            (_, None, Some(open)) => quote = (char != open).then_some(open),
+            ('#', None, None) => begun = Some(at),
+            ('"' | '\'', None, None) => quote = Some(char),
+            (_, None, None) => {}
+        }
+    }
+    hidden.extend(begun.map(|begun| comment(text, begun..range.end)));
+}
+
+fn comment(text: &str, line: Range<usize>) -> Hidden {
+    let end = line.end - usize::from(text[line.clone()].ends_with('\r'));
+    Hidden { range: line.start..end, instead: "# …" }
 }
 
 fn bring_up_to_date(there: &mut dyn TableLike, entry: &Entry) {

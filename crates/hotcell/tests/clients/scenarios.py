@@ -257,12 +257,14 @@ async def output_is_shown_as_it_comes(site, name):
     async with site.client() as client:
         await spawn(client, name)
         seen = []
+        told = anyio.Event()
 
         async def show(progress, total, message):
             seen.append((progress, message))
             if "first" in message:
                 exec_id = (await call(client, "exec_list", cell=name))["execs"][0]["exec_id"]
                 await call(client, "exec_input", exec_id=exec_id, text="go\n")
+                told.set()
 
         script = "echo first; read go; echo second"
         result = await client.call_tool(
@@ -270,6 +272,8 @@ async def output_is_shown_as_it_comes(site, name):
             {"cell": name, "command": script, "stdin_open": True, "wait_s": 50},
             progress_callback=show,
         )
+        # The run may be answered before the input that ended it: a client leaves after both.
+        await told.wait()
         # It could not have ended if nothing had been shown.
         assert result.structured_content["stdout"] == "first\nsecond\n", result
         steps = [progress for progress, _ in seen]

@@ -12,6 +12,7 @@ in_worlds! { [root, rootless]
     without_a_terminal_nothing_is_written_unless_told,
     a_second_time_there_is_nothing_to_do,
     others_and_comments_stay_and_a_copy_is_kept,
+    what_is_not_ours_is_not_shown,
     every_client_has_its_file,
     what_cannot_be_edited_is_left_alone,
     printing_touches_nothing,
@@ -100,6 +101,30 @@ fn a_second_time_there_is_nothing_to_do(world: &World) {
     assert_eq!(shown["backup"], Value::Null);
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before.modified().unwrap());
     assert_eq!(backups(world), Vec::<String>::new());
+}
+
+fn what_is_not_ours_is_not_shown(world: &World) {
+    // On one line too, where the line of another server has to be changed.
+    let other = r#""other":{"command":"x","env":{"API_KEY":"s3cret-1"}}"#;
+    let json = format!("{{\"mcpServers\":{{{other}}}}}");
+    let toml = "# s3cret-2\n[mcp_servers.other.env]\nAPI_KEY = \"s3cret-3\"\n\
+                [mcp_servers.hotcell]\nurl = \"http://x/\"\nbearer = \"s3cret-4\"\n";
+    for (client, name, text) in
+        [("cursor", ".cursor/mcp.json", json.as_str()), ("codex", ".codex/config.toml", toml)]
+    {
+        let path = file(world, name, text);
+        let plain = setup(world, [client]).run().exited(2);
+        let written = setup(world, [client, "--yes", "--json"]).run().succeeded();
+        for shown in [plain.stdout(), plain.stderr(), written.stdout(), written.stderr()] {
+            assert!(!shown.contains("s3cret"), "{shown}");
+        }
+        assert!(
+            plain.stdout().contains("serve") && plain.stdout().contains("API_KEY"),
+            "{plain:?}"
+        );
+        let after = fs::read_to_string(&path).unwrap();
+        assert!(after.contains("s3cret") && !after.contains('…'), "{after}");
+    }
 }
 
 fn others_and_comments_stay_and_a_copy_is_kept(world: &World) {

@@ -1,6 +1,7 @@
 //! What a cell sees of the host and what it keeps of its caller: nothing.
 
 use std::fs;
+use std::path::Path;
 
 use crate::world::{
     Kind, World, descendants, eventually, fd_count, is_root, processes_of, program,
@@ -13,6 +14,8 @@ in_every_world! {
     an_exec_has_no_privileges,
     settings_of_the_kernel_cannot_be_changed,
     what_pid_1_has_is_out_of_reach,
+    pid_1_has_nothing_open_but_what_it_works_with,
+    a_supervisor_and_its_keeper_can_be_told_apart,
     a_cell_keeps_no_descriptor_of_its_caller,
     a_cell_keeps_nothing_of_its_callers_habits,
 }
@@ -79,10 +82,60 @@ fn settings_of_the_kernel_cannot_be_changed(world: &World) {
 }
 
 fn what_pid_1_has_is_out_of_reach(world: &World) {
-    let script = "ls /proc/1/fd /proc/1/root /proc/1/cwd; cat /proc/1/environ /proc/1/maps; \
-                  kill -9 1; echo alive";
-    let finished = world.hotcell(["run", script]).run();
-    assert_eq!(finished.stdout(), "alive\n", "{finished:?}");
+    // Its memory began as its keeper's: whatever would show a piece of it must be closed.
+    let script = "cd /proc/1; ls fd root/ cwd/ map_files; readlink exe root cwd ns/user; \
+                  cat environ maps smaps mem auxv stack syscall; \
+                  kill -9 1; tr '\\0' ' ' < cmdline; echo; cat comm";
+    let runs: &[&[&str]] = match world.kind() {
+        Kind::SingleId => &[&[]],
+        Kind::Root | Kind::RootWithoutCgroups | Kind::Rootless => &[&[], &["--as-root"]],
+    };
+    for options in runs {
+        let run = world.hotcell(["run"]).args(options.iter().copied());
+        let finished = run.args([script]).run();
+        let text = finished.stdout();
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        assert_eq!(lines, ["hotcell supervise", "hotcell-pid1"], "{options:?}: {finished:?}");
+    }
+}
+
+fn pid_1_has_nothing_open_but_what_it_works_with(world: &World) {
+    if !is_root() {
+        return;
+    }
+    world.text(["spawn", "bare"]);
+    world.text(["run", "--cell", "bare", "true"]);
+    let directory = format!("/proc/{}/fd", world.supervisor("bare"));
+    let links = fs::read_dir(&directory).unwrap().flatten().map(|entry| entry.path());
+    let open: Vec<String> =
+        links.map(|link| fs::read_link(link).unwrap().to_string_lossy().into_owned()).collect();
+    // Of the host's files its records, its control groups, and what lies in both.
+    let groups = format!("/hotcell/{}", world.cell_id("bare"));
+    let expected = |target: &str| {
+        let records = world.state_dir().join("cells");
+        let below_records = Path::new(target).starts_with(&records) && target.contains("/records");
+        below_records
+            || target.contains(&groups)
+            || target == "/dev/null"
+            || ["socket:", "anon_inode:"].iter().any(|kind| target.starts_with(kind))
+    };
+    let unexpected: Vec<&String> = open.iter().filter(|target| !expected(target)).collect();
+    assert!(unexpected.is_empty(), "{unexpected:?} of {open:?}");
+    assert!(open.len() >= 6, "streams, socket, events, children and records: {open:?}");
+}
+
+fn a_supervisor_and_its_keeper_can_be_told_apart(world: &World) {
+    let cell = world.text(["spawn", "told-apart"]);
+    let line = |pid: i32| {
+        let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        String::from_utf8(bytes).unwrap().trim_end_matches('\0').replace('\0', " ")
+    };
+    let name = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+    let (keeper, supervisor) = (world.keeper("told-apart"), world.supervisor("told-apart"));
+    assert_eq!(line(keeper), format!("hotcell keep {}", cell.trim()));
+    assert_eq!(name(keeper), "hotcell-keeper\n");
+    assert_eq!(line(supervisor), "hotcell supervise");
+    assert_eq!(name(supervisor), "hotcell-pid1\n");
 }
 
 fn a_cell_keeps_no_descriptor_of_its_caller(world: &World) {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::world::{Need, World, require};
+use crate::world::{Need, World, kill_9, require};
 
 in_worlds! { [root]
     too_much_memory_is_reported_as_such,
@@ -15,6 +15,7 @@ in_worlds! { [root]
 in_every_world! {
     processes_are_counted,
     more_on_disk_than_allowed_ends_the_command,
+    a_keeper_that_comes_later_measures_as_well,
     limits_are_shown_and_fixed_once_made,
 }
 
@@ -82,6 +83,15 @@ fn more_on_disk_than_allowed_ends_the_command(world: &World) {
     assert_eq!(listed["execs"][0]["end"]["limit"], "disk");
     world.text(["run", "--cell", "full", "rm big"]);
     assert_eq!(world.text(["run", "--cell", "full", "echo ok > f; cat f"]), "ok\n");
+}
+
+fn a_keeper_that_comes_later_measures_as_well(world: &World) {
+    // What nobody but the cell's own user may look into.
+    world.text(["run", "--cell", "watched", "--disk", "16M", "mkdir -m 700 own"]);
+    kill_9(world.keeper("watched"));
+    let fill = "while :; do head -c 4000000 /dev/zero >> own/big; sleep 0.02; done";
+    let finished = world.hotcell(["run", "--cell", "watched", fill]).run();
+    assert!(finished.stderr().contains("over its disk limit"), "{finished:?}");
 }
 
 fn limits_are_shown_and_fixed_once_made(world: &World) {

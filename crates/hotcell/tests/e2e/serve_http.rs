@@ -20,6 +20,7 @@ in_worlds! {
     every_caller_has_a_default_cell,
     an_id_is_used_once_at_a_time,
     lines_of_the_log_have_a_request_id,
+    the_log_says_who_attached,
 }
 
 /// A call of a tool in a session.
@@ -197,6 +198,26 @@ fn lines_of_the_log_have_a_request_id(world: &World) {
     let fresh = server.ask(&call.with("x-request-id", "not one: \t")).is(200);
     let fresh = fresh.header("x-request-id").unwrap().to_owned();
     assert_ne!(fresh, "");
+    let exec = answer.tool_result()["exec_id"].as_str().unwrap().to_owned();
+    let uri = format!("exec://{exec}/stdout");
+    let template = json!({
+        "ref": { "type": "ref/resource", "uri": "exec://{exec_id}/{stream}" },
+        "argument": { "name": "exec_id", "value": "" },
+    });
+    let requests = [
+        ("resources/list", None, json!({})),
+        ("resources/read", Some(uri.as_str()), json!({ "uri": uri })),
+        ("completion/complete", None, template),
+        ("tasks/get", Some(exec.as_str()), json!({ "taskId": exec })),
+        ("tasks/update", Some(exec.as_str()), json!({ "taskId": exec, "inputResponses": {} })),
+        ("tasks/cancel", Some(exec.as_str()), json!({ "taskId": exec })),
+    ];
+    for (method, name, params) in requests.clone() {
+        let request = Sent::modern(7, method, name, params);
+        let request = request.with("x-request-id", &method.replace('/', "."));
+        let answer = server.ask(&request).is(200);
+        assert!(answer.json()["result"].is_object(), "{method}: {answer:?}");
+    }
     send(server.live.pid(), Signal::TERM);
     let said = server.live.finish().stderr();
     for id in ["chosen.by-client_1", &fresh] {
@@ -208,4 +229,32 @@ fn lines_of_the_log_have_a_request_id(world: &World) {
         let spans = |name: &str| lines.iter().any(|line| line["span"]["name"] == name);
         assert!(spans("request") && spans("call"), "{said}");
     }
+    for (method, ..) in requests {
+        let id = method.replace('/', ".");
+        // The first line says where it listens.
+        let lines = said.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut spans = lines.map(|line| line["span"].clone());
+        assert!(
+            spans.any(|span| span["request_id"] == id.as_str() && span["method"] == method),
+            "{method}: {said}"
+        );
+    }
+}
+
+fn the_log_says_who_attached(world: &World) {
+    let args = ["--log", "hotcell_server=info", "--log-format", "json"];
+    let server = HttpServer::start_with(world, &args, &[]);
+    server.ask(&Sent::tool("exec_run", json!({ "command": "true" }))).tool_result();
+    let attach =
+        json!({ "cell": "default", "client_name": "an agent", "session_id": "x".repeat(5000) });
+    let attached = server.ask(&Sent::tool("cell_attach", attach)).tool_result();
+    assert_eq!(
+        attached["roots"],
+        json!([format!("workspace:{}", attached["cell"]["id"].as_str().unwrap())])
+    );
+    let said = server.terminate().stderr();
+    let line = said.lines().find(|line| line.contains("a client attaches")).unwrap();
+    let span = &serde_json::from_str::<Value>(line).unwrap()["span"];
+    assert_eq!((&span["method"], &span["client_name"]), (&json!("tools/call"), &json!("an agent")));
+    assert!(span["session_id"].as_str().unwrap().len() < 100, "{line}");
 }

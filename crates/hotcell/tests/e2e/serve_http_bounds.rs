@@ -1,5 +1,7 @@
 //! What the server over HTTP refuses: each with the same request without the fault, which passes.
 
+use std::collections::{BTreeMap, HashSet};
+
 use serde_json::{Value, json};
 
 use crate::world::{Connection, HttpServer, Sent, World, eventually, fd_count, initialize};
@@ -8,10 +10,12 @@ in_worlds! {
     [root]
     what_is_no_message_is_answered_and_the_server_goes_on,
     a_token_is_asked_for,
+    the_id_of_a_task_proves_nothing,
     other_machines_need_a_token,
     only_known_names_and_pages_are_let_in,
     connections_and_sessions_are_bounded,
     what_watches_over_the_server_is_told,
+    every_refusal_is_counted_once,
 }
 
 const TOKEN: &str = "0123456789abcdef-a-test";
@@ -99,6 +103,35 @@ fn a_token_is_asked_for(world: &World) {
     assert_eq!(short.code(), 2);
 }
 
+fn the_id_of_a_task_proves_nothing(world: &World) {
+    let server = HttpServer::start_with(world, &[], &[("HOTCELL_HTTP_TOKEN", TOKEN)]);
+    let bearer = format!("Bearer {TOKEN}");
+    let run = Sent::tool("exec_run", json!({ "command": "sleep 1000", "wait_s": 0 }));
+    let ran = server.ask(&run.with("authorization", &bearer)).tool_result();
+    let exec = ran["exec_id"].as_str().unwrap();
+    let mut answers = BTreeMap::<String, HashSet<String>>::new();
+    for task in [exec, "e_0000000000", "made up"] {
+        for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+            let params = json!({ "taskId": task, "inputResponses": {} });
+            let request = Sent::modern(1, method, Some(task), params);
+            let wrong = request.clone().with("authorization", "Bearer another-token-altogether");
+            for (kind, request) in [("none", request), ("wrong", wrong)] {
+                answers
+                    .entry(kind.to_owned())
+                    .or_default()
+                    .insert(server.ask(&request).is(401).body);
+            }
+        }
+    }
+    // Nobody learns whether there is such a task.
+    assert!(answers.values().all(|answers| answers.len() == 1), "{answers:?}");
+    assert_eq!(world.exec(exec)["state"], "running");
+
+    let get = Sent::modern(1, "tasks/get", Some(exec), json!({ "taskId": exec }));
+    let known = server.ask(&get.with("authorization", &bearer)).is(200);
+    assert_eq!(known.json()["result"]["status"], "working");
+}
+
 fn other_machines_need_a_token(world: &World) {
     let refused = world.hotcell(["serve", "--http", "0.0.0.0:0"]).run();
     assert_eq!(refused.code(), 5, "{refused:?}");
@@ -179,14 +212,17 @@ fn connections_and_sessions_are_bounded(world: &World) {
     assert_eq!(server.terminate().code(), 0);
 }
 
+/// The value of a metric; none is as good as nothing.
+#[track_caller]
+fn count(metrics: &str, name: &str) -> u64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.map_or(0, |value| value.parse().unwrap())
+}
+
 fn what_watches_over_the_server_is_told(world: &World) {
     let server = HttpServer::start(world);
     assert_eq!(server.ask(&Sent::get("/health")).is(200).json()["status"], "ok");
     assert_eq!(server.ask(&Sent::get("/ready")).is(200).json()["ready"], true);
-    let count = |metrics: &str, name: &str| {
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.map_or(0, |value| value.parse::<u64>().unwrap())
-    };
     let metrics = || server.ask(&Sent::get("/metrics")).is(200).body;
     let before = metrics();
     assert!(before.ends_with("# EOF\n"));
@@ -217,4 +253,34 @@ fn what_watches_over_the_server_is_told(world: &World) {
     assert_eq!(count(&after, "hotcell_execs_ended_total{cause=\"cancelled\"}"), 1, "{after}");
     assert_eq!(count(&after, "hotcell_execs_running"), 0, "{after}");
     assert_eq!(count(&metrics(), "hotcell_execs_ended_total{cause=\"cancelled\"}"), 1);
+}
+
+fn every_refusal_is_counted_once(world: &World) {
+    let server = HttpServer::start(world);
+    let call = json!({ "name": "exec_run", "arguments": 5 });
+    let cases = [
+        ("not_found", Sent::tool("from_outside", json!({}))),
+        ("invalid", Sent::tool("exec_run", json!({ "command": "true", "from_outside": 1 }))),
+        ("invalid", Sent::modern(1, "tools/call", Some("exec_run"), call)),
+        ("unsupported", Sent::modern(1, "from/outside", None, json!({}))),
+        ("invalid", Sent::post("/v1/execs", &json!({ "from_outside": 1 }))),
+        ("invalid", Sent::post("/v1/execs", &json!({}))),
+        ("invalid", Sent::get("/v1/execs/from_outside")),
+        ("not_found", Sent::get("/v1/cells/from_outside")),
+        ("not_found", Sent::get("/v1/execs/e_0000000000/stream")),
+        ("not_found", Sent::post("/v1/execs/e_0000000000/cancel", &json!({}))),
+    ];
+    let mut expected = BTreeMap::<&str, u64>::new();
+    for (code, sent) in cases {
+        server.ask(&sent);
+        *expected.entry(code).or_default() += 1;
+        let metrics = server.ask(&Sent::get("/metrics")).is(200).body;
+        for (code, refused) in &expected {
+            let name = format!("hotcell_calls_rejected_total{{code=\"{code}\"}}");
+            assert_eq!(count(&metrics, &name), *refused, "{sent:?}\n{metrics}");
+        }
+        let rows = metrics.lines().filter(|line| line.starts_with("hotcell_calls_rejected"));
+        assert_eq!(rows.count(), expected.len(), "{metrics}");
+        assert!(!metrics.contains("from"), "{metrics}");
+    }
 }

@@ -3,13 +3,14 @@
 use std::net::TcpStream;
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{Connection, HttpServer, Sent, World, eventually, is_alive, send};
 
 in_worlds! {
     [root, rootless]
     a_server_that_is_to_end_answers_what_waits,
+    open_streams_end_with_the_server,
 }
 
 in_worlds! {
@@ -68,6 +69,49 @@ fn a_server_that_is_to_end_answers_what_waits(world: &World) {
     }
 }
 
+fn open_streams_end_with_the_server(world: &World) {
+    let server = HttpServer::start(world);
+    // There is nothing to subscribe to, so no stream is opened for it.
+    let listen = json!({ "notifications": { "toolsListChanged": true } });
+    let refused = server.ask(&Sent::modern(1, "subscriptions/listen", None, listen)).is(404);
+    assert_eq!(refused.json()["error"]["code"], -32601);
+
+    let begun = Sent::tool("exec_run", json!({ "command": "echo hi; sleep 1000", "wait_s": 0 }));
+    let exec = server.ask(&begun).tool_result()["exec_id"].as_str().unwrap().to_owned();
+    let session = server.open_session();
+    let of_session =
+        Sent::get("/mcp").with("mcp-session-id", &session).with("accept", "text/event-stream");
+    let of_exec = Sent::get(&format!("/v1/execs/{exec}/stream"));
+    // A call that is watched is answered by a stream too.
+    let watched = json!({
+        "name": "exec_run", "arguments": { "command": "echo ho; sleep 1001", "wait_s": 50 },
+        "_meta": { "progressToken": "p" },
+    });
+    let watched = json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": watched });
+    let watched = Sent::message(&watched).with("mcp-session-id", &session);
+    let mut streams = [&of_session, &of_exec, &watched].map(|request| server.send(request));
+    for stream in &mut streams {
+        let head = stream.head().unwrap().is(200);
+        assert_eq!(head.header("content-type"), Some("text/event-stream"));
+    }
+    eventually("both execs run", || {
+        world.json(["ps", "--json"])["execs"].as_array().unwrap().len() == 2
+    });
+
+    send(server.live.pid(), Signal::TERM);
+    let [_, of_exec, watched] = streams.map(|mut stream| stream.rest().unwrap());
+    assert!(of_exec.contains("event: output"), "{of_exec}");
+    let last = watched.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap();
+    let last: Value = serde_json::from_str(last).unwrap();
+    assert_eq!(last["id"], 9);
+    assert_eq!(last["result"]["structuredContent"]["status"], "running");
+    let finished = server.live.finish();
+    assert_eq!(finished.code(), 0);
+    // Nothing had to be cut.
+    assert!(!finished.stderr().contains("in time"), "{finished:?}");
+    assert_eq!(world.exec(&exec)["state"], "running");
+}
+
 /// A request whose body never comes.
 fn unfinished(server: &HttpServer) -> Connection {
     let mut connection = Connection::open(server.address);
@@ -96,7 +140,9 @@ fn a_second_signal_ends_the_server_at_once(world: &World) {
 fn what_takes_too_long_is_cut(world: &World) {
     let server = HttpServer::start_with(world, &[], &[("HOTCELL_HTTP_DRAIN_S", "0")]);
     let mut cut = unfinished(&server);
-    assert_eq!(server.terminate().code(), 0);
+    let finished = server.terminate();
+    assert_eq!(finished.code(), 0);
+    assert!(finished.stderr().contains("in time"), "{finished:?}");
     assert!(cut.answer().is_none());
 }
 

@@ -1,14 +1,18 @@
-//! A transient cell of an agent stays as long as any server runs, and no longer.
+//! A transient cell of an agent stays as long as any server runs, and no longer; a server that waits
+//! is small.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::world::{Era, Invocation, McpClient, World, eventually, is_alive};
+use crate::world::{
+    Era, Invocation, McpClient, World, eventually, is_alive, peak_kib, resident_kib,
+};
 
 in_worlds! { [root, rootless]
     a_server_takes_over_what_another_one_leaves,
     without_a_server_a_transient_cell_ends,
+    a_server_that_waits_takes_little_memory,
 }
 
 /// Longer than a server takes to notice that another one is gone.
@@ -46,4 +50,14 @@ fn without_a_server_a_transient_cell_ends(world: &World) {
     only.kill();
     eventually("the cell has ended", || !is_alive(supervisor));
     assert_eq!(world.ended(&exec)["end"]["cause"], "cancelled");
+}
+
+fn a_server_that_waits_takes_little_memory(world: &World) {
+    let mut client = McpClient::start_with(serve(world), Era::Modern);
+    let server = client.pid();
+    eventually("it has let go of what its start needed", || {
+        resident_kib(server) * 2 < peak_kib(server)
+    });
+    let ran = client.call("exec_run", json!({ "command": "echo all there" }));
+    assert_eq!(ran["stdout"], "all there\n", "{ran}");
 }

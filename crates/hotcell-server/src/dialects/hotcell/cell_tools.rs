@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::schema::{self, Object};
 use super::tool::{Effect, ToolKind, answer, read};
 use super::views::{CellView, ExecView};
+use crate::call_id;
 use crate::toolsets::Toolset;
 
 pub(super) const TOOLS: &[ToolKind] = &[
@@ -33,10 +34,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         input: schema::of::<Attach>,
         output: schema::of::<Attached>,
-        request: |arguments| {
-            let Attach { cell, .. } = read(arguments)?;
-            Ok(CellInfo { cell: cell.parse()? }.into())
-        },
+        request: attach,
         result: attached,
     },
     ToolKind {
@@ -116,9 +114,7 @@ struct LimitsSchema {
 struct Attach {
     /// id or alias; default for your default cell
     cell: String,
-    #[expect(dead_code, reason = "accepted so that clients can say who they are")]
     client_name: Option<String>,
-    #[expect(dead_code, reason = "accepted so that clients can say who they are")]
     session_id: Option<String>,
 }
 
@@ -180,6 +176,15 @@ fn cell(reply: Reply) -> Option<CallToolResult> {
     Some(answer(&view, view.line()))
 }
 
+/// Who a client says it is stands in the log, and decides nothing.
+fn attach(arguments: JsonObject) -> Result<Request> {
+    let Attach { cell, client_name, session_id } = read(arguments)?;
+    let cell: CellRef = cell.parse()?;
+    call_id::note_client(client_name.as_deref(), session_id.as_deref());
+    tracing::info!(asked = %cell, "a client attaches");
+    Ok(CellInfo { cell }.into())
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 struct Attached {
     #[schemars(with = "Object")]
@@ -201,12 +206,12 @@ fn attached(reply: Reply) -> Option<CallToolResult> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct CellsView {
+pub(super) struct CellsView {
     #[schemars(with = "Vec<Object>")]
     cells: Vec<CellView>,
 }
 
-fn cells(reply: Reply) -> Option<CallToolResult> {
+pub(super) fn cells(reply: Reply) -> Option<CallToolResult> {
     let Reply::Cells(cells) = reply else { return None };
     let view = CellsView { cells: cells.cells.iter().map(CellView::from).collect() };
     let text = match view.cells.as_slice() {

@@ -32,7 +32,10 @@ pub(super) const TOOLS: &[ToolKind] = &[
         input: schema::of::<Run>,
         output: schema::of::<Ran>,
         request: run,
-        result: ran,
+        result: |reply| {
+            let Reply::ExecResult(result) = reply else { return None };
+            Some(ran(result))
+        },
     },
     ToolKind {
         name: "exec_poll",
@@ -234,8 +237,8 @@ struct Ran {
     usage: Option<Usage>,
 }
 
-fn ran(reply: Reply) -> Option<CallToolResult> {
-    let Reply::ExecResult(result) = reply else { return None };
+/// An exec with its first output.
+pub(super) fn ran(result: ExecResult) -> CallToolResult {
     let ExecResult { exec, records, truncated, next_seq } = result;
     let stdout = text::of_stream(&records, &[Stream::Stdout, Stream::Pty], truncated);
     let stderr = text::of_stream(&records, &[Stream::Stderr], truncated);
@@ -255,7 +258,7 @@ fn ran(reply: Reply) -> Option<CallToolResult> {
         end_line(&mut shown);
     }
     shown.push_str(&view.standing.line());
-    Some(answer(&view, shown))
+    answer(&view, shown)
 }
 
 fn end_line(text: &mut String) {

@@ -1,7 +1,9 @@
 //! Tests of the default dialect.
 
-use hotcell_model::{CellRef, Command, ErrorCode, Keep, Request, Stdin};
-use rmcp::model::JsonObject;
+use hotcell_model::{
+    CellRef, Command, ErrorCode, Exec, ExecResult, Keep, Reply, Request, Stdin, Timestamp,
+};
+use rmcp::model::{JsonObject, Tool};
 use serde_json::json;
 
 use crate::dialect::Dialect;
@@ -27,6 +29,8 @@ fn the_list_is_short_and_always_the_same() {
             "cell_list",
             "cell_info",
             "cell_kill",
+            "cell_checkpoint",
+            "cell_fork",
             "exec_run",
             "exec_poll",
             "exec_input",
@@ -44,9 +48,17 @@ fn the_list_is_short_and_always_the_same() {
             "fs_import"
         ]
     );
-    let text = serde_json::to_string(dialect().tools()).unwrap();
-    let tokens = tiktoken_rs::o200k_base().unwrap().encode_ordinary(&text).len();
-    assert!(tokens < 6000, "the tools cost {tokens} tokens: {text}");
+    let tokenizer = tiktoken_rs::o200k_base().unwrap();
+    let cost =
+        |tools: &[Tool]| tokenizer.encode_ordinary(&serde_json::to_string(tools).unwrap()).len();
+    let dialect = dialect();
+    assert!(cost(dialect.tools()) < 6000, "all tools cost {} tokens", cost(dialect.tools()));
+    let is_later = |tool: &Tool| {
+        tool.name.starts_with("fs_") || ["cell_checkpoint", "cell_fork"].contains(&&*tool.name)
+    };
+    let first: Vec<Tool> = dialect.tools().iter().filter(|tool| !is_later(tool)).cloned().collect();
+    assert_eq!(first.len(), 10);
+    assert!(cost(&first) < 2500, "the tools for cells and execs cost {} tokens", cost(&first));
 }
 
 #[test]
@@ -105,4 +117,18 @@ fn hints_name_tools() {
     let shown = serde_json::to_string(&dialect().failure("exec_poll", &error)).unwrap();
     assert!(shown.contains("exec_list") && shown.contains("exec_poll"), "{shown}");
     assert!(!shown.contains("hotcell ps"), "{shown}");
+}
+
+#[test]
+fn a_task_ends_with_the_result_of_a_run() {
+    let exec: Exec = serde_json::from_value(json!({
+        "id": "e_0000000001", "cell": "c_0000000002", "state": "running", "command": { "shell": "ls" },
+        "pty": false, "as_root": false, "queued_at": Timestamp(0),
+    }))
+    .unwrap();
+    let result = ExecResult { exec, records: Vec::new(), truncated: false, next_seq: 0 };
+    let ran = dialect().result("exec_run", Reply::ExecResult(result.clone()));
+    let only_cells = HotcellDialect::new(&"cell".parse().unwrap(), FileBounds::default());
+    assert_eq!(only_cells.exec_result(result), ran);
+    assert_eq!(ran.structured_content.unwrap()["exec_id"], "e_0000000001");
 }

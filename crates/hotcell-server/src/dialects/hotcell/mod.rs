@@ -2,6 +2,7 @@
 
 mod archive_tools;
 mod cell_tools;
+mod checkpoint_tools;
 mod exec_tools;
 mod file_tool;
 mod file_tools;
@@ -15,7 +16,7 @@ mod file_tools_tests;
 #[cfg(test)]
 mod hotcell_tests;
 
-use hotcell_model::{Error, Reply, Request, Result};
+use hotcell_model::{Error, ExecResult, Reply, Request, Result};
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 
 pub use self::file_tool::FileBounds;
@@ -56,7 +57,8 @@ const TOOLS_FOR_COMMANDS: &[(&str, &str)] = &[
 impl HotcellDialect {
     /// The tools of these sets.
     pub(crate) fn new(toolsets: &Toolsets, bounds: FileBounds) -> Self {
-        let all = cell_tools::TOOLS.iter().chain(exec_tools::TOOLS);
+        let cells = cell_tools::TOOLS.iter().chain(checkpoint_tools::TOOLS);
+        let all = cells.chain(exec_tools::TOOLS);
         let kinds: Vec<_> = all.filter(|kind| toolsets.has(kind.toolset)).collect();
         let file_tools: Vec<_> = if toolsets.has(Toolset::Fs) {
             file_tools::TOOLS.iter().chain(archive_tools::TOOLS).collect()
@@ -116,5 +118,10 @@ impl Dialect for HotcellDialect {
         encoded.unwrap_or_else(|| {
             self.failure(tool, &Error::internal(format!("{tool} got the reply to another request")))
         })
+    }
+
+    fn exec_result(&self, result: ExecResult) -> CallToolResult {
+        // Also where the tool itself is not shown.
+        exec_tools::ran(result)
     }
 }

@@ -5,6 +5,7 @@ use http::StatusCode;
 
 use super::asked::{KillCell, ListCells, Nothing, SpawnCell};
 use super::{Answer, Call, ok};
+use crate::call_id;
 use crate::http::answer::json;
 
 pub(super) async fn list(call: Call) -> Answer {
@@ -15,6 +16,7 @@ pub(super) async fn list(call: Call) -> Answer {
 pub(super) async fn spawn(call: Call) -> Answer {
     let asked: SpawnCell = call.body()?;
     let cell = call.ask(CellSpawn::from(asked)).await?;
+    call_id::note_cell(&cell.id);
     Ok(json(StatusCode::CREATED, &cell))
 }
 

@@ -48,7 +48,10 @@ pub(super) async fn follow(call: Call, after_seq: u64) -> Answer {
         };
         let (text, more) = match page {
             Ok(page) => follower.tell(page),
-            Err(error) => (event("error", None, &error), false),
+            Err(error) => {
+                follower.parts.door.refused(&error);
+                (event("error", None, &error), false)
+            }
         };
         let state = more.then_some((follower, None));
         Some((Ok::<_, Infallible>(Bytes::from(text)), state))
@@ -68,7 +71,7 @@ impl Follower {
             filter: OutputFilter::default(),
             max_bytes: PAGE_BYTES,
         };
-        self.parts.door.ask(&self.caller, poll).await
+        self.parts.door.attempt(&self.caller, poll).await
     }
 
     /// What is sent of a page, and whether more will come.

@@ -6,6 +6,7 @@ use http::StatusCode;
 use super::asked::{CancelExec, FollowOutput, ListExecs, Nothing, ReadOutput, RunExec, SendInput};
 use super::shown::{InputShown, PageShown, RunShown};
 use super::{Answer, Call, events, ok};
+use crate::call_id;
 use crate::http::answer::json;
 
 pub(super) async fn list(call: Call) -> Answer {
@@ -16,6 +17,7 @@ pub(super) async fn list(call: Call) -> Answer {
 pub(super) async fn run(call: Call) -> Answer {
     let asked: RunExec = call.body()?;
     let result = call.ask(ExecRun::try_from(asked)?).await?;
+    call_id::note_exec(&result.exec);
     Ok(json(StatusCode::CREATED, &RunShown::from(result)))
 }
 

@@ -63,6 +63,7 @@ pub(super) fn router() -> Router<Arc<Parts>> {
             let mut name = || named.next().map(|(_, value)| value).unwrap_or_default();
             let (named, path) = (name(), name());
             let caller = admitted.caller;
+            let door = parts.door.clone();
             // What is put is content, and taken as it comes.
             let taken = match operation.method {
                 Method::PUT => Ok((Bytes::new(), body)),
@@ -76,7 +77,10 @@ pub(super) fn router() -> Router<Arc<Parts>> {
                 }
                 Err(refusal) => Err(refusal),
             };
-            answered.unwrap_or_else(|refusal| Shape::Plain.refuse(refusal))
+            answered.unwrap_or_else(|refusal| {
+                door.refused(&refusal.error);
+                Shape::Plain.refuse(refusal)
+            })
         };
         router.route(operation.path, on(method, answer))
     })
@@ -135,7 +139,7 @@ impl Call {
     }
 
     async fn ask<Q: Query>(&self, query: Q) -> Result<Q::Answer, Error> {
-        self.parts.door.ask(&self.caller, query).await
+        self.parts.door.attempt(&self.caller, query).await
     }
 }
 

@@ -73,9 +73,14 @@ impl Sent {
 
     /// A request of the revision without sessions.
     pub(crate) fn modern(id: u64, method: &str, name: Option<&str>, mut params: Value) -> Self {
+        // Tasks are for clients that declare them.
+        let declared = match method.starts_with("tasks/") {
+            true => json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } }),
+            false => json!({}),
+        };
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientCapabilities": declared,
         });
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let sent = Self::message(&message)
@@ -215,6 +220,20 @@ impl Connection {
     /// Writes all of it; whether the server took it.
     pub(crate) fn try_write(&mut self, bytes: &[u8]) -> bool {
         self.reader.get_mut().write_all(bytes).is_ok()
+    }
+
+    /// The rest of a chunked body; none when it breaks off instead of ending.
+    pub(crate) fn rest(&mut self) -> Option<String> {
+        let mut body = Vec::new();
+        loop {
+            let length = usize::from_str_radix(&self.line()?, 16).ok()?;
+            let mut piece = vec![0; length + 2];
+            self.reader.read_exact(&mut piece).ok()?;
+            if length == 0 {
+                return String::from_utf8(body).ok();
+            }
+            body.extend_from_slice(&piece[..length]);
+        }
     }
 
     /// The whole answer; none when the connection ends without one.

@@ -1,6 +1,7 @@
 //! A world to test in: a state directory of its own, used by one kind of user, left empty.
 
 mod chance;
+mod collector;
 mod http;
 mod invocation;
 mod kind;
@@ -20,6 +21,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) use chance::Chance;
+pub(crate) use collector::{TraceCollector, said};
 pub(crate) use http::{Connection, HttpServer, Sent, initialize};
 pub(crate) use invocation::{Finished, Invocation, Live};
 pub(crate) use kind::{Kind, User};
@@ -28,7 +30,7 @@ pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
     cpu_ticks, descendants, fd_count, handles, has_pending, is_alive, kill_9, marked, peak_kib,
-    processes_of, send, session_of, state_of, unique,
+    processes_of, resident_kib, send, session_of, state_of, unique,
 };
 pub(crate) use terminal::Terminal;
 

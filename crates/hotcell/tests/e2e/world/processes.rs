@@ -97,8 +97,17 @@ pub(crate) fn fd_count(pid: i32) -> usize {
 
 /// The most memory that a process has used so far, in KiB; nothing once it is gone.
 pub(crate) fn peak_kib(pid: i32) -> u64 {
+    memory_kib(pid, "VmHWM:")
+}
+
+/// The memory that a process uses, in KiB; nothing once it is gone.
+pub(crate) fn resident_kib(pid: i32) -> u64 {
+    memory_kib(pid, "VmRSS:")
+}
+
+fn memory_kib(pid: i32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.map_or(0, |line| line.trim().trim_end_matches("kB").trim().parse().unwrap())
 }
 

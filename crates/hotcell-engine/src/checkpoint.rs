@@ -1,0 +1,160 @@
+//! Checkpoints of a cell's files.
+
+use std::sync::Arc;
+
+use hotcell_link::{Ask, Link};
+use hotcell_model::{
+    CellId, CellLock, CellRef, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
+    CheckpointDiff, CheckpointId, CheckpointList, CheckpointMeans, CheckpointRestore, Checkpointer,
+    Checkpoints, Driver, Error, Result, StoredCell,
+};
+
+use crate::cell_find::no_cell;
+use crate::links;
+use crate::new_id::new_checkpoint_id;
+use crate::site::Site;
+
+/// Keeps the present state of a cell's files.
+pub(crate) async fn checkpoint_create(
+    site: &Site,
+    request: CheckpointCreate,
+) -> Result<Checkpoint> {
+    let held = site.hold_still(&request.cell, Running::Conflict).await?;
+    let made = held.checkpoint(site).await;
+    held.release().await;
+    made
+}
+
+/// Lists a cell's checkpoints.
+pub(crate) async fn checkpoint_list(site: &Site, request: CheckpointList) -> Result<Checkpoints> {
+    let cell = site.get_cell(&request.cell).await?;
+    let checkpoints = site.checkpointer(&cell)?.list(&cell.spec.id).await?;
+    Ok(Checkpoints { checkpoints })
+}
+
+/// Tells what changed since a checkpoint.
+pub(crate) async fn checkpoint_compare(
+    site: &Site,
+    request: CheckpointCompare,
+) -> Result<CheckpointDiff> {
+    let cell = site.get_cell(&request.cell).await?;
+    site.checkpointer(&cell)?.compare(&cell.spec.id, &request.checkpoint, request.limit).await
+}
+
+/// Brings a cell's files back to a checkpoint.
+pub(crate) async fn checkpoint_restore(
+    site: &Site,
+    request: CheckpointRestore,
+) -> Result<Checkpoint> {
+    let cell = site.get_cell(&request.cell).await?;
+    let checkpoint = site.get_checkpoint(&cell, &request.checkpoint).await?;
+    let running = if request.force { Running::Ended } else { Running::Conflict };
+    let held = site.hold_still(&CellRef::Id(cell.spec.id.clone()), running).await?;
+    let restored = site.checkpointer(&cell)?.restore(&cell.spec.id, &request.checkpoint).await;
+    held.release().await;
+    restored.map(|()| checkpoint)
+}
+
+/// Forgets a checkpoint.
+pub(crate) async fn checkpoint_delete(
+    site: &Site,
+    request: CheckpointDelete,
+) -> Result<Checkpoint> {
+    let cell = site.get_cell(&request.cell).await?;
+    let _lock = site.store.lock_cell(&cell.spec.id).await?;
+    let checkpoint = site.get_checkpoint(&cell, &request.checkpoint).await?;
+    site.checkpointer(&cell)?.delete(&cell.spec.id, &request.checkpoint).await?;
+    Ok(checkpoint)
+}
+
+/// What becomes of execs that run in a cell that is to be held still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Running {
+    /// They make it a conflict.
+    Conflict,
+    /// They are ended.
+    Ended,
+}
+
+/// A cell that nobody else changes and in which nothing runs.
+#[derive(Debug)]
+pub(crate) struct HeldCell {
+    pub(crate) cell: StoredCell,
+    /// To its supervisor, if it has one.
+    link: Option<Arc<Link>>,
+    _lock: Box<dyn CellLock>,
+}
+
+impl Site {
+    /// Lets a cell be changed by nobody else, with nothing running in it. Whatever is begun in it
+    /// meanwhile waits.
+    pub(crate) async fn hold_still(&self, cell: &CellRef, running: Running) -> Result<HeldCell> {
+        let id = self.get_cell(cell).await?.spec.id;
+        let lock = self.store.lock_cell(&id).await?;
+        let cell = match self.store.find_cell(&id).await? {
+            Some(stored) if stored.ended_at.is_none() => stored,
+            Some(_) | None => return Err(no_cell(&CellRef::Id(id))),
+        };
+        self.checkpointer(&cell)?;
+        let link = match running {
+            Running::Conflict => self.pause(&cell).await?,
+            Running::Ended => {
+                // It wakes at the next use; nothing that runs is to see its files change.
+                self.driver(&cell.spec.driver)?.stop(&id).await?;
+                None
+            }
+        };
+        Ok(HeldCell { cell, link, _lock: lock })
+    }
+
+    async fn pause(&self, cell: &StoredCell) -> Result<Option<Arc<Link>>> {
+        let Some(link) = self.find_link(&cell.spec).await? else { return Ok(None) };
+        match links::ask(&link, &cell.spec.id, &Ask::Pause).await {
+            Ok(_) => Ok(Some(link)),
+            Err(hotcell_link::LinkError::Lost) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What keeps states of a cell's files.
+    pub(crate) fn checkpointer(&self, cell: &StoredCell) -> Result<&dyn Checkpointer> {
+        let driver: &dyn Driver = &**self.driver(&cell.spec.driver)?;
+        driver.checkpointer().ok_or_else(|| {
+            Error::unsupported(format!("the driver {} keeps no checkpoints", driver.name()))
+                .hint("use a cell of the native driver")
+        })
+    }
+
+    pub(crate) async fn get_checkpoint(
+        &self,
+        cell: &StoredCell,
+        id: &CheckpointId,
+    ) -> Result<Checkpoint> {
+        let all = self.checkpointer(cell)?.list(&cell.spec.id).await?;
+        all.into_iter().find(|checkpoint| checkpoint.id == *id).ok_or_else(|| {
+            Error::not_found(format!("cell {} has no checkpoint {id}", cell.spec.id))
+                .hint("list them with `hotcell checkpoint list`")
+        })
+    }
+}
+
+impl HeldCell {
+    pub(crate) fn id(&self) -> &CellId {
+        &self.cell.spec.id
+    }
+
+    /// Keeps the present state.
+    pub(crate) async fn checkpoint(&self, site: &Site) -> Result<Checkpoint> {
+        let id = new_checkpoint_id()?;
+        site.checkpointer(&self.cell)?.create(self.id(), &id, CheckpointMeans::Stacked).await
+    }
+
+    /// Lets the cell go on. One that cannot be told falls asleep, and wakes at the next use.
+    pub(crate) async fn release(self) {
+        if let Some(link) = &self.link
+            && let Err(error) = links::ask(link, self.id(), &Ask::Resume).await
+        {
+            tracing::debug!(cell = %self.id(), %error, "a cell that was held still is gone");
+        }
+    }
+}

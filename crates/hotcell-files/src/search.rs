@@ -1,0 +1,283 @@
+//! Looking for text in files, and for files by their paths.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use grep_matcher::Matcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use hotcell_model::{Error, FileMatch, FileMatches, FileSearch, Result, SearchIn};
+use rustix::fs::{FileType, fstat};
+
+use crate::conversation::Conversation;
+use crate::fault::{Tried, cancelled};
+use crate::ignored::Ignored;
+use crate::path::CellPath;
+use crate::pattern::Pattern;
+use crate::removal::{is_of_kernel, open_file};
+use crate::search_lines::{Lines, match_bytes};
+use crate::search_walk::{Directory, LeftOut, Visited, Walk};
+use crate::tree::{Links, Tree};
+
+const MOST_MATCHES: u32 = 10_000;
+const MOST_CONTEXT: u32 = 100;
+/// All that is found, on the wire.
+const MOST_BYTES: usize = 4 << 20;
+/// What a compiled pattern may take.
+const MOST_PATTERN_BYTES: usize = 10 << 20;
+/// A file with a longer line is passed over.
+const LONGEST_LINE: usize = 16 << 20;
+
+/// Looks for text or names.
+pub(crate) fn search(
+    tree: &Tree,
+    request: &FileSearch,
+    conversation: &Conversation,
+) -> Result<FileMatches> {
+    let path = CellPath::parse(&request.path)?;
+    let what = || format!("search {path}");
+    let hunt = Hunt::new(request, &path, conversation)?;
+    let seen = tree.look(&path, Links::Followed)?;
+    let seen = fstat(&seen).tried(what)?;
+    if FileType::from_raw_mode(seen.st_mode) == FileType::Directory {
+        let directory = tree.directory(&path)?;
+        if is_of_kernel(&directory) {
+            return Err(Error::denied(format!("{path} is made up by the kernel, not stored"))
+                .hint("read single files there, or search by a command"));
+        }
+        hunt.walk(tree, request, &path, directory);
+    } else {
+        let name = path.as_path().file_name().unwrap_or_default();
+        match hunt.within {
+            SearchIn::Names => hunt.name(&path, Path::new(name)),
+            SearchIn::Content => {
+                let (file, _) = tree.read(&path)?;
+                if hunt.is_chosen(Path::new(name)) {
+                    hunt.content(&mut hunt.searcher(), file, path.as_path(), &|| false);
+                }
+            }
+        }
+    }
+    if conversation.is_over() {
+        return Err(cancelled());
+    }
+    Ok(hunt.finish())
+}
+
+/// A search under way.
+struct Hunt<'a> {
+    conversation: &'a Conversation,
+    matcher: RegexMatcher,
+    glob: Option<Pattern>,
+    within: SearchIn,
+    base: &'a CellPath,
+    context: usize,
+    limit: usize,
+    files: AtomicU64,
+    found: Mutex<Found>,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    matches: Vec<FileMatch>,
+    bytes: usize,
+    /// Whether more was found than is wanted.
+    full: bool,
+}
+
+impl<'a> Hunt<'a> {
+    fn new(
+        request: &FileSearch,
+        base: &'a CellPath,
+        conversation: &'a Conversation,
+    ) -> Result<Self> {
+        if request.limit == 0 || request.limit > MOST_MATCHES {
+            return Err(Error::invalid(format!("a search cannot find {} matches", request.limit))
+                .hint(format!("ask for 1 to {MOST_MATCHES}")));
+        }
+        if request.context_lines > MOST_CONTEXT {
+            let lines = request.context_lines;
+            return Err(Error::invalid(format!(
+                "a match cannot be shown with {lines} lines around it"
+            ))
+            .hint(format!("ask for up to {MOST_CONTEXT}, and read the file for more")));
+        }
+        Ok(Self {
+            conversation,
+            matcher: matcher(request)?,
+            glob: request.glob.as_deref().map(Pattern::parse).transpose()?,
+            within: request.within,
+            base,
+            context: request.context_lines as usize,
+            limit: request.limit as usize,
+            files: AtomicU64::new(0),
+            found: Mutex::default(),
+        })
+    }
+
+    fn walk(
+        &self,
+        tree: &Tree,
+        request: &FileSearch,
+        path: &CellPath,
+        directory: std::os::fd::OwnedFd,
+    ) {
+        let (left_out, above) = if request.include_ignored {
+            (LeftOut::Nothing, Ignored::default())
+        } else {
+            (LeftOut::Ignored, Ignored::above(tree, path))
+        };
+        let visited = match self.within {
+            SearchIn::Content => Visited::Files,
+            SearchIn::Names => Visited::Names,
+        };
+        let walk = Walk::new(directory, path.as_path(), above, left_out, visited);
+        walk.run(|| {
+            let mut searcher = self.searcher();
+            let walk = &walk;
+            move |directory: &Directory, name: &OsStr| {
+                if self.conversation.is_over() || self.lock().full {
+                    return walk.stop();
+                }
+                self.visit(&mut searcher, directory, name, &|| walk.is_stopped());
+            }
+        });
+    }
+
+    fn visit(
+        &self,
+        searcher: &mut Searcher,
+        directory: &Directory,
+        name: &OsStr,
+        is_stopped: &dyn Fn() -> bool,
+    ) {
+        let path = directory.path.join(name);
+        let below = path.strip_prefix(self.base.as_path()).unwrap_or(&path);
+        match self.within {
+            SearchIn::Names => self.name(&CellPath::lexical(&path), below),
+            SearchIn::Content if self.is_chosen(below) => {
+                // Gone or replaced meanwhile, or another user's.
+                if let Ok((file, _)) = open_file(&directory.fd, name) {
+                    self.content(searcher, file, &path, is_stopped);
+                }
+            }
+            SearchIn::Content => {}
+        }
+    }
+
+    fn is_chosen(&self, below: &Path) -> bool {
+        self.glob.as_ref().is_none_or(|glob| glob.matches(below))
+    }
+
+    /// Looks at a path below the directory that is searched.
+    fn name(&self, path: &CellPath, below: &Path) {
+        if !self.is_chosen(below) {
+            return;
+        }
+        self.files.fetch_add(1, Ordering::Relaxed);
+        if self.matcher.is_match(below.as_os_str().as_bytes()).unwrap_or(false) {
+            let path = path.to_string();
+            let bytes = match_bytes(&path, "", &[]);
+            let found =
+                FileMatch { path, line: None, text: None, before: Vec::new(), after: Vec::new() };
+            self.add(vec![found], bytes);
+        }
+    }
+
+    /// Looks at the content of a file.
+    fn content(
+        &self,
+        searcher: &mut Searcher,
+        file: File,
+        path: &Path,
+        is_stopped: &dyn Fn() -> bool,
+    ) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        let path = path.to_string_lossy();
+        let mut lines = Lines::new(&self.matcher, &path, self.context, (self.limit, MOST_BYTES));
+        let is_over = || is_stopped() || self.conversation.is_over();
+        let reader = Stoppable { file, is_over: &is_over };
+        // One file that cannot be read to its end does not keep the others from being searched.
+        let read = searcher.search_reader(&self.matcher, reader, &mut lines);
+        if read.is_ok() && !lines.matches.is_empty() {
+            self.add(lines.matches, lines.bytes);
+        }
+    }
+
+    fn add(&self, matches: Vec<FileMatch>, bytes: usize) {
+        let mut found = self.lock();
+        found.matches.extend(matches);
+        found.bytes += bytes;
+        found.full |= found.matches.len() > self.limit || found.bytes > MOST_BYTES;
+    }
+
+    fn finish(self) -> FileMatches {
+        let mut found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let place = |found: &FileMatch| (found.path.clone(), found.line);
+        found.matches.sort_by_cached_key(place);
+        found.matches.truncate(self.limit);
+        let mut bytes = 0;
+        let within = found.matches.iter().take_while(|one| {
+            bytes += match_bytes(&one.path, one.text.as_deref().unwrap_or(""), &one.before)
+                + match_bytes("", "", &one.after);
+            bytes <= MOST_BYTES
+        });
+        let within = within.count();
+        found.matches.truncate(within);
+        FileMatches {
+            matches: found.matches,
+            files: self.files.into_inner(),
+            truncated: found.full,
+        }
+    }
+
+    fn searcher(&self) -> Searcher {
+        SearcherBuilder::new()
+            .binary_detection(BinaryDetection::quit(0))
+            .line_number(true)
+            .before_context(self.context)
+            .after_context(self.context)
+            .heap_limit(Some(LONGEST_LINE))
+            .build()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn matcher(request: &FileSearch) -> Result<RegexMatcher> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .case_insensitive(request.ignore_case)
+        .fixed_strings(request.literal)
+        .size_limit(MOST_PATTERN_BYTES);
+    if request.within == SearchIn::Content {
+        builder.multi_line(true).line_terminator(Some(b'\n'));
+    }
+    builder.build(&request.pattern).map_err(|error| {
+        let shown: String = request.pattern.chars().take(200).collect();
+        Error::invalid(format!("the pattern `{}` cannot be read: {error}", shown.escape_debug()))
+            .hint("it is a regular expression about one line; pass literal to look for plain text")
+    })
+}
+
+/// A file that ends with an error when nobody wants the rest.
+struct Stoppable<'a> {
+    file: File,
+    is_over: &'a dyn Fn() -> bool,
+}
+
+impl Read for Stoppable<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.is_over)() {
+            return Err(io::Error::other("nobody wants the rest"));
+        }
+        self.file.read(buffer)
+    }
+}

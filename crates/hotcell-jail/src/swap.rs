@@ -1,0 +1,125 @@
+//! Other layers for a cell that runs: its root is exchanged under it, by a process from outside.
+//!
+//! Nothing may hold on to the old root but pid 1, whose root and directory the kernel moves along.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+use rustix::process::{fchdir, pivot_root};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::ids::IdLayout;
+use crate::lists::FRESH;
+use crate::mounts::Layer;
+use crate::namespace_work::in_child;
+use crate::overlay::{layers_from_inside, layers_shown_in, unshare_mounts};
+use crate::{Step, StepError};
+
+/// The namespaces of a cell that runs.
+#[derive(Debug)]
+pub struct CellNamespaces {
+    /// Its user namespace.
+    pub user: OwnedFd,
+    /// Its mount namespace.
+    pub mount: OwnedFd,
+}
+
+impl CellNamespaces {
+    /// Those of a live process that does not hide itself yet, or of any for root.
+    ///
+    /// # Errors
+    /// The process is gone, or may not be looked at.
+    pub fn of(pid: rustix::process::Pid) -> Result<Self, StepError> {
+        let open = |kind: &str| {
+            let path = format!("/proc/{}/ns/{kind}", pid.as_raw_nonzero());
+            std::fs::File::open(&path).map(OwnedFd::from).step(|| format!("open {path}"))
+        };
+        Ok(Self { user: open("user")?, mount: open("mnt")? })
+    }
+}
+
+/// Gives a cell other layers. Those of `layers` that are in `changed` too are made anew, the first
+/// of them being `/`; every other mount below `/` goes along as it is. `scratch` is an empty
+/// directory.
+///
+/// # Errors
+/// The step that failed. The cell may then have no root that is whole, and must be ended.
+pub fn swap_layers(
+    cell: &CellNamespaces,
+    ids: &IdLayout,
+    layers: &[Layer],
+    changed: &[Layer],
+    scratch: &Path,
+) -> Result<(), StepError> {
+    let mounts = match ids {
+        IdLayout::Private { .. } => layers_shown_in(changed, ids, cell.user.as_fd(), scratch)?,
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Vec::new(),
+    };
+    in_child("exchange the layers of a cell", || {
+        let mounts = match ids {
+            IdLayout::Private { .. } => mounts,
+            IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
+                join(cell.user.as_fd(), LinkNameSpaceType::User)?;
+                // The host's files as the cell's user namespace may use them.
+                unshare_mounts()?;
+                layers_from_inside(changed)?
+            }
+        };
+        join(cell.mount.as_fd(), LinkNameSpaceType::Mount)?;
+        exchange_root(layers, changed, &mounts)
+    })
+}
+
+fn join(namespace: BorrowedFd<'_>, kind: LinkNameSpaceType) -> Result<(), StepError> {
+    move_into_link_name_space(namespace, Some(kind)).step(|| "enter the cell".to_owned())
+}
+
+/// What is mounted below `/` and goes along.
+struct Along {
+    name: OsString,
+    mount: OwnedFd,
+}
+
+fn exchange_root(layers: &[Layer], changed: &[Layer], mounts: &[OwnedFd]) -> Result<(), StepError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let old = rustix::fs::open("/", flags, Mode::empty()).step(|| "open /".to_owned())?;
+    let along = mounted_below_root(layers, changed)?;
+    let Some((root, others)) = mounts.split_first() else { return Ok(()) };
+    let both_empty =
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(root, "", &old, "", both_empty).step(|| "put the new root in place".to_owned())?;
+    let put = |mount: &OwnedFd, name: &Path| {
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(mount, "", root, name, flags)
+            .step(|| format!("put /{} in place", name.display()))
+    };
+    for (layer, mount) in changed[1..].iter().zip(others) {
+        put(mount, layer.target.strip_prefix("/").unwrap_or(&layer.target))?;
+    }
+    for Along { name, mount } in &along {
+        put(mount, Path::new(name))?;
+    }
+    fchdir(root).step(|| "enter the new root".to_owned())?;
+    pivot_root(".", ".").step(|| "pivot_root".to_owned())?;
+    unmount(".", UnmountFlags::DETACH).step(|| "detach the old root".to_owned())
+}
+
+/// The mounts directly below `/` that are not made anew.
+fn mounted_below_root(layers: &[Layer], changed: &[Layer]) -> Result<Vec<Along>, StepError> {
+    let others = layers.iter().filter(|layer| changed.iter().all(|new| new.target != layer.target));
+    let others = others.filter_map(|layer| layer.target.strip_prefix("/").ok());
+    let names = others.map(Path::as_os_str).chain(FRESH.iter().map(OsStr::new));
+    names
+        .filter(|name| !name.is_empty())
+        .map(|name| {
+            let target = Path::new("/").join(name);
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mount = rustix::fs::open(&target, flags, Mode::empty())
+                .step(|| format!("open {}", target.display()))?;
+            Ok(Along { name: name.to_owned(), mount })
+        })
+        .collect()
+}

@@ -1,0 +1,173 @@
+//! Checkpoints: states of a cell's files that can be gone back to and forked from.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Alias, CellId, CellRef, CellSpec, CheckpointId, Result, Timestamp};
+
+/// How a checkpoint was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckpointMeans {
+    /// What was written so far became a layer that nobody writes to any more.
+    Stacked,
+    /// Something ran: everything was held still and copied.
+    Copied,
+}
+
+/// An immutable state of everything a cell wrote, `/tmp` left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Checkpoint {
+    /// Its id.
+    pub id: CheckpointId,
+    /// Of which cell.
+    pub cell: CellId,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// How it was made.
+    pub means: CheckpointMeans,
+    /// What was written since the checkpoint before it, in bytes on disk; known a while after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// Several checkpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Checkpoints {
+    /// Oldest first.
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+/// What became of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    /// It was not there before.
+    Added,
+    /// It is another now.
+    Changed,
+    /// It is not there any more.
+    Removed,
+}
+
+/// A path that is not as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PathChange {
+    /// Which, as the cell sees it. Bytes that are no text are shown as `�`.
+    pub path: String,
+    /// What became of it.
+    pub change: ChangeKind,
+    /// Whether it is a directory.
+    pub directory: bool,
+}
+
+/// What changed since a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckpointDiff {
+    /// Since which.
+    pub checkpoint: CheckpointId,
+    /// By path.
+    pub changes: Vec<PathChange>,
+    /// Whether there are more than are told.
+    pub truncated: bool,
+}
+
+/// Keeps the present state of a cell's files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointCreate {
+    /// Of which cell.
+    pub cell: CellRef,
+}
+
+/// Lists a cell's checkpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointList {
+    /// Of which cell.
+    pub cell: CellRef,
+}
+
+/// Tells what changed since a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointCompare {
+    /// Of which cell.
+    pub cell: CellRef,
+    /// Since which checkpoint.
+    pub checkpoint: CheckpointId,
+    /// How many changes at most.
+    pub limit: u32,
+}
+
+/// Brings a cell's files back to a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointRestore {
+    /// Of which cell.
+    pub cell: CellRef,
+    /// To which checkpoint.
+    pub checkpoint: CheckpointId,
+    /// Whether running execs are ended; otherwise they make it a conflict.
+    pub force: bool,
+}
+
+/// Forgets a checkpoint. The cell's files and forks from it stay as they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointDelete {
+    /// Of which cell.
+    pub cell: CellRef,
+    /// Which checkpoint.
+    pub checkpoint: CheckpointId,
+}
+
+/// Makes cells that begin with the files of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellFork {
+    /// Which cell.
+    pub cell: CellRef,
+    /// As it was at this checkpoint; as it is when left out.
+    pub checkpoint: Option<CheckpointId>,
+    /// A name for the new cell; of several, the beginning of their names.
+    pub alias: Option<Alias>,
+    /// How many cells.
+    pub count: u32,
+}
+
+/// The port to a driver that can keep states of a cell's files. Calls are made under the cell's
+/// lock. Where the cell has a supervisor, it was told to hold still, and ends by itself if whoever
+/// told it to goes away before it is told to go on.
+#[async_trait]
+pub trait Checkpointer: Send + Sync + std::fmt::Debug {
+    /// Keeps the present state. It is in force, also in a cell that runs, when this returns.
+    async fn create(
+        &self,
+        cell: &CellId,
+        checkpoint: &CheckpointId,
+        means: CheckpointMeans,
+    ) -> Result<Checkpoint>;
+
+    /// The checkpoints of a cell, oldest first.
+    async fn list(&self, cell: &CellId) -> Result<Vec<Checkpoint>>;
+
+    /// What changed since a checkpoint, at most `limit` paths.
+    async fn compare(
+        &self,
+        cell: &CellId,
+        checkpoint: &CheckpointId,
+        limit: u32,
+    ) -> Result<CheckpointDiff>;
+
+    /// Brings the files back to a checkpoint, also in a cell that runs.
+    async fn restore(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()>;
+
+    /// Forgets a checkpoint. `not_found` when there is none of that id.
+    async fn delete(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()>;
+
+    /// Prepares a cell that begins with the files of another as they are, or were at a checkpoint.
+    /// [`crate::Driver::start`] starts it.
+    async fn fork(
+        &self,
+        cell: &CellId,
+        checkpoint: Option<&CheckpointId>,
+        spec: &CellSpec,
+        records: &std::path::Path,
+    ) -> Result<()>;
+}

@@ -1,0 +1,272 @@
+//! States of cells' files, by stacking layers.
+//!
+//! What a cell is made of stands in its `cell.json`, which is replaced whole: that is the moment at
+//! which a checkpoint is made or restored. Before it nothing has happened; after it a cell that
+//! runs is given the new layers by its keeper, or ended, so that it wakes on them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use hotcell_jail::ids::{Starter, starter};
+use hotcell_jail::mounts::{Lower, Upper};
+use hotcell_model::{
+    CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId, CheckpointMeans, Checkpointer,
+    Error, Result, Timestamp,
+};
+
+use crate::base::make_uppers;
+use crate::checkpoint_file::{CheckpointFile, seen_by_another};
+use crate::driver::{Native, NativeDriver, at};
+use crate::id_range;
+use crate::keeper_socket::{KeeperAsk, ask_keeper};
+use crate::layer_store::LayerStore;
+use crate::order::{Outcome, PLACED_VERSION, Placed, SupervisorProcess, Task};
+use crate::paths::{CellPaths, read_json, write_json};
+
+#[async_trait]
+impl Checkpointer for NativeDriver {
+    async fn create(
+        &self,
+        cell: &CellId,
+        checkpoint: &CheckpointId,
+        means: CheckpointMeans,
+    ) -> Result<Checkpoint> {
+        let (cell, checkpoint) = (cell.clone(), checkpoint.clone());
+        self.blocking(move |native| native.create_checkpoint(&cell, checkpoint, means)).await
+    }
+
+    async fn list(&self, cell: &CellId) -> Result<Vec<Checkpoint>> {
+        let cell = cell.clone();
+        self.blocking(move |native| native.list_checkpoints(&cell)).await
+    }
+
+    async fn compare(
+        &self,
+        cell: &CellId,
+        checkpoint: &CheckpointId,
+        limit: u32,
+    ) -> Result<CheckpointDiff> {
+        let (cell, checkpoint) = (cell.clone(), checkpoint.clone());
+        self.blocking(move |native| native.compare_checkpoint(&cell, &checkpoint, limit)).await
+    }
+
+    async fn restore(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
+        let (cell, checkpoint) = (cell.clone(), checkpoint.clone());
+        self.blocking(move |native| native.restore_checkpoint(&cell, &checkpoint)).await
+    }
+
+    async fn delete(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
+        let (cell, checkpoint) = (cell.clone(), checkpoint.clone());
+        self.blocking(move |native| native.delete_checkpoint(&cell, &checkpoint)).await
+    }
+
+    async fn fork(
+        &self,
+        cell: &CellId,
+        checkpoint: Option<&CheckpointId>,
+        spec: &CellSpec,
+        records: &Path,
+    ) -> Result<()> {
+        let (cell, checkpoint) = (cell.clone(), checkpoint.cloned());
+        let (spec, records) = (spec.clone(), records.to_owned());
+        self.blocking(move |native| native.fork(&cell, checkpoint.as_ref(), spec, records)).await
+    }
+}
+
+impl Native {
+    fn create_checkpoint(
+        &self,
+        cell: &CellId,
+        id: CheckpointId,
+        means: CheckpointMeans,
+    ) -> Result<Checkpoint> {
+        let paths = self.paths.cell(cell);
+        let placed = self.placed(&paths)?;
+        let made = || -> io::Result<(CheckpointFile, Option<Placed>)> {
+            let layers = LayerStore::new(&self.paths);
+            let making = layers.making()?;
+            let upper = layers.make(&making)?;
+            let stacked = placed.stacked(upper, is_written);
+            let checkpoint = Checkpoint {
+                id: id.clone(),
+                cell: cell.clone(),
+                created_at: Timestamp::now(),
+                means,
+                bytes: None,
+            };
+            let file = CheckpointFile { checkpoint, lowers: stacked.parts() };
+            fs::create_dir_all(paths.checkpoints())?;
+            let changed = stacked.layers != placed.layers;
+            if changed {
+                make_uppers(&stacked.layers, &stacked.ids)?;
+                // First what the cell is: a checkpoint that is not written down is none.
+                write_json(&paths.placed(), &stacked)?;
+            }
+            write_json(&paths.checkpoint(&id), &file)?;
+            Ok((file, changed.then_some(stacked)))
+        };
+        let (file, changed) = made().map_err(|error| at("make a checkpoint in", &paths, &error))?;
+        if changed.is_some() {
+            self.put_in_force(cell, &paths)?;
+        }
+        Ok(file.checkpoint)
+    }
+
+    fn list_checkpoints(&self, cell: &CellId) -> Result<Vec<Checkpoint>> {
+        let paths = self.paths.cell(cell);
+        let list = || -> io::Result<Vec<Checkpoint>> {
+            let entries = match fs::read_dir(paths.checkpoints()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                entries => entries?,
+            };
+            let mut found = Vec::new();
+            for entry in entries {
+                let file: Option<CheckpointFile> = read_json(&entry?.path())?;
+                found.extend(file.map(|file| file.checkpoint));
+            }
+            found.sort_by(|one, other| {
+                (one.created_at, &one.id).cmp(&(other.created_at, &other.id))
+            });
+            Ok(found)
+        };
+        list().map_err(|error| at("list the checkpoints in", &paths, &error))
+    }
+
+    fn compare_checkpoint(
+        &self,
+        cell: &CellId,
+        checkpoint: &CheckpointId,
+        limit: u32,
+    ) -> Result<CheckpointDiff> {
+        let paths = self.paths.cell(cell);
+        let kept = self.checkpoint(&paths, checkpoint)?;
+        match self.order(&paths, Task::Compare { parts: kept.lowers, limit })? {
+            Outcome::Compared { changes, truncated } => {
+                Ok(CheckpointDiff { checkpoint: checkpoint.clone(), changes, truncated })
+            }
+            Outcome::Failed(error) => Err(error),
+            Outcome::Ready(_) | Outcome::Done | Outcome::Probed(_) => {
+                Err(Error::internal("the keeper compared nothing"))
+            }
+        }
+    }
+
+    fn restore_checkpoint(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let placed = self.placed(&paths)?;
+        let kept = self.checkpoint(&paths, checkpoint)?;
+        let restored = || -> io::Result<()> {
+            let layers = LayerStore::new(&self.paths);
+            let making = layers.making()?;
+            let restored = placed.on(&kept.lowers, layers.make(&making)?);
+            make_uppers(&restored.layers, &restored.ids)?;
+            write_json(&paths.placed(), &restored)
+        };
+        restored().map_err(|error| at("restore a checkpoint in", &paths, &error))?;
+        self.put_in_force(cell, &paths)?;
+        self.collect(&paths);
+        Ok(())
+    }
+
+    fn delete_checkpoint(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let kept = self.checkpoint(&paths, checkpoint)?;
+        fs::remove_file(paths.checkpoint(checkpoint))
+            .map_err(|error| at("delete a checkpoint in", &paths, &error))?;
+        let placed = self.placed(&paths)?;
+        let own = |lower: &Lower| placed.layers.iter().any(|layer| layer.lowers.contains(lower));
+        if !kept.lowers.iter().flat_map(|part| &part.lowers).all(own) {
+            self.collect(&paths);
+        }
+        Ok(())
+    }
+
+    fn fork(
+        &self,
+        cell: &CellId,
+        checkpoint: Option<&CheckpointId>,
+        spec: CellSpec,
+        records: PathBuf,
+    ) -> Result<()> {
+        let parent = self.paths.cell(cell);
+        let placed = self.placed(&parent)?;
+        let parts = match checkpoint {
+            Some(checkpoint) => self.checkpoint(&parent, checkpoint)?.lowers,
+            None => placed.parts(),
+        };
+        let paths = self.paths.cell(&spec.id);
+        let made = || -> io::Result<()> {
+            fs::create_dir_all(paths.root())?;
+            let ids = match starter() {
+                Starter::Root => id_range::take(&self.paths.id_ranges(), &spec.id)?,
+                Starter::User { layout, .. } => layout,
+            };
+            let layers = LayerStore::new(&self.paths);
+            let making = layers.making()?;
+            let upper = layers.make(&making)?;
+            let seen = seen_by_another(&parts, &placed.ids);
+            let mut forked = placed.on(&seen, upper);
+            (forked.spec, forked.ids, forked.records) = (spec, ids, records);
+            write_json(&paths.placed(), &forked)
+        };
+        made().map_err(|error| at("make", &paths, &error))
+    }
+
+    /// Lets a cell that runs have what its `cell.json` says, one way or the other.
+    fn put_in_force(&self, cell: &CellId, paths: &CellPaths) -> Result<()> {
+        let alive = SupervisorProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
+        if alive.is_none() {
+            return Ok(());
+        }
+        match ask_keeper(paths, &KeeperAsk::Swap) {
+            Ok(Outcome::Done) => Ok(()),
+            other => {
+                tracing::info!(%cell, ?other, "a cell is ended to wake on other layers");
+                self.stop(cell)
+            }
+        }
+    }
+
+    /// Removes layers that nobody names any more; failing that, the next one does.
+    pub(crate) fn collect(&self, paths: &CellPaths) {
+        match self.order(paths, Task::Collect) {
+            Ok(Outcome::Done) => {}
+            other => tracing::warn!(?other, "layers that nobody needs may be left"),
+        }
+    }
+
+    fn placed(&self, paths: &CellPaths) -> Result<Placed> {
+        let placed =
+            read_json::<Placed>(&paths.placed()).map_err(|error| at("read", paths, &error))?;
+        match placed {
+            Some(placed) if placed.version > PLACED_VERSION || placed.upper.is_none() => {
+                Err(Error::unsupported(format!(
+                    "cell {} was made by another version of hotcell",
+                    placed.spec.id
+                ))
+                .hint("make a new cell to work with checkpoints"))
+            }
+            Some(placed) => Ok(placed),
+            None => {
+                Err(Error::unavailable("the cell was never started").hint("run something in it"))
+            }
+        }
+    }
+
+    fn checkpoint(&self, paths: &CellPaths, id: &CheckpointId) -> Result<CheckpointFile> {
+        let file = read_json(&paths.checkpoint(id))
+            .map_err(|error| at("read a checkpoint of", paths, &error))?;
+        file.ok_or_else(|| {
+            Error::not_found(format!("the cell has no checkpoint {id}"))
+                .hint("list them with `hotcell checkpoint list`")
+        })
+    }
+}
+
+/// Whether anything was written to a part.
+fn is_written(upper: &Upper) -> bool {
+    // What cannot be looked at may have been written to.
+    fs::read_dir(&upper.data).map_or(true, |mut entries| entries.next().is_some())
+}

@@ -1,0 +1,53 @@
+//! Where a keeper can be asked for what only it can do.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::order::Outcome;
+use crate::paths::CellPaths;
+
+/// How long a keeper may take; one that takes longer is stuck.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// What a keeper is asked for, one line of JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum KeeperAsk {
+    /// To give its cell the layers that its `cell.json` names now.
+    Swap,
+}
+
+/// Asks the keeper of a cell and waits for its answer.
+pub(crate) fn ask_keeper(paths: &CellPaths, ask: &KeeperAsk) -> io::Result<Outcome> {
+    let stream = paths
+        .connect_keeper()?
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the cell has no keeper"))?;
+    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+    send(&stream, ask)?;
+    receive(&stream)
+}
+
+/// Takes a question, and answers it.
+pub(crate) fn answer_one(listener: &UnixListener, answer: impl FnOnce(KeeperAsk) -> Outcome) {
+    let Ok((stream, _)) = listener.accept() else { return };
+    let asked = stream.set_read_timeout(Some(ANSWER_WITHIN)).and_then(|()| receive(&stream));
+    // Whoever asked may be gone by the time it is answered.
+    if let Ok(ask) = asked {
+        let _ = send(&stream, &answer(ask));
+    }
+}
+
+fn send<T: Serialize>(mut stream: &UnixStream, value: &T) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+fn receive<T: serde::de::DeserializeOwned>(stream: &UnixStream) -> io::Result<T> {
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}

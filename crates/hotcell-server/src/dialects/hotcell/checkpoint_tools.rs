@@ -1,0 +1,145 @@
+//! `cell_checkpoint` and `cell_fork`.
+
+use hotcell_model::{
+    CellFork, ChangeKind, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
+    CheckpointId, CheckpointList, CheckpointMeans, CheckpointRestore, Error, PathChange, Reply,
+    Request, Result,
+};
+use rmcp::model::{CallToolResult, JsonObject};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cell_tools::{cell_ref, cells};
+use super::schema::{self, Object};
+use super::tool::{Effect, ToolKind, answer, read};
+use crate::toolsets::Toolset;
+
+/// Changes that are told at once.
+const MOST_CHANGES: u32 = 500;
+
+pub(super) const TOOLS: &[ToolKind] = &[
+    ToolKind {
+        name: "cell_checkpoint",
+        toolset: Toolset::Cell,
+        about: "Keep a cell's files (not /tmp) as they are, compare with or go back to what was kept.",
+        effect: Effect::Changes,
+        input: schema::of::<Asked>,
+        output: schema::of::<CheckpointView>,
+        request,
+        result,
+    },
+    ToolKind {
+        name: "cell_fork",
+        toolset: Toolset::Cell,
+        about: "Make cells that begin with another's files; changes are not shared.",
+        effect: Effect::Adds,
+        input: schema::of::<Fork>,
+        output: schema::of::<super::cell_tools::CellsView>,
+        request: |arguments| {
+            let Fork { cell, checkpoint, alias, count } = read(arguments)?;
+            let checkpoint = checkpoint.map(|id| id.parse()).transpose()?;
+            let alias = alias.map(|alias| alias.parse()).transpose()?;
+            Ok(CellFork { cell: cell_ref(cell.as_deref())?, checkpoint, alias, count }.into())
+        },
+        result: cells,
+    },
+];
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Create,
+    List,
+    Diff,
+    Restore,
+    Delete,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    cell: Option<String>,
+    action: Action,
+    /// for diff, restore, delete
+    checkpoint: Option<String>,
+    /// restore: end what runs
+    #[serde(default)]
+    force: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Fork {
+    cell: Option<String>,
+    checkpoint: Option<String>,
+    alias: Option<String>,
+    #[serde(default = "one")]
+    count: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn request(arguments: JsonObject) -> Result<Request> {
+    let Asked { cell, action, checkpoint, force } = read(arguments)?;
+    let cell = cell_ref(cell.as_deref())?;
+    let named = || -> Result<CheckpointId> {
+        let missing =
+            || Error::invalid("checkpoint is missing").hint("name the checkpoint; list shows them");
+        checkpoint.as_deref().ok_or_else(missing)?.parse()
+    };
+    Ok(match action {
+        Action::Create => CheckpointCreate { cell }.into(),
+        Action::List => CheckpointList { cell }.into(),
+        Action::Diff => {
+            CheckpointCompare { cell, checkpoint: named()?, limit: MOST_CHANGES }.into()
+        }
+        Action::Restore => CheckpointRestore { cell, checkpoint: named()?, force }.into(),
+        Action::Delete => CheckpointDelete { cell, checkpoint: named()? }.into(),
+    })
+}
+
+#[derive(Debug, Default, Serialize, JsonSchema)]
+struct CheckpointView {
+    #[schemars(with = "Vec<Object>")]
+    checkpoints: Vec<Checkpoint>,
+    /// A, M or D and a path
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<bool>,
+}
+
+fn result(reply: Reply) -> Option<CallToolResult> {
+    let mut view = CheckpointView::default();
+    if let Reply::Checkpoint(checkpoint) = reply {
+        view.checkpoints = vec![checkpoint];
+    } else if let Reply::Checkpoints(list) = reply {
+        view.checkpoints = list.checkpoints;
+    } else if let Reply::CheckpointDiff(diff) = reply {
+        view.changes = Some(diff.changes.iter().map(change_line).collect());
+        view.truncated = Some(diff.truncated);
+    } else {
+        return None;
+    }
+    let kept = view.checkpoints.iter().map(|checkpoint| {
+        let means = match checkpoint.means {
+            CheckpointMeans::Stacked => "stacked",
+            CheckpointMeans::Copied => "copied",
+        };
+        format!("{} of {} at {} ({means})", checkpoint.id, checkpoint.cell, checkpoint.created_at)
+    });
+    let lines: Vec<String> = kept.chain(view.changes.iter().flatten().cloned()).collect();
+    let text = if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") };
+    Some(answer(&view, text))
+}
+
+fn change_line(change: &PathChange) -> String {
+    let letter = match change.change {
+        ChangeKind::Added => 'A',
+        ChangeKind::Changed => 'M',
+        ChangeKind::Removed => 'D',
+    };
+    format!("{letter} {}{}", change.path, if change.directory { "/" } else { "" })
+}

@@ -1,0 +1,72 @@
+//! `hotcell checkpoint`: states of a cell's files.
+
+use hotcell_model::{
+    ChangeKind, CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointList,
+    CheckpointMeans, CheckpointRestore,
+};
+
+use crate::args::{CheckpointAction, OneCheckpoint};
+use crate::errors::Failure;
+use crate::session::Session;
+use crate::show::{note, print, print_json};
+
+/// Changes that are told at most.
+const MOST_CHANGES: u32 = 10_000;
+
+pub(super) async fn checkpoint(session: &Session, action: CheckpointAction) -> Result<u8, Failure> {
+    match action {
+        CheckpointAction::Create(args) => {
+            let made = session.ask(CheckpointCreate { cell: args.cell }).await?;
+            if args.json { print_json(&made)? } else { print(format!("{}\n", made.id))? }
+        }
+        CheckpointAction::List(args) => {
+            let list = session.ask(CheckpointList { cell: args.cell }).await?;
+            if args.json {
+                print_json(&list)?;
+            } else {
+                for checkpoint in list.checkpoints {
+                    let means = match checkpoint.means {
+                        CheckpointMeans::Stacked => "stacked",
+                        CheckpointMeans::Copied => "copied",
+                    };
+                    print(format!("{}  {}  {means}\n", checkpoint.id, checkpoint.created_at))?;
+                }
+            }
+        }
+        CheckpointAction::Diff(args) => diff(session, args).await?,
+        CheckpointAction::Restore(args) => {
+            let OneCheckpoint { cell, checkpoint, json } = args.one;
+            let restore = CheckpointRestore { cell, checkpoint, force: args.force };
+            let restored = session.ask(restore).await?;
+            if json { print_json(&restored)? } else { print(format!("{}\n", restored.id))? }
+        }
+        CheckpointAction::Delete(OneCheckpoint { cell, checkpoint, json }) => {
+            let deleted = session.ask(CheckpointDelete { cell, checkpoint }).await?;
+            if json { print_json(&deleted)? } else { print(format!("{}\n", deleted.id))? }
+        }
+    }
+    Ok(0)
+}
+
+async fn diff(session: &Session, args: OneCheckpoint) -> Result<(), Failure> {
+    let OneCheckpoint { cell, checkpoint, json } = args;
+    let compare = CheckpointCompare { cell, checkpoint, limit: MOST_CHANGES };
+    let diff = session.ask(compare).await?;
+    if json {
+        print_json(&diff)?;
+        return Ok(());
+    }
+    for change in &diff.changes {
+        let letter = match change.change {
+            ChangeKind::Added => 'A',
+            ChangeKind::Changed => 'M',
+            ChangeKind::Removed => 'D',
+        };
+        let slash = if change.directory { "/" } else { "" };
+        print(format!("{letter} {}{slash}\n", change.path))?;
+    }
+    if diff.truncated {
+        note(&format!("there are more than {MOST_CHANGES} changes"));
+    }
+    Ok(())
+}

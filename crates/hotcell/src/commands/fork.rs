@@ -1,0 +1,22 @@
+//! `hotcell fork`: cells that begin with the files of another.
+
+use hotcell_model::CellFork;
+
+use crate::args::Fork;
+use crate::errors::Failure;
+use crate::session::Session;
+use crate::show::{print, print_json};
+
+/// Forks a cell and prints the new ids.
+pub(super) async fn fork(session: &Session, args: Fork) -> Result<u8, Failure> {
+    let Fork { cell, checkpoint, name, count, json } = args;
+    let forks = session.ask(CellFork { cell, checkpoint, alias: name, count }).await?;
+    if json {
+        print_json(&forks)?;
+    } else {
+        for cell in forks.cells {
+            print(format!("{}\n", cell.id))?;
+        }
+    }
+    Ok(0)
+}
