@@ -5,7 +5,6 @@ use hotcell_model::{
     StoredCell, Timestamp,
 };
 
-use crate::checkpoint::Running;
 use crate::new_id::new_cell_id;
 use crate::site::{Made, Site};
 
@@ -26,7 +25,7 @@ pub(crate) async fn cell_fork(site: &Site, request: CellFork) -> Result<Cells> {
             (cell, checkpoint.clone(), false)
         }
         None => {
-            let held = site.hold_still(&request.cell, Running::Conflict).await?;
+            let held = site.hold_for_checkpoint(&request.cell).await?;
             let made = held.checkpoint(site).await;
             let cell = held.cell.clone();
             held.release().await;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use hotcell_link::{Ask, Link};
+use hotcell_link::{Ask, Link, Stillness};
 use hotcell_model::{
     CellId, CellLock, CellRef, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
     CheckpointDiff, CheckpointId, CheckpointList, CheckpointMeans, CheckpointRestore, Checkpointer,
-    Checkpoints, Driver, Error, Result, StoredCell,
+    Checkpoints, Driver, Error, ErrorCode, Result, StoredCell,
 };
 
 use crate::cell_find::no_cell;
@@ -19,7 +19,7 @@ pub(crate) async fn checkpoint_create(
     site: &Site,
     request: CheckpointCreate,
 ) -> Result<Checkpoint> {
-    let held = site.hold_still(&request.cell, Running::Conflict).await?;
+    let held = site.hold_for_checkpoint(&request.cell).await?;
     let made = held.checkpoint(site).await;
     held.release().await;
     made
@@ -72,6 +72,8 @@ pub(crate) async fn checkpoint_delete(
 pub(crate) enum Running {
     /// They make it a conflict.
     Conflict,
+    /// They are frozen.
+    Frozen,
     /// They are ended.
     Ended,
 }
@@ -82,6 +84,7 @@ pub(crate) struct HeldCell {
     pub(crate) cell: StoredCell,
     /// To its supervisor, if it has one.
     link: Option<Arc<Link>>,
+    means: CheckpointMeans,
     _lock: Box<dyn CellLock>,
 }
 
@@ -97,19 +100,34 @@ impl Site {
         };
         self.checkpointer(&cell)?;
         let link = match running {
-            Running::Conflict => self.pause(&cell).await?,
+            Running::Conflict => self.pause(&cell, Stillness::Empty).await?,
+            Running::Frozen => self.pause(&cell, Stillness::Frozen).await?,
             Running::Ended => {
                 // It wakes at the next use; nothing that runs is to see its files change.
                 self.driver(&cell.spec.driver)?.stop(&id).await?;
                 None
             }
         };
-        Ok(HeldCell { cell, link, _lock: lock })
+        let means = match (running, &link) {
+            (Running::Frozen, Some(_)) => CheckpointMeans::Copied,
+            (_, _) => CheckpointMeans::Stacked,
+        };
+        Ok(HeldCell { cell, link, means, _lock: lock })
     }
 
-    async fn pause(&self, cell: &StoredCell) -> Result<Option<Arc<Link>>> {
+    /// The same, with whatever runs frozen.
+    pub(crate) async fn hold_for_checkpoint(&self, cell: &CellRef) -> Result<HeldCell> {
+        match self.hold_still(cell, Running::Conflict).await {
+            Err(error) if error.code == ErrorCode::Conflict => {
+                self.hold_still(cell, Running::Frozen).await
+            }
+            held => held,
+        }
+    }
+
+    async fn pause(&self, cell: &StoredCell, stillness: Stillness) -> Result<Option<Arc<Link>>> {
         let Some(link) = self.find_link(&cell.spec).await? else { return Ok(None) };
-        match links::ask(&link, &cell.spec.id, &Ask::Pause).await {
+        match links::ask(&link, &cell.spec.id, &Ask::Pause(stillness)).await {
             Ok(_) => Ok(Some(link)),
             Err(hotcell_link::LinkError::Lost) => Ok(None),
             Err(error) => Err(error.into()),
@@ -146,7 +164,7 @@ impl HeldCell {
     /// Keeps the present state.
     pub(crate) async fn checkpoint(&self, site: &Site) -> Result<Checkpoint> {
         let id = new_checkpoint_id()?;
-        site.checkpointer(&self.cell)?.create(self.id(), &id, CheckpointMeans::Stacked).await
+        site.checkpointer(&self.cell)?.create(self.id(), &id, self.means).await
     }
 
     /// Lets the cell go on. One that cannot be told falls asleep, and wakes at the next use.

@@ -1,7 +1,9 @@
 //! Does something with the files of a cell.
 
 use hotcell_link::{FileConversation, FileEvent, FileReceiver, FileSender, LinkError};
-use hotcell_model::{CellRef, FileCall, FileDone, FileOp, FileResult, FileStream, Result};
+use hotcell_model::{
+    CellRef, ErrorCode, FileCall, FileDone, FileOp, FileResult, FileStream, Result,
+};
 
 use crate::site::Site;
 
@@ -10,10 +12,22 @@ const ATTEMPTS: u32 = 3;
 
 /// Does something with files, with all its content at once.
 pub(crate) async fn file_call(site: &Site, request: FileCall) -> Result<FileDone> {
+    match call_once(site, &request).await {
+        // The process that serves them may have been ended by the cell's own; a second look harms
+        // nothing.
+        Err(error) if error.code == ErrorCode::Unavailable && request.op.only_reads() => {
+            call_once(site, &request).await
+        }
+        called => called,
+    }
+}
+
+async fn call_once(site: &Site, request: &FileCall) -> Result<FileDone> {
     let FileCall { cell, op, content, most_content } = request;
-    let FileTransfer { sender, mut receiver } = begin(site, &cell, op).await?;
+    let most_content = *most_content;
+    let FileTransfer { sender, mut receiver } = begin(site, cell, op.clone()).await?;
     let send = async {
-        sender.send(&content).await?;
+        sender.send(content).await?;
         sender.finish().await
     };
     let receive = async {

@@ -318,7 +318,7 @@ impl State {
                 };
                 (tell, None)
             }
-            Ask::Pause | Ask::Resume => (Tell::Done, None),
+            Ask::Pause(_) | Ask::Resume => (Tell::Done, None),
             Ask::Signal { exec, signal } => {
                 let tell = match self.execs.get_mut(&exec) {
                     None => unknown(),

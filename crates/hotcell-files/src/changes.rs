@@ -15,7 +15,7 @@ use crate::etag::{etag_of, require};
 use crate::fault::{Tried, fault};
 use crate::path::CellPath;
 use crate::removal::{names, open_directory, remove_tree, within};
-use crate::staged::Staged;
+use crate::staged::{Staged, is_ours};
 use crate::tree::{Links, Parents, Slot, Tree};
 use crate::undo::{Undo, move_entry};
 
@@ -33,7 +33,7 @@ pub(crate) fn delete(
     require(&path, &request.precondition, Some(&etag_of(&found)))?;
     if is_directory(&found) && !request.recursive {
         let directory = open_directory(&slot.directory, &slot.name).tried(what)?;
-        if !names(&directory).tried(what)?.is_empty() {
+        if names(&directory).tried(what)?.iter().any(|(name, _)| !is_ours(name)) {
             return Err(fault(&what(), Errno::NOTEMPTY));
         }
     }
@@ -112,8 +112,7 @@ impl Way {
         refuse_root(tree, &from, "moved or copied")?;
         refuse_root(tree, &to, "replaced")?;
         if to.below(from.as_path()).is_some() {
-            return Err(Error::invalid(format!("cannot {}: it lies inside of itself", what()))
-                .hint("choose a path outside"));
+            return Err(inside_itself(&what()));
         }
         let from = tree.slot(&from, Parents::Expected, Links::Kept)?;
         let found = from.stat()?.ok_or(Errno::NOENT).tried(what)?;
@@ -121,12 +120,21 @@ impl Way {
             make_parents(tree, &parent, undo)?;
         }
         let to = tree.slot(&to, Parents::Expected, Links::Kept)?;
+        let real = |slot: &Slot| tree.path_of(&slot.directory).map(|real| real.join(&slot.name));
+        let (real_from, real_to) = (real(&from).tried(what)?, real(&to).tried(what)?);
+        if real_to.below(real_from.as_path()).is_some() {
+            return Err(inside_itself(&what()));
+        }
         if let Some(there) = to.stat()? {
             if !request.overwrite {
                 return Err(fault(&what(), Errno::EXIST));
             }
             if is_directory(&there) {
                 return Err(fault(&what(), Errno::ISDIR));
+            }
+            // Only a file can take the place of a file.
+            if is_directory(&found) {
+                return Err(fault(&what(), Errno::EXIST));
             }
         }
         Ok(Self { from, found, to })
@@ -145,10 +153,9 @@ pub(crate) fn move_to(tree: &Tree, request: &FileMove, undo: &mut dyn Undo) -> R
         }
         return placed(&to);
     }
-    if to.stat()?.is_some() && !undo.removing(&to)? {
-        if is_directory(&found) {
-            return Err(fault(&what(), Errno::EXIST));
-        }
+    if to.stat()?.is_some() {
+        undo.replacing(&to)?;
+        undo.moving(&from, &to)?;
         rustix::fs::renameat(&from.directory, &from.name, &to.directory, &to.name).tried(what)?;
         return placed(&to);
     }
@@ -198,7 +205,8 @@ fn copy_entry(
             let source = open_directory(&from.directory, &from.name).tried(what)?;
             make_one(to, undo)?;
             let target = open_directory(&to.directory, &to.name).tried(what)?;
-            for (name, _) in names(&source).tried(what)? {
+            let inside = names(&source).tried(what)?.into_iter().map(|(name, _)| name);
+            for name in inside.filter(|name| !is_ours(name)) {
                 let below = |slot: &Slot, directory: &std::os::fd::OwnedFd| {
                     let directory = directory.try_clone().tried(what)?;
                     Ok::<_, Error>(Slot {
@@ -236,6 +244,10 @@ fn copy_entry(
                 .hint("pipes, sockets and devices can only be made by commands"))
         }
     }
+}
+
+fn inside_itself(what: &str) -> Error {
+    Error::invalid(format!("cannot {what}: it lies inside of itself")).hint("choose a path outside")
 }
 
 fn refuse_root(tree: &Tree, path: &CellPath, done: &str) -> Result<()> {

@@ -5,14 +5,19 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use hotcell_link::{DATA_BYTES, DataHead, FrameKind, Tell, data_cost, encode};
+use hotcell_link::{
+    DATA_BYTES, DataHead, FrameKind, MAX_FRAME_BYTES, Tell, UPLOAD_WINDOW, data_cost, encode,
+};
 use hotcell_model::{Error, Result};
 use serde::Serialize;
 
 use crate::fault::cancelled;
 
 /// So much of what was taken is told at once.
-const CREDIT_STEP: u32 = hotcell_link::UPLOAD_WINDOW / 2;
+const CREDIT_STEP: u32 = UPLOAD_WINDOW / 2;
+
+/// An answer and all that is around it fit into one frame.
+const MOST_ANSWER_BYTES: usize = MAX_FRAME_BYTES - 1024;
 
 /// The way out, shared by all that is being done.
 #[derive(Debug, Clone)]
@@ -24,9 +29,14 @@ impl Out {
     }
 
     fn send<T: Serialize>(&self, kind: FrameKind, channel: u32, head: &T, blob: &[u8]) {
-        let mut bytes = Vec::with_capacity(64 + blob.len());
+        // The heads are our own types, whose keys are strings: serialising cannot fail.
         let head = serde_json::to_vec(head).unwrap_or_default();
-        encode(kind, channel, &head, blob, &mut bytes);
+        self.send_raw(kind, channel, &head, blob);
+    }
+
+    fn send_raw(&self, kind: FrameKind, channel: u32, head: &[u8], blob: &[u8]) {
+        let mut bytes = Vec::with_capacity(64 + blob.len());
+        encode(kind, channel, head, blob, &mut bytes);
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A supervisor that is gone has ended this process too, or is about to.
         let _ = stream.write_all(&bytes);
@@ -37,6 +47,10 @@ impl Out {
 #[derive(Debug)]
 struct Flow {
     came: VecDeque<Vec<u8>>,
+    /// What waits to be taken counts so much.
+    waiting: u32,
+    /// Whether more came than was allowed.
+    overrun: bool,
     /// Whether nothing more comes.
     complete: bool,
     /// What may be sent before the other end has taken something.
@@ -56,16 +70,27 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     pub(crate) fn new(channel: u32, window: u32, out: Out) -> Self {
-        let flow =
-            Flow { came: VecDeque::new(), complete: false, credit: i64::from(window), over: false };
+        let flow = Flow {
+            came: VecDeque::new(),
+            waiting: 0,
+            overrun: false,
+            complete: false,
+            credit: i64::from(window),
+            over: false,
+        };
         Self { channel, out, flow: Mutex::new(flow), moved: Condvar::new() }
     }
 
     /// Takes content that came.
     pub(crate) fn receive(&self, head: DataHead, bytes: Vec<u8>) {
         let mut flow = self.lock();
-        if !bytes.is_empty() {
+        if !bytes.is_empty() && !flow.over && !flow.overrun {
+            flow.waiting = flow.waiting.saturating_add(data_cost(bytes.len()));
             flow.came.push_back(bytes);
+            if flow.waiting > UPLOAD_WINDOW {
+                flow.overrun = true;
+                flow.came.clear();
+            }
         }
         flow.complete |= head.last;
         self.moved.notify_all();
@@ -73,13 +98,16 @@ impl Conversation {
 
     /// Lets more be sent.
     pub(crate) fn add_credit(&self, bytes: u32) {
-        self.lock().credit += i64::from(bytes);
+        let mut flow = self.lock();
+        flow.credit = flow.credit.saturating_add(i64::from(bytes));
         self.moved.notify_all();
     }
 
     /// The caller is no longer interested.
     pub(crate) fn end(&self) {
-        self.lock().over = true;
+        let mut flow = self.lock();
+        flow.over = true;
+        flow.came.clear();
         self.moved.notify_all();
     }
 
@@ -112,9 +140,15 @@ impl Conversation {
             if flow.over {
                 return Err(cancelled());
             }
+            if flow.overrun {
+                return Err(Error::invalid("more content was sent than was asked for")
+                    .hint("wait for credit before sending more"));
+            }
             if let Some(piece) = flow.came.pop_front() {
+                let cost = data_cost(piece.len());
+                flow.waiting = flow.waiting.saturating_sub(cost);
                 drop(flow);
-                *taken += data_cost(piece.len());
+                *taken += cost;
                 if *taken >= CREDIT_STEP {
                     self.out.send(FrameKind::Credit, self.channel, taken, &[]);
                     *taken = 0;
@@ -135,8 +169,19 @@ impl Conversation {
 
     /// Says what came of it. Nothing can be said after that.
     pub(crate) fn answer(&self, tell: &Tell) {
-        if !self.is_over() {
-            self.out.send(FrameKind::Tell, self.channel, tell, &[]);
+        if self.is_over() {
+            return;
+        }
+        let told = serde_json::to_vec(tell).unwrap_or_default();
+        if told.len() < MOST_ANSWER_BYTES {
+            self.out.send_raw(FrameKind::Tell, self.channel, &told, &[]);
+        } else {
+            let bytes = told.len();
+            let error = Error::limit_exceeded(format!(
+                "it was done, but what came of it is too long to be told: {bytes} bytes"
+            ));
+            let tell = Tell::Failed(error.hint("look at what is there, and ask for less at once"));
+            self.out.send(FrameKind::Tell, self.channel, &tell, &[]);
         }
     }
 
@@ -171,7 +216,7 @@ impl Read for Content<'_> {
             match self.conversation.next_piece(&mut self.taken) {
                 Ok(Some(piece)) => (self.piece, self.at) = (piece, 0),
                 Ok(None) => return Ok(0),
-                Err(_) => return Err(over()),
+                Err(error) => return Err(io::Error::other(error)),
             }
         }
         let length = buffer.len().min(self.piece.len() - self.at);

@@ -18,6 +18,8 @@ use crate::undo::Undo;
 
 /// The largest file that is edited; what is larger is better changed by a command.
 const MOST_BYTES: u64 = 16 << 20;
+/// The largest text that edits may make.
+const MOST_TEXT_BYTES: usize = 64 << 20;
 const DIFF_CONTEXT: usize = 3;
 /// A diff that takes longer is coarser.
 const DIFF_WITHIN: Duration = Duration::from_millis(500);
@@ -98,12 +100,17 @@ fn apply_one(path: &CellPath, text: &mut String, edit: &TextEdit, number: usize)
             Error::invalid(format!("edit {number} replaces a text by itself")).hint("leave it out")
         );
     }
-    let places: Vec<usize> = text.match_indices(&edit.old).map(|(at, _)| at).collect();
-    match places.len() {
+    let count = text.matches(&edit.old).count();
+    let grows = edit.new.len().saturating_sub(edit.old.len());
+    if text.len().saturating_add(count.saturating_mul(grows)) > MOST_TEXT_BYTES {
+        return Err(Error::limit_exceeded(format!("edit {number} would make {path} too large"))
+            .hint("change it by a command"));
+    }
+    match count {
         0 => Err(Error::not_found(format!("the old text of edit {number} is not in {path}"))
             .hint(nearest_place(text, &edit.old))),
         1 => {
-            text.replace_range(places[0]..places[0] + edit.old.len(), &edit.new);
+            *text = text.replacen(&edit.old, &edit.new, 1);
             Ok(1)
         }
         many if edit.replace_all => {
@@ -111,10 +118,10 @@ fn apply_one(path: &CellPath, text: &mut String, edit: &TextEdit, number: usize)
             Ok(many as u64)
         }
         many => {
-            let lines: Vec<String> = places
-                .iter()
+            let lines: Vec<String> = text
+                .match_indices(&edit.old)
                 .take(MOST_PLACES)
-                .map(|at| (text[..*at].matches('\n').count() + 1).to_string())
+                .map(|(at, _)| (text[..at].matches('\n').count() + 1).to_string())
                 .collect();
             let more = if many > MOST_PLACES { " and more" } else { "" };
             Err(Error::conflict(format!(

@@ -18,7 +18,7 @@ use crate::fault::{Tried, cancelled, fault};
 use crate::packing::Packer;
 use crate::path::CellPath;
 use crate::pattern::Choice;
-use crate::removal::{is_made_by_kernel, names, open_directory, open_file, within};
+use crate::removal::{is_made_by_kernel, is_of_kernel, names, open_directory, open_file, within};
 use crate::staged::is_ours;
 use crate::tree::{Links, Tree};
 
@@ -51,7 +51,12 @@ pub(crate) fn export(
         packed: FilesPacked::default(),
     };
     if FileType::from_raw_mode(seen.st_mode) == FileType::Directory {
-        export.walk(tree.directory(&path)?)?;
+        let directory = tree.directory(&path)?;
+        if is_of_kernel(&directory) {
+            return Err(Error::denied(format!("{path} is made up by the kernel, not stored"))
+                .hint("read single files there"));
+        }
+        export.walk(directory)?;
     } else {
         let (file, stat) = tree.read(&path)?;
         let name = path.as_path().file_name().unwrap_or_default();
@@ -133,7 +138,11 @@ impl<W: Write> Export<'_, W> {
         let is_wanted = self.choice.includes(below);
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                let inside = open_directory(directory, name).tried(what)?;
+                let inside = match open_directory(directory, name) {
+                    Ok(inside) => inside,
+                    Err(Errno::NOENT) => return Ok(None),
+                    Err(errno) => return Err(fault(&what(), errno).hint(LEAVE_OUT)),
+                };
                 if is_made_by_kernel(&inside, directory) {
                     return Ok(None);
                 }

@@ -22,7 +22,7 @@ use crate::packing::unpacker;
 use crate::path::CellPath;
 use crate::pattern::Choice;
 use crate::removal::{open_directory, open_inside, remove_tree};
-use crate::staged::hidden_name;
+use crate::staged::{hidden_name, is_unfinished};
 use crate::tree::{Slot, Tree};
 use crate::unpacked::{Bounds, Entry, Kind, Packed, Unpacked, refused, shown};
 
@@ -63,6 +63,10 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
+        #[cfg(test)]
+        if crate::crash::Crash::is_gone() {
+            return;
+        }
         // What cannot be removed now is removed when the next process starts.
         let _ = remove_tree(&self.slot);
     }
@@ -73,7 +77,8 @@ pub(crate) fn sweep(tree: &Tree) {
     for (path, directory) in tree.writable_roots() {
         let Ok(found) = crate::removal::names(&directory) else { continue };
         for (name, _) in found {
-            if crate::staged::is_ours(&name)
+            // What was kept may be all that is left of a file.
+            if is_unfinished(&name)
                 && let Ok(directory) = directory.try_clone()
             {
                 let _ = remove_tree(&Slot { path: path.join(&name), directory, name });

@@ -1,13 +1,18 @@
 //! The files of a cell, served by a process inside it, under the ids of its commands.
 //!
 //! Every path is walked by the kernel below a descriptor (`tree.rs`), so that no link, `..` or race
-//! leads outside. A file is changed in one step (`staged.rs`), and several files too (`undo.rs`).
+//! leads outside. A file is changed in one step (`staged.rs`), and several files too (`undo.rs`). An
+//! archive is unpacked aside before anything is put in place (`import.rs`).
 
 #[cfg(test)]
 mod archive_tests;
 mod batch;
+#[cfg(test)]
+mod batch_tests;
 mod changes;
 mod conversation;
+#[cfg(test)]
+mod crash;
 mod edit;
 mod etag;
 mod export;
@@ -20,7 +25,11 @@ mod list;
 mod nearest;
 mod packing;
 mod path;
+#[cfg(test)]
+mod path_tests;
 mod pattern;
+#[cfg(test)]
+mod race_tests;
 mod read;
 mod removal;
 mod search;
@@ -29,6 +38,8 @@ mod search_lines;
 mod search_tests;
 mod search_walk;
 mod server;
+#[cfg(test)]
+mod server_tests;
 mod settled;
 mod staged;
 #[cfg(test)]

@@ -17,11 +17,16 @@ use crate::path::CellPath;
 use crate::pattern::Pattern;
 use crate::read::modified;
 use crate::removal::{names, open_directory, within};
+use crate::search_lines::json_bytes;
 use crate::settled::Ticks;
+use crate::staged::is_ours;
 use crate::tree::{Links, Tree};
 
 /// The most entries of one page.
 const MOST_ENTRIES: u32 = 10_000;
+/// What a page has on the wire at most, but for its last entry.
+const MOST_BYTES: usize = 8 << 20;
+const ENTRY_BYTES: usize = 256;
 /// What is looked at to see what a file is.
 const SNIFFED_BYTES: usize = 8 * 1024;
 
@@ -70,6 +75,7 @@ pub(crate) fn list(
         after: request.cursor.as_deref().map(read_cursor).transpose()?,
         limit: request.limit as usize,
         entries: Vec::new(),
+        bytes: 0,
         last: PathBuf::new(),
         more: false,
     };
@@ -90,6 +96,8 @@ struct Walk<'a> {
     after: Option<PathBuf>,
     limit: usize,
     entries: Vec<FileEntry>,
+    /// How long they are on the wire.
+    bytes: usize,
     last: PathBuf,
     more: bool,
 }
@@ -103,6 +111,9 @@ impl Walk<'_> {
         for (name, kind) in found {
             if self.more {
                 break;
+            }
+            if is_ours(&name) {
+                continue;
             }
             if self.conversation.is_over() {
                 return Err(cancelled());
@@ -144,7 +155,7 @@ impl Walk<'_> {
             Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(fault(&format!("look at {whole}"), errno)),
         };
-        if self.entries.len() == self.limit {
+        if self.entries.len() == self.limit || self.bytes > MOST_BYTES {
             self.more = true;
             return Ok(());
         }
@@ -153,6 +164,8 @@ impl Walk<'_> {
             let target = readlinkat(directory, name, Vec::new());
             entry.target = target.ok().map(|target| target.to_string_lossy().into_owned());
         }
+        let target = entry.target.as_deref().map_or(0, json_bytes);
+        self.bytes += ENTRY_BYTES + json_bytes(&entry.path) + target;
         self.entries.push(entry);
         path.clone_into(&mut self.last);
         Ok(())

@@ -1,11 +1,16 @@
 //! Where a text that is not found comes nearest to being.
 
+use std::time::Duration;
+
 use similar::TextDiff;
 
 /// Lines of a file that are looked at.
 const MOST_LINES: usize = 20_000;
+/// Lines of the wanted text that are looked for.
+const MOST_WANTED: usize = 100;
 /// Places that are compared letter by letter.
 const MOST_COMPARED: usize = 50;
+const COMPARE_WITHIN: Duration = Duration::from_millis(20);
 const SHOWN_LINES: usize = 12;
 const SHOWN_LETTERS: usize = 200;
 /// Less alike than this is another text.
@@ -15,7 +20,7 @@ const LEAST_ALIKE: f32 = 0.5;
 pub(crate) fn nearest_place(text: &str, wanted: &str) -> String {
     const READ_AGAIN: &str = "read the file again: the old text must match exactly, also in spaces";
     let lines: Vec<&str> = text.lines().take(MOST_LINES).collect();
-    let wanted: Vec<&str> = wanted.lines().collect();
+    let wanted: Vec<&str> = wanted.lines().take(MOST_WANTED).collect();
     let Some((first, alike)) = best_window(&lines, &wanted) else { return READ_AGAIN.to_owned() };
     if alike < LEAST_ALIKE {
         return READ_AGAIN.to_owned();
@@ -62,9 +67,10 @@ fn rough(one: &str, other: &str) -> usize {
     if one == other {
         return 4 + one.len().min(40);
     }
-    let shared = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    let shared_end = one.bytes().rev().zip(other.bytes().rev()).take_while(|(a, b)| a == b).count();
-    shared.max(shared_end).min(20)
+    let shared = one.bytes().zip(other.bytes()).take(20).take_while(|(a, b)| a == b).count();
+    let ends = one.bytes().rev().zip(other.bytes().rev()).take(20);
+    let shared_end = ends.take_while(|(a, b)| a == b).count();
+    shared.max(shared_end)
 }
 
 fn alike(lines: &[&str], wanted: &[&str]) -> f32 {
@@ -75,5 +81,6 @@ fn alike(lines: &[&str], wanted: &[&str]) -> f32 {
             .flat_map(|line| line.trim().chars().take(SHOWN_LETTERS).chain(std::iter::once('\n')))
             .collect()
     };
-    TextDiff::from_chars(cut(lines).as_str(), cut(wanted).as_str()).ratio()
+    let (lines, wanted) = (cut(lines), cut(wanted));
+    TextDiff::configure().timeout(COMPARE_WITHIN).diff_chars(&lines, &wanted).ratio()
 }

@@ -6,7 +6,6 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use hotcell_model::{Error, FileContent, FileRead, LineRange, Result, Timestamp};
 use rustix::fs::{Stat, fstat};
 
-use crate::conversation::Conversation;
 use crate::etag::etag_of;
 use crate::fault::Tried;
 use crate::kinds::mime_type;
@@ -18,12 +17,12 @@ use crate::tree::Tree;
 const SNIFFED_BYTES: usize = 8 * 1024;
 const PIECE_BYTES: usize = hotcell_link::DATA_BYTES;
 
-/// Reads a file and sends what is wanted of it.
+/// Reads a file and writes what is wanted of it.
 pub(crate) fn read(
     tree: &Tree,
     ticks: &Ticks,
     request: &FileRead,
-    conversation: &Conversation,
+    out: &mut dyn Write,
 ) -> Result<FileContent> {
     let path = CellPath::parse(&request.path)?;
     let what = || format!("read {path}");
@@ -41,12 +40,12 @@ pub(crate) fn read(
                     .hint("leave one of them out"));
             }
             file.rewind().tried(what)?;
-            send_lines(file, lines, request.limit, conversation).tried(what)?
+            send_lines(file, lines, request.limit, out).tried(what)?
         }
         None => {
             let offset = request.offset.unwrap_or(0);
             file.seek(SeekFrom::Start(offset)).tried(what)?;
-            send_bytes(file, offset, request.limit, conversation).tried(what)?
+            send_bytes(file, offset, request.limit, out).tried(what)?
         }
     };
     Ok(FileContent {
@@ -82,7 +81,7 @@ fn send_bytes(
     mut file: File,
     offset: u64,
     limit: Option<u64>,
-    conversation: &Conversation,
+    out: &mut dyn Write,
 ) -> io::Result<Part> {
     let mut left = limit.unwrap_or(u64::MAX);
     let mut buffer = vec![0; PIECE_BYTES];
@@ -98,7 +97,7 @@ fn send_bytes(
         if length == 0 {
             break;
         }
-        conversation.send(&buffer[..length])?;
+        out.write_all(&buffer[..length])?;
         bytes += length as u64;
         left -= length as u64;
     }
@@ -109,12 +108,12 @@ fn send_lines(
     file: File,
     lines: LineRange,
     limit: Option<u64>,
-    conversation: &Conversation,
+    out: &mut dyn Write,
 ) -> io::Result<Part> {
     let last = lines.last.unwrap_or(u64::MAX);
     let mut left = limit.unwrap_or(u64::MAX);
     let mut reader = BufReader::with_capacity(PIECE_BYTES, file);
-    let mut out = BufWriter::with_capacity(PIECE_BYTES, conversation);
+    let mut out = BufWriter::with_capacity(PIECE_BYTES, out);
     let mut part = Part { offset: 0, bytes: 0, lines: None, truncated: false };
     let (mut line, mut position) = (1, 0);
     loop {

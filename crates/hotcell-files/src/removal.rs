@@ -18,6 +18,7 @@ use crate::tree::Slot;
 
 /// Directories within directories; a path could not name what is deeper.
 const MOST_DEEP: usize = 2048;
+const MOST_ROUNDS: usize = 100;
 
 /// Removes whatever is there; how many files and directories that were.
 pub(crate) fn remove_tree(slot: &Slot) -> Result<u64> {
@@ -33,12 +34,20 @@ fn remove(directory: &OwnedFd, name: &OsStr, depth: usize) -> rustix::io::Result
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(errno) => return Err(errno),
     }
-    let inside = open_directory(directory, name)?;
+    let inside = match open_directory(directory, name) {
+        // It is a file after all, and must not be removed.
+        Err(Errno::NOTDIR | Errno::LOOP) => return Err(Errno::PERM),
+        other => other?,
+    };
     let mut removed = 1;
     // What is added while this goes on is removed in another round.
-    loop {
+    for _ in 0..MOST_ROUNDS {
         for (name, _) in names(&inside)? {
-            removed += remove(&inside, &name, depth + 1)?;
+            removed += match remove(&inside, &name, depth + 1) {
+                // Its owner may take write protection off, which is what is wanted.
+                Err(Errno::ACCESS) if unprotect(&inside) => remove(&inside, &name, depth + 1)?,
+                other => other?,
+            };
         }
         match unlinkat(directory, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(removed),
@@ -46,6 +55,15 @@ fn remove(directory: &OwnedFd, name: &OsStr, depth: usize) -> rustix::io::Result
             Err(errno) => return Err(errno),
         }
     }
+    Err(Errno::NOTEMPTY)
+}
+
+/// Lets a directory's owner change what is in it; whether that was not so before.
+pub(crate) fn unprotect(directory: &OwnedFd) -> bool {
+    fstat(directory).is_ok_and(|stat| {
+        let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | 0o700);
+        stat.st_mode & 0o700 != 0o700 && fchmod(directory, mode).is_ok()
+    })
 }
 
 /// Moves a directory that cannot be renamed, entry by entry.

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -15,6 +15,26 @@ use crate::removal::{is_made_by_kernel, names, open_directory, within};
 use crate::staged::is_ours;
 
 const MOST_THREADS: usize = 8;
+/// Threads that help with all walks together; the cell's commands need some too.
+const MOST_HELPERS: usize = 16;
+static HELPERS: AtomicUsize = AtomicUsize::new(0);
+
+/// A thread beside that of the caller.
+struct Helper;
+
+impl Helper {
+    /// One more, unless there are enough.
+    fn new() -> Option<Self> {
+        let helper = Self;
+        (HELPERS.fetch_add(1, Ordering::Relaxed) < MOST_HELPERS).then_some(helper)
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        HELPERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 /// Files of one directory that one thread takes at once.
 const FILES_AT_ONCE: usize = 32;
 
@@ -139,7 +159,12 @@ impl Walk {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         thread::scope(|scope| {
             for _ in 1..threads {
-                let work = || self.work(visitor());
+                let Some(helper) = Helper::new() else { break };
+                let visitor = &visitor;
+                let work = move || {
+                    let _helper = helper;
+                    self.work(visitor());
+                };
                 // With fewer threads it takes longer.
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
             }

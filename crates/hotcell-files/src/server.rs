@@ -12,8 +12,9 @@ use std::thread;
 
 use hotcell_link::{DataHead, FileAsk, Frame, FrameKind, Tell, decode};
 use hotcell_model::{Error, FileOp, FileResult, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::batch::{Bench, batch};
+use crate::batch::Ready;
 use crate::changes::{copy_to, delete, make_directory, move_to};
 use crate::conversation::{Conversation, Out};
 use crate::edit::edit;
@@ -24,7 +25,7 @@ use crate::read::read;
 use crate::search::search;
 use crate::settled::Ticks;
 use crate::tree::{Roots, Tree};
-use crate::undo::{NoUndo, recover};
+use crate::undo::{NoUndo, UndoLog, recover};
 use crate::unpacked::Bounds;
 use crate::watch::watch;
 use crate::write::stage;
@@ -32,9 +33,13 @@ use crate::write::stage;
 const READ_BYTES: usize = 64 * 1024;
 /// What is being done at the same time.
 const MOST_CONVERSATIONS: usize = 64;
-/// What of it may be watches, which end only when they are told to.
-const MOST_WATCHES: usize = 32;
-const STACK_BYTES: usize = 1 << 20;
+/// What of it may be watches: they end only when they are told to, and the kernel allows a user
+/// few of them.
+const MOST_WATCHES: usize = 16;
+/// Enough for directories as deep as they are followed; what is not used costs nothing.
+pub(crate) const STACK_BYTES: usize = 16 << 20;
+/// Descriptors for directories that are open at the same time, one in another.
+const MOST_DESCRIPTORS: u64 = 65_536;
 
 /// Everything that work on files needs.
 #[derive(Debug)]
@@ -60,6 +65,16 @@ impl Site {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes a change that takes several steps, all of them or none.
+    fn wholly<T>(&self, change: impl FnOnce(&mut UndoLog<'_>) -> Result<T>) -> Result<T> {
+        let mut log = self.changing();
+        let mut undo = UndoLog::begin(&self.tree, &mut log)?;
+        match change(&mut undo) {
+            Ok(done) => undo.commit().map(|()| done),
+            Err(error) => undo.roll_back().and(Err(error)),
+        }
+    }
+
     /// Counts a watch; so many that nothing else could be done are refused.
     fn watching(&self) -> Result<Watching<'_>> {
         let watching = Watching(&self.watches);
@@ -75,7 +90,9 @@ impl Site {
     fn work(&self, op: &FileOp, conversation: &Conversation) -> Result<FileResult> {
         let (tree, ticks) = (&self.tree, &self.ticks);
         Ok(match op {
-            FileOp::Read(request) => FileResult::Content(read(tree, ticks, request, conversation)?),
+            FileOp::Read(request) => {
+                FileResult::Content(read(tree, ticks, request, &mut &*conversation)?)
+            }
             FileOp::Write(request) => {
                 // Others need not wait for a slow sender.
                 let mut content = conversation.content();
@@ -98,16 +115,17 @@ impl Site {
                 FileResult::Placed(make_directory(tree, request, &mut NoUndo)?)
             }
             FileOp::Move(request) => {
-                let _changing = self.changing();
-                FileResult::Placed(move_to(tree, request, &mut NoUndo)?)
+                FileResult::Placed(self.wholly(|undo| move_to(tree, request, undo))?)
             }
             FileOp::Copy(request) => {
-                let _changing = self.changing();
-                FileResult::Placed(copy_to(tree, request, &mut NoUndo)?)
+                FileResult::Placed(self.wholly(|undo| copy_to(tree, request, undo))?)
             }
             FileOp::Batch(request) => {
-                let bench = Bench { tree, ticks, conversation };
-                FileResult::Batch(batch(&bench, request, &mut self.changing())?)
+                // Others wait neither for a slow sender nor for a slow reader.
+                let mut ready = Ready::new(tree, request, conversation)?;
+                let done = ready.work(tree, ticks, request, &mut self.changing())?;
+                ready.send(conversation)?;
+                FileResult::Batch(done)
             }
             FileOp::Search(request) => FileResult::Matches(search(tree, request, conversation)?),
             FileOp::Export(request) => FileResult::Exported(export(tree, request, conversation)?),
@@ -131,6 +149,7 @@ impl Site {
 /// # Errors
 /// The root cannot be opened, or what was left unfinished cannot be brought to an end.
 pub fn serve(stream: UnixStream, mut undo_log: File, root: &Path, roots: Roots) -> Result<()> {
+    allow_descriptors();
     let tree = Tree::open(root, roots)
         .map_err(|errno| Error::internal(format!("cannot open {}: {errno}", root.display())))?;
     recover(&tree, &mut undo_log)?;
@@ -146,6 +165,16 @@ pub fn serve(stream: UnixStream, mut undo_log: File, root: &Path, roots: Roots) 
         Server { site: Arc::new(site), out: Out::new(out), under_way: UnderWay::default() };
     server.run(stream);
     Ok(())
+}
+
+/// Lets this process have as many descriptors as it may.
+fn allow_descriptors() {
+    let limits = getrlimit(Resource::Nofile);
+    let most = limits.maximum.unwrap_or(MOST_DESCRIPTORS).min(MOST_DESCRIPTORS);
+    if limits.current.is_some_and(|current| current < most) {
+        // With fewer, less can be done at the same time.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limits });
+    }
 }
 
 struct Server {
@@ -174,11 +203,20 @@ impl Server {
         let mut buffer = vec![0; READ_BYTES];
         loop {
             let mut taken = 0;
-            while let Ok(Some((length, frame))) = decode(&received[taken..]) {
-                taken += length;
-                if let Some(frame) = frame {
-                    self.take(frame);
+            let is_understood = loop {
+                match decode(&received[taken..]) {
+                    Ok(Some((length, frame))) => {
+                        taken += length;
+                        if let Some(frame) = frame {
+                            self.take(frame);
+                        }
+                    }
+                    Ok(None) => break true,
+                    Err(_) => break false,
                 }
+            };
+            if !is_understood {
+                break;
             }
             received.drain(..taken);
             match stream.read(&mut buffer) {
@@ -212,7 +250,8 @@ impl Server {
                 }
             }
             FrameKind::Forget => {
-                if let Some(conversation) = self.under_way.lock().remove(&channel) {
+                // It counts as under way until its thread has seen it.
+                if let Some(conversation) = self.under_way.find(channel) {
                     conversation.end();
                 }
             }

@@ -13,6 +13,7 @@ use crate::tree::Tree;
 const LONGEST_TICK: Duration = Duration::from_millis(20);
 /// What a file system that keeps whole seconds may take to show a change.
 const WHOLE_SECOND: Duration = Duration::from_millis(1020);
+const FUTURE_SECONDS: i64 = 2;
 const PAUSE: Duration = Duration::from_micros(500);
 /// So many changes at once within a tick, each with a time of its own, are no chance.
 const TRIALS: u32 = 4;
@@ -76,7 +77,10 @@ fn try_out(tree: &Tree, device: u64) -> rustix::io::Result<bool> {
 fn is_settled(stat: &Stat) -> bool {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     let nanoseconds = if is_whole_second(stat) { 0 } else { now.tv_nsec };
-    changed(stat) < (now.tv_sec, nanoseconds) || modified(stat) > changed(stat)
+    // A clock that was set back does not come to a time in the future that soon.
+    let is_to_come = changed(stat).0 > now.tv_sec.saturating_add(FUTURE_SECONDS);
+    let is_over = changed(stat) < (now.tv_sec, nanoseconds);
+    is_over || is_to_come || modified(stat) > changed(stat)
 }
 
 fn is_whole_second(stat: &Stat) -> bool {

@@ -46,9 +46,17 @@ pub(crate) struct Hidden {
 
 /// Whether a name is one of those that nobody asked for.
 pub(crate) fn is_ours(name: &OsStr) -> bool {
-    let digits = PURPOSES.iter().find_map(|purpose| {
-        name.as_bytes().strip_prefix(PREFIX.as_bytes())?.strip_prefix(purpose.as_bytes())
-    });
+    PURPOSES.iter().any(|purpose| is_for(name, purpose))
+}
+
+/// Whether a name is one that nobody asked for, and what is there is not in use yet.
+pub(crate) fn is_unfinished(name: &OsStr) -> bool {
+    is_for(name, "new") || is_for(name, "import")
+}
+
+fn is_for(name: &OsStr, purpose: &str) -> bool {
+    let rest = name.as_bytes().strip_prefix(PREFIX.as_bytes());
+    let digits = rest.and_then(|rest| rest.strip_prefix(purpose.as_bytes()));
     digits.is_some_and(|digits| digits.len() == 17 && digits[0] == b'-')
 }
 

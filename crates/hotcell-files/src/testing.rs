@@ -13,12 +13,14 @@ use std::thread;
 use hotcell_link::{DATA_BYTES, DataHead, FrameKind, UPLOAD_WINDOW, data_cost, decode};
 
 use crate::conversation::{Conversation, Out};
+use crate::settled::Ticks;
 use crate::tree::{Roots, Tree};
 
 /// A cell's root in a directory of its own, with `/workspace` and `/tmp` in it.
 pub(crate) struct Place {
     directory: tempfile::TempDir,
     pub(crate) tree: Tree,
+    pub(crate) ticks: Ticks,
 }
 
 impl Place {
@@ -32,7 +34,7 @@ impl Place {
             fs::create_dir(directory.path().join(name)).unwrap();
         }
         let tree = Tree::open(directory.path(), roots).unwrap();
-        Self { directory, tree }
+        Self { directory, tree, ticks: Ticks::default() }
     }
 
     /// Where a path of the cell lies on this machine.

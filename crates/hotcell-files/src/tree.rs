@@ -6,7 +6,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use hotcell_model::{Error, Result};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, openat2};
+use rustix::fs::{
+    AtFlags, CWD, FileType, MemfdFlags, Mode, OFlags, ResolveFlags, Stat, memfd_create, openat2,
+};
 use rustix::io::Errno;
 
 use crate::fault::{Tried, fault};
@@ -135,7 +137,10 @@ impl Tree {
             match rustix::fs::readlinkat(&slot.directory, &slot.name, Vec::new()) {
                 Ok(target) => {
                     use std::os::unix::ffi::OsStrExt;
-                    path = slot.path.follow(Path::new(OsStr::from_bytes(target.as_bytes())));
+                    // The link counts from where it really lies.
+                    let real = self.path_of(&slot.directory).tried(|| format!("look at {path}"))?;
+                    let target = Path::new(OsStr::from_bytes(target.as_bytes()));
+                    path = real.join(&slot.name).follow(target);
                 }
                 Err(Errno::INVAL | Errno::NOENT) => return Ok(slot),
                 Err(errno) => return Err(fault(&format!("look at {path}"), errno)),
@@ -252,6 +257,18 @@ impl Tree {
             let directory = self.open_beneath(&path, flags).ok()?;
             Some((path, directory))
         })
+    }
+
+    /// A file of no name, for what must be kept for a while.
+    pub(crate) fn nameless(&self) -> Result<File> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o600);
+        let made = |(_, root)| rustix::fs::openat(root, ".", flags, mode).ok();
+        if let Some(file) = self.writable_roots().find_map(made) {
+            return Ok(File::from(file));
+        }
+        let file = memfd_create("hotcell-files", MemfdFlags::CLOEXEC);
+        file.map(File::from).tried(|| "keep content for a while".to_owned())
     }
 
     /// A directory from which something can be moved to below a path: the root that it lies in,

@@ -1,19 +1,21 @@
 //! What makes several changes one: each is written down before it is made, and what it would
 //! destroy is kept aside until all are made.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
-use hotcell_model::{Error, Result};
+use hotcell_model::{Error, ErrorCode, Result};
 use rustix::fs::{AtFlags, FileType, RenameFlags, Stat, linkat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Tried, fault};
 use crate::path::CellPath;
-use crate::removal::remove_tree;
+use crate::removal::{remove_tree, unprotect};
 use crate::staged::hidden_name;
 use crate::tree::{Links, Parents, Slot, Tree};
 
@@ -56,15 +58,26 @@ impl Undo for NoUndo {
 
 /// A path with every byte of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct RawPath(Vec<u8>);
+#[serde(untagged)]
+enum RawPath {
+    Text(String),
+    Bytes(Vec<u8>),
+}
 
 impl RawPath {
     fn of(path: &CellPath) -> Self {
-        Self(path.as_path().as_os_str().as_bytes().to_vec())
+        let path = path.as_path().as_os_str();
+        path.to_str().map_or_else(
+            || Self::Bytes(path.as_bytes().to_vec()),
+            |text| Self::Text(text.to_owned()),
+        )
     }
 
     fn to_path(&self) -> CellPath {
-        CellPath::lexical(OsStr::from_bytes(&self.0).as_ref())
+        match self {
+            Self::Text(text) => CellPath::lexical(text.as_ref()),
+            Self::Bytes(bytes) => CellPath::lexical(OsStr::from_bytes(bytes).as_ref()),
+        }
     }
 }
 
@@ -88,34 +101,58 @@ pub(crate) struct UndoLog<'a> {
     tree: &'a Tree,
     file: &'a mut File,
     lines: Vec<Line>,
+    is_open: bool,
+    #[cfg(test)]
+    pub(crate) crash: crate::crash::Crash,
 }
 
 impl<'a> UndoLog<'a> {
     /// An empty log in a file that is kept for it.
     pub(crate) fn begin(tree: &'a Tree, file: &'a mut File) -> Result<Self> {
         clear(file)?;
-        Ok(Self { tree, file, lines: Vec::new() })
+        Ok(Self {
+            tree,
+            file,
+            lines: Vec::new(),
+            is_open: true,
+            #[cfg(test)]
+            crash: crate::crash::Crash::take(),
+        })
     }
 
     /// Makes the changes final.
     pub(crate) fn commit(mut self) -> Result<()> {
         self.write(Line::Done)?;
+        #[cfg(test)]
+        self.crash.step()?;
+        self.is_open = false;
         finish(self.tree, &self.lines);
         clear(self.file)
     }
 
     /// Undoes all changes; those that cannot be are named.
-    pub(crate) fn roll_back(self) -> Result<()> {
+    pub(crate) fn roll_back(mut self) -> Result<()> {
+        self.undo_all()
+    }
+
+    fn undo_all(&mut self) -> Result<()> {
+        self.is_open = false;
+        #[cfg(test)]
+        self.crash.require_alive()?;
         undo(self.tree, &self.lines)?;
         clear(self.file)
     }
 
     fn write(&mut self, line: Line) -> Result<()> {
+        #[cfg(test)]
+        self.crash.step()?;
         let mut text = serde_json::to_vec(&line)
             .map_err(|error| Error::internal(format!("cannot write the undo log: {error}")))?;
         text.push(b'\n');
         self.file.write_all(&text).tried(|| "write the undo log".to_owned())?;
         self.lines.push(line);
+        #[cfg(test)]
+        self.crash.step()?;
         Ok(())
     }
 
@@ -127,6 +164,16 @@ impl<'a> UndoLog<'a> {
     }
 }
 
+/// Changes that broke off are undone.
+impl Drop for UndoLog<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            // What cannot be undone now cannot be told to anybody.
+            let _ = self.undo_all();
+        }
+    }
+}
+
 impl Undo for UndoLog<'_> {
     fn creating(&mut self, slot: &Slot, inode: Option<u64>) -> Result<()> {
         self.write(Line::Create { path: RawPath::of(&slot.path), inode })
@@ -135,12 +182,17 @@ impl Undo for UndoLog<'_> {
     fn replacing(&mut self, slot: &Slot) -> Result<()> {
         let name = self.keep_name(slot)?;
         linkat(&slot.directory, &slot.name, &slot.directory, &name, AtFlags::empty())
-            .tried(|| format!("keep {} until all is done", slot.path))
+            .tried(|| format!("keep {} until all is done", slot.path))?;
+        #[cfg(test)]
+        self.crash.step()?;
+        Ok(())
     }
 
     fn removing(&mut self, slot: &Slot) -> Result<bool> {
         let name = self.keep_name(slot)?;
         move_entry(slot, &kept_slot(slot, name)?)?;
+        #[cfg(test)]
+        self.crash.step()?;
         Ok(true)
     }
 
@@ -161,24 +213,67 @@ pub(crate) fn recover(tree: &Tree, file: &mut File) -> Result<()> {
     match lines.last() {
         None => {}
         Some(Line::Done) => finish(tree, &lines),
-        Some(_) => undo(tree, &lines)?,
+        Some(_) => undo(tree, &lines).or_else(may_be_left)?,
     }
     clear(file)
 }
 
+/// What fails for good must not keep the cell's files from being served.
+fn may_be_left(error: Error) -> Result<()> {
+    match error.code {
+        ErrorCode::Invalid | ErrorCode::NotFound | ErrorCode::Conflict | ErrorCode::Denied => {
+            Ok(())
+        }
+        ErrorCode::LimitExceeded
+        | ErrorCode::Timeout
+        | ErrorCode::Cancelled
+        | ErrorCode::Unsupported
+        | ErrorCode::Unavailable
+        | ErrorCode::Internal => Err(error),
+    }
+}
+
 /// Removes what was kept aside.
 fn finish(tree: &Tree, lines: &[Line]) {
-    for line in lines {
-        if let Line::Keep { path, name } = line {
-            // What cannot be found any more need not be removed.
-            let Ok(slot) = tree.slot(&path.to_path(), Parents::Expected, Links::Kept) else {
-                continue;
-            };
-            if let Ok(kept) = kept_slot(&slot, OsString::from_vec(name.clone())) {
-                let _ = remove_tree(&kept);
+    for (path, names) in kept_in(lines) {
+        // What cannot be found any more need not be removed.
+        let path = CellPath::lexical(&path);
+        let Ok(directory) = tree.writable_directory(&path) else { continue };
+        for name in names {
+            if let Ok(directory) = directory.try_clone() {
+                let _ = remove_tree(&Slot { path: path.join(&name), directory, name });
             }
         }
     }
+}
+
+/// What was kept aside, by the directory in which it lies after all moves.
+fn kept_in(lines: &[Line]) -> BTreeMap<PathBuf, Vec<OsString>> {
+    let mut kept: BTreeMap<PathBuf, Vec<OsString>> = BTreeMap::new();
+    for line in lines {
+        match line {
+            Line::Keep { path, name } => {
+                if let Some((directory, _)) = path.to_path().split() {
+                    let names = kept.entry(directory.as_path().to_owned()).or_default();
+                    names.push(OsString::from_vec(name.clone()));
+                }
+            }
+            Line::Move { from, to } => {
+                let (from, to) = (from.to_path(), to.to_path());
+                let from = from.as_path().to_owned();
+                let inside = kept.range(from.clone()..).map(|(path, _)| path);
+                let inside = inside.take_while(|path| path.starts_with(&from)).cloned();
+                for path in inside.collect::<Vec<_>>() {
+                    let below = path.strip_prefix(&from).unwrap_or(Path::new(""));
+                    let moved = CellPath::lexical(&to.as_path().join(below));
+                    let names = kept.remove(&path).unwrap_or_default();
+                    kept.entry(moved.as_path().to_owned()).or_default().extend(names);
+                }
+            }
+            Line::Create { .. } | Line::Done => {}
+        }
+    }
+    kept
 }
 
 /// Undoes changes, the last one first.
@@ -265,12 +360,21 @@ fn clear(file: &mut File) -> Result<()> {
 }
 
 fn unlink(slot: &Slot) -> Result<()> {
-    unlinkat(&slot.directory, &slot.name, AtFlags::empty())
-        .tried(|| format!("delete {}", slot.path))
+    remove_one(slot, AtFlags::empty()).tried(|| format!("delete {}", slot.path))
+}
+
+/// What was made in a directory can be removed again, even if the directory was made read-only.
+fn remove_one(slot: &Slot, flags: AtFlags) -> rustix::io::Result<()> {
+    match unlinkat(&slot.directory, &slot.name, flags) {
+        Err(Errno::ACCESS) if unprotect(&slot.directory) => {
+            unlinkat(&slot.directory, &slot.name, flags)
+        }
+        other => other,
+    }
 }
 
 fn remove_empty(slot: &Slot) -> Result<()> {
-    match unlinkat(&slot.directory, &slot.name, AtFlags::REMOVEDIR) {
+    match remove_one(slot, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOTEMPTY) => Ok(()),
         Err(errno) => Err(fault(&format!("delete {}", slot.path), errno)),
     }

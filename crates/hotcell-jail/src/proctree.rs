@@ -68,6 +68,47 @@ pub fn descendants(root: Pid) -> io::Result<HashSet<i32>> {
     Ok(Tree::read()?.below(root, |_| false))
 }
 
+/// Stops all descendants of a process; those that were not stopped before.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn stop_descendants(root: Pid) -> io::Result<Vec<i32>> {
+    let mut stopped = Vec::new();
+    let mut seen = HashSet::new();
+    let mut quiet_passes = 0;
+    for _ in 0..MOST_PASSES {
+        let fresh: Vec<i32> = descendants(root)?.difference(&seen).copied().collect();
+        quiet_passes = if fresh.is_empty() { quiet_passes + 1 } else { 0 };
+        if quiet_passes == 2 {
+            break;
+        }
+        for pid in fresh {
+            seen.insert(pid);
+            if !is_stopped(pid) && Pid::from_raw(pid).is_some_and(|pid| stop(pid).is_ok()) {
+                stopped.push(pid);
+            }
+        }
+    }
+    Ok(stopped)
+}
+
+fn stop(pid: Pid) -> io::Result<()> {
+    signals::send(pid, libc::SIGSTOP)
+}
+
+fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('T'))
+}
+
+/// Lets processes go on that were stopped.
+pub fn go_on(stopped: &[i32]) {
+    for pid in stopped {
+        // One that is gone needs nothing.
+        let _ = Pid::from_raw(*pid).map(|pid| signals::send(pid, libc::SIGCONT));
+    }
+}
+
 /// Kills all descendants of a process. Returns how many there were.
 ///
 /// # Errors

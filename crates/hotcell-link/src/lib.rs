@@ -37,8 +37,8 @@ pub use following::{FollowEvent, Following};
 pub use frame::{Frame, FrameError, FrameKind, MAX_FRAME_BYTES, decode, encode};
 pub use hello::{FILES, Hello, HelloError, SUPPORTED, Versions};
 pub use message::{
-    Ask, DATA_BYTES, DataHead, DiskState, FileAsk, RecordHead, Started, Tell, UPLOAD_WINDOW,
-    data_cost, record_cost,
+    Ask, DATA_BYTES, DataHead, DiskState, FileAsk, RecordHead, Started, Stillness, Tell,
+    UPLOAD_WINDOW, data_cost, record_cost,
 };
 pub use peer::{Peer, PeerError};
 pub use plan::{ExecIds, KillMeans, Plan, PlanFds};

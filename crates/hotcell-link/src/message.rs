@@ -68,10 +68,8 @@ pub enum Ask {
     Watch,
     /// The cell has written this much.
     Disk(DiskState),
-    /// Let nothing but pid 1 hold on to the cell's files, and nothing new begin, until told to go
-    /// on. A conflict while something runs. If this connection goes away before that the cell
-    /// falls asleep: what it is to go on with is not known.
-    Pause,
+    /// Let nothing change the cell's files, and nothing new begin, until told to go on.
+    Pause(Stillness),
     /// Go on.
     Resume,
     /// How the cell stands.
@@ -83,6 +81,17 @@ pub enum Ask {
         /// Whether running execs are ended too; otherwise they make it a conflict.
         force: bool,
     },
+}
+
+/// How still a cell is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stillness {
+    /// Nothing but pid 1 holds on to its files; a conflict while something runs. If the connection
+    /// goes away before the cell is told to go on it falls asleep: what with is not known.
+    Empty,
+    /// What runs is frozen. If the connection goes away it goes on.
+    Frozen,
 }
 
 /// How much a cell has written, as its keeper measured it.

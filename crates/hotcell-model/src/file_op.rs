@@ -41,6 +41,29 @@ pub enum FileOp {
     Watch(FileWatch),
 }
 
+impl FileOp {
+    /// Whether it changes nothing, so that it may be done twice.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        match self {
+            Self::Read(_)
+            | Self::List(_)
+            | Self::Stat(_)
+            | Self::Search(_)
+            | Self::Export(_)
+            | Self::Watch(_) => true,
+            Self::Write(_)
+            | Self::Edit(_)
+            | Self::Delete(_)
+            | Self::MakeDirectory(_)
+            | Self::Move(_)
+            | Self::Copy(_)
+            | Self::Batch(_)
+            | Self::Import(_) => false,
+        }
+    }
+}
+
 /// Reads a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FileRead {

@@ -84,6 +84,9 @@ impl Native {
     ) -> Result<Checkpoint> {
         let paths = self.paths.cell(cell);
         let placed = self.placed(&paths)?;
+        if means == CheckpointMeans::Copied {
+            return self.copy_checkpoint(&paths, &placed, id);
+        }
         let made = || -> io::Result<(CheckpointFile, Option<Placed>)> {
             let layers = LayerStore::new(&self.paths);
             let making = layers.making()?;
@@ -111,6 +114,51 @@ impl Native {
         if changed.is_some() {
             self.put_in_force(cell, &paths)?;
         }
+        Ok(file.checkpoint)
+    }
+
+    /// Keeps the state of a cell that goes on writing to the layer it has.
+    fn copy_checkpoint(
+        &self,
+        paths: &CellPaths,
+        placed: &Placed,
+        id: CheckpointId,
+    ) -> Result<Checkpoint> {
+        let failed = |error: io::Error| at("make a checkpoint in", paths, &error);
+        let layers = LayerStore::new(&self.paths);
+        let making = layers.making().map_err(failed)?;
+        let stacked = placed.stacked(layers.make(&making).map_err(failed)?, is_written);
+        make_uppers(&stacked.layers, &stacked.ids).map_err(failed)?;
+        // As if what comes were the copy, and what there is were written on.
+        let mut pairs = Vec::new();
+        let mut lowers = stacked.parts();
+        for (part, (old, new)) in lowers.iter_mut().zip(placed.layers.iter().zip(&stacked.layers)) {
+            if let (Some(from), Some(to), Some(top)) =
+                (&old.upper, &new.upper, part.lowers.first_mut())
+                && top.path == from.data
+            {
+                top.path.clone_from(&to.data);
+                pairs.push((from.data.clone(), to.data.clone()));
+            }
+        }
+        match self.order(paths, Task::Copy { pairs })? {
+            Outcome::Done => {}
+            Outcome::Failed(error) => return Err(error),
+            Outcome::Ready(_) | Outcome::Probed(_) | Outcome::Compared { .. } => {
+                return Err(Error::internal("the keeper copied nothing"));
+            }
+        }
+        let checkpoint = Checkpoint {
+            id: id.clone(),
+            cell: placed.spec.id.clone(),
+            created_at: Timestamp::now(),
+            means: CheckpointMeans::Copied,
+            bytes: None,
+        };
+        let file = CheckpointFile { checkpoint, lowers };
+        fs::create_dir_all(paths.checkpoints())
+            .and_then(|()| write_json(&paths.checkpoint(&id), &file))
+            .map_err(failed)?;
         Ok(file.checkpoint)
     }
 

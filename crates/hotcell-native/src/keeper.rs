@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::compare::compare;
+use crate::copy_layer::copy_layer;
 use crate::diagnose::try_out;
 use crate::driver::FREE_SPACE;
 use crate::isolation::{describe, hierarchies};
@@ -130,6 +131,12 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             Ok(()) => answer(&Outcome::Done),
             Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
                 "cannot remove layers that nobody needs: {error}"
+            )))),
+        },
+        Task::Copy { pairs } => match copy_layer(pairs, &placed.ids) {
+            Ok(()) => answer(&Outcome::Done),
+            Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
+                "cannot copy what the cell has written: {error}"
             )))),
         },
         Task::Compare { parts, limit } => answer(&compare(&placed, parts, *limit)),

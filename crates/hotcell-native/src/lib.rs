@@ -4,6 +4,7 @@ mod base;
 mod checkpoint_file;
 mod checkpointer;
 mod compare;
+mod copy_layer;
 mod diagnose;
 mod disk;
 mod driver;

@@ -55,6 +55,11 @@ pub(crate) enum Task {
     Remove,
     /// Remove layers that nobody names.
     Collect,
+    /// Copy what the cell has written.
+    Copy {
+        /// From where to where.
+        pairs: Vec<(PathBuf, PathBuf)>,
+    },
     /// Tell what differs between these layers and the cell as it is.
     Compare {
         /// What to compare with.

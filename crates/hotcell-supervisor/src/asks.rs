@@ -144,7 +144,7 @@ impl Supervisor {
                 self.set_disk(state.used_bytes, state.end_execs);
                 Ok(Tell::Done)
             }
-            Ask::Pause => match self.pause(asker) {
+            Ask::Pause(stillness) => match self.pause(asker, stillness) {
                 Ok(()) => return,
                 Err(error) => Err(error),
             },

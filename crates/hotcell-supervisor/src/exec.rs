@@ -122,6 +122,8 @@ pub(crate) struct Running {
     intent: Option<Intent>,
     ended: Option<Reaped>,
     killed_descendants: u32,
+    /// Processes that were stopped to hold it still.
+    stopped: Vec<i32>,
 }
 
 /// What a running exec starts with.
@@ -142,6 +144,7 @@ impl Running {
         let started = Moment::now();
         Self {
             main: parts.main,
+            stopped: Vec::new(),
             cgroup: parts.cgroup,
             log: parts.log,
             outputs: parts.outputs,
@@ -290,6 +293,29 @@ impl Running {
             }
             (Main::Child(_), Some(cgroup)) => cgroup.signal(signal.number()),
             (Main::Child(_), None) => self.signal(signal),
+        }
+    }
+
+    /// Holds all its processes still; whether that could be done.
+    pub(crate) fn freeze(&mut self) -> bool {
+        match (&self.main, &self.cgroup) {
+            (Main::Reaped { reaper, .. }, _) => match proctree::stop_descendants(*reaper) {
+                Ok(stopped) => {
+                    self.stopped = stopped;
+                    true
+                }
+                Err(_) => false,
+            },
+            (Main::Child(_), Some(cgroup)) => cgroup.freeze(),
+            (Main::Child(_), None) => false,
+        }
+    }
+
+    /// Lets its processes go on.
+    pub(crate) fn thaw(&mut self) {
+        proctree::go_on(&std::mem::take(&mut self.stopped));
+        if let (Main::Child(_), Some(cgroup)) = (&self.main, &self.cgroup) {
+            cgroup.thaw();
         }
     }
 

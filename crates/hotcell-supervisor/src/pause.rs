@@ -1,8 +1,8 @@
-//! Holding a cell still while its layers are exchanged.
+//! Holding a cell still while its files are looked at, or its layers exchanged.
 
 use std::time::Duration;
 
-use hotcell_link::Tell;
+use hotcell_link::{Stillness, Tell};
 use hotcell_model::{CloseReason, Error, Result};
 
 use crate::cell::Supervisor;
@@ -11,27 +11,50 @@ use crate::input::Asker;
 /// A pause that somebody asked for.
 #[derive(Debug)]
 pub(crate) struct Pause {
-    /// The connection whose end would leave the cell in the dark.
     connection: u64,
+    stillness: Stillness,
     /// Who waits for everything to be still.
     asker: Option<Asker>,
 }
 
 impl Supervisor {
     /// Begins a pause; its asker is answered once everything is still.
-    pub(crate) fn pause(&mut self, asker: Asker) -> Result<()> {
+    pub(crate) fn pause(&mut self, asker: Asker, stillness: Stillness) -> Result<()> {
         if self.pause.is_some() {
-            return Err(Error::conflict("the cell is being held still for another caller")
+            return Err(Error::unavailable("the cell is being held still for another caller")
                 .hint("try again in a moment"));
         }
         let live = self.running.len() + self.queue.len();
-        if live > 0 {
-            return Err(Error::conflict(format!("{live} execs have not ended in the cell"))
-                .hint("wait for them or cancel them"));
+        match stillness {
+            Stillness::Empty if live > 0 => {
+                return Err(Error::conflict(format!("{live} execs have not ended in the cell"))
+                    .hint("wait for them or cancel them"));
+            }
+            Stillness::Frozen => self.freeze_all()?,
+            Stillness::Empty => {}
         }
-        self.pause = Some(Pause { connection: asker.0, asker: Some(asker) });
+        self.pause = Some(Pause { connection: asker.0, stillness, asker: Some(asker) });
         self.settle_pause();
         Ok(())
+    }
+
+    fn freeze_all(&mut self) -> Result<()> {
+        for number in self.running.clone() {
+            if self.running_mut(number).is_some_and(|running| !running.freeze()) {
+                self.thaw_all();
+                return Err(Error::unavailable("a process of the cell cannot be held still")
+                    .hint("try again, or when nothing runs"));
+            }
+        }
+        Ok(())
+    }
+
+    fn thaw_all(&mut self) {
+        for number in self.running.clone() {
+            if let Some(running) = self.running_mut(number) {
+                running.thaw();
+            }
+        }
     }
 
     /// Answers a pause as soon as everything is still.
@@ -51,17 +74,24 @@ impl Supervisor {
 
     /// Ends a pause, and begins what has come meanwhile.
     pub(crate) fn resume(&mut self) {
-        if self.pause.take().is_some() {
+        if let Some(pause) = self.pause.take() {
+            if pause.stillness == Stillness::Frozen {
+                self.thaw_all();
+            }
             self.ask_waiting_files();
             self.start_waiting();
         }
     }
 
-    /// A connection is gone. If it held the cell still nobody knows how far it came.
+    /// A connection is gone. If it was exchanging layers nobody knows how far it came.
     pub(crate) fn end_pause_of(&mut self, connection: u64) {
-        if self.pause.as_ref().is_some_and(|pause| pause.connection == connection) {
-            self.pause = None;
-            self.close(CloseReason::Asleep, None, Duration::ZERO);
+        match self.pause.as_ref().filter(|pause| pause.connection == connection) {
+            Some(Pause { stillness: Stillness::Empty, .. }) => {
+                self.pause = None;
+                self.close(CloseReason::Asleep, None, Duration::ZERO);
+            }
+            Some(Pause { stillness: Stillness::Frozen, .. }) => self.resume(),
+            None => {}
         }
     }
 }

@@ -3,12 +3,17 @@
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::process::Pid;
 
 use super::{Gauge, read_at, write_at};
 use crate::signals;
+
+/// How long it is waited for processes to be still: only one that the kernel is busy for takes time.
+const FREEZE_LOOKS: u32 = 500;
+const FREEZE_PAUSE: Duration = Duration::from_millis(1);
 
 /// How processes of a group are killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +141,41 @@ impl ExecCgroup {
             }
             Kind::Freezer => self.kill_frozen("freezer.state", "FROZEN", "THAWED"),
         }
+    }
+
+    /// Holds every process in it still; whether that could be done.
+    #[must_use]
+    pub fn freeze(&self) -> bool {
+        let (file, value) = match self.kind {
+            Kind::Unified => ("cgroup.freeze", "1"),
+            Kind::Freezer => ("freezer.state", "FROZEN"),
+        };
+        if write_at(&self.directory, file, value).is_err() {
+            return false;
+        }
+        for _ in 0..FREEZE_LOOKS {
+            let is_frozen = match self.kind {
+                Kind::Unified => self.events.field(&self.directory, "frozen") == Some(1),
+                Kind::Freezer => {
+                    read_at(&self.directory, file).is_ok_and(|state| state.trim() == "FROZEN")
+                }
+            };
+            if is_frozen {
+                return true;
+            }
+            std::thread::sleep(FREEZE_PAUSE);
+        }
+        false
+    }
+
+    /// Lets every process in it go on.
+    pub fn thaw(&self) {
+        let (file, value) = match self.kind {
+            Kind::Unified => ("cgroup.freeze", "0"),
+            Kind::Freezer => ("freezer.state", "THAWED"),
+        };
+        // A group that is gone has nothing in it to thaw.
+        let _ = write_at(&self.directory, file, value);
     }
 
     /// Sends a signal to every process in it.

@@ -1,7 +1,7 @@
 //! States of a cell's files, where the driver keeps them.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use hotcell_link::{Ask, Link};
+use hotcell_link::{Ask, Link, Stillness};
 use hotcell_model::{
     ChangeKind, CheckpointId, CheckpointMeans, Checkpointer, Driver, ErrorCode, PathChange,
 };
@@ -16,7 +16,7 @@ fn checkpointer(driver: &dyn Driver) -> Option<&dyn Checkpointer> {
 /// Keeps the state of a cell that runs.
 async fn keep(guest: &Guest) -> Result<CheckpointId> {
     let id = CheckpointId::from_random(random());
-    guest.ask(&Ask::Pause, &[]).await?;
+    guest.ask(&Ask::Pause(Stillness::Empty), &[]).await?;
     let checkpointer = checkpointer(&*guest.driver).context("the driver keeps no checkpoints")?;
     let made = checkpointer.create(&guest.spec.id, &id, CheckpointMeans::Stacked).await?;
     ensure!(made.id == id && made.cell == guest.spec.id, "{made:?}");
@@ -25,7 +25,7 @@ async fn keep(guest: &Guest) -> Result<CheckpointId> {
 }
 
 async fn restore(guest: &Guest, checkpoint: &CheckpointId) -> Result<()> {
-    guest.ask(&Ask::Pause, &[]).await?;
+    guest.ask(&Ask::Pause(Stillness::Empty), &[]).await?;
     let checkpointer = checkpointer(&*guest.driver).context("the driver keeps no checkpoints")?;
     checkpointer.restore(&guest.spec.id, checkpoint).await?;
     guest.ask(&Ask::Resume, &[]).await?;
@@ -122,21 +122,64 @@ pub(super) async fn what_begins_during_a_pause_waits(place: &DriverPlace) -> Res
     let busy = sh("echo up; sleep 717273");
     let exec = busy.id.clone();
     let following = guest.start_until(busy, "up").await?;
-    ensure!(refusal(guest.ask(&Ask::Pause, &[]).await)? == ErrorCode::Conflict);
+    ensure!(refusal(guest.ask(&Ask::Pause(Stillness::Empty), &[]).await)? == ErrorCode::Conflict);
     guest.cancel(&exec, 0).await?;
     Outcome::of(following).await?;
-    guest.ask(&Ask::Pause, &[]).await?;
+    guest.ask(&Ask::Pause(Stillness::Empty), &[]).await?;
     let (started, following) = guest.link.start(sh("echo ran")).await?;
     ensure!(started.started_at.is_none(), "it runs in a cell that is held still");
-    ensure!(refusal(guest.ask(&Ask::Pause, &[]).await)? == ErrorCode::Conflict);
+    ensure!(
+        refusal(guest.ask(&Ask::Pause(Stillness::Frozen), &[]).await)? == ErrorCode::Unavailable
+    );
     guest.ask(&Ask::Resume, &[]).await?;
     let outcome = Outcome::of(following).await?;
     ensure!(outcome.text(hotcell_model::Stream::Stdout) == "ran\n", "{outcome:?}");
     // Whoever holds it still and goes away leaves it asleep.
     let stream = guest.driver.connect(&guest.spec.id).await?.context("no supervisor")?;
     let other = Link::open(stream).await?;
-    other.ask(&Ask::Pause, &[]).await?;
+    other.ask(&Ask::Pause(Stillness::Empty), &[]).await?;
     drop(other);
     ensure!(guest.closed().await? == hotcell_model::CloseReason::Asleep);
+    Ok(())
+}
+
+pub(super) async fn what_runs_is_held_still_and_goes_on(place: &DriverPlace) -> Result<()> {
+    let guest = Guest::start(place).await?;
+    let Some(checkpointer) = checkpointer(&*guest.driver) else { return Ok(()) };
+    guest
+        .output_of("mkdir d; echo kept > d/f; ln d/f d/g; ln -s f d/l; mkfifo d/p; chmod 751 d")
+        .await?;
+    let keeps_writing = sh("(while :; do echo x >> log; echo y >> log; done) & wait");
+    let exec = keeps_writing.id.clone();
+    let (_, following) = guest.link.start(keeps_writing).await?;
+    guest.output_of("until [ -s log ]; do sleep 0.01; done").await?;
+    guest.ask(&Ask::Pause(Stillness::Frozen), &[]).await?;
+    let id = CheckpointId::from_random(random());
+    let made = checkpointer.create(&guest.spec.id, &id, CheckpointMeans::Copied).await?;
+    ensure!(made.means == CheckpointMeans::Copied, "{made:?}");
+    guest.ask(&Ask::Resume, &[]).await?;
+    // It goes on, and what it writes is in no checkpoint.
+    let grown = "n=$(wc -c < log); until [ $(wc -c < log) -gt $n ]; do sleep 0.01; done; echo $n";
+    let size: u64 = guest.output_of(grown).await?.trim().parse()?;
+    guest.cancel(&exec, 0).await?;
+    Outcome::of(following).await?;
+    guest.output_of("rm -r d").await?;
+    restore(&guest, &id).await?;
+    let look = "cat d/f d/l; stat -c '%a %u' d; stat -c '%h %F' d/f d/p; wc -c < log";
+    let seen = guest.output_of(look).await?;
+    let expected = "kept\nkept\n751 1000\n2 regular file\n1 fifo\n";
+    let kept: u64 = seen.strip_prefix(expected).context(seen.clone())?.trim().parse()?;
+    ensure!(kept > 0 && kept <= size, "{kept} bytes of a log of {size} were kept");
+    // Whoever froze it and goes away leaves it running.
+    let spec = sh("echo up; read x; echo went on");
+    let spec = hotcell_model::ExecSpec { stdin: hotcell_model::Stdin::Open, ..spec };
+    let exec = spec.id.clone();
+    let following = guest.start_until(spec, "up").await?;
+    let other = guest.connect().await?;
+    other.ask(&Ask::Pause(Stillness::Frozen), &[]).await?;
+    drop(other);
+    guest.input(&exec, "\n").await?;
+    let outcome = Outcome::of(following).await?;
+    ensure!(outcome.text(hotcell_model::Stream::Stdout).contains("went on"), "{outcome:?}");
     Ok(())
 }

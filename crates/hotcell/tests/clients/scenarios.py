@@ -91,7 +91,7 @@ async def read_on(client, exec_id: str, after: int, until=lambda text: False) ->
 async def the_tools_describe_themselves(site, name):
     async with site.client() as client:
         tools = (await client.list_tools()).tools
-        assert [tool.name for tool in tools][: len(TOOLS)] == TOOLS
+        assert [tool.name for tool in tools if tool.name in TOOLS] == TOOLS
         for tool in tools:
             jsonschema.Draft202012Validator.check_schema(tool.input_schema)
             jsonschema.Draft202012Validator.check_schema(tool.output_schema)

@@ -127,7 +127,7 @@ fn ids_of_a_cell_whose_maker_died_before_it_was_written_down_are_given_back(worl
     assert_eq!(before.len(), 1);
     // As it is between the taking of a range and the writing of the cell.
     std::fs::remove_file(directory.join("cell.json")).unwrap();
-    std::fs::remove_dir_all(directory.join("files")).unwrap();
+    std::fs::remove_dir_all(world.state_dir().join("native/layers")).unwrap();
     assert_eq!(world.text(["run", "--cell", "cut-short", "echo made"]), "made\n");
     assert_eq!(ranges().len(), 1, "{before:?} {:?}", ranges());
 }

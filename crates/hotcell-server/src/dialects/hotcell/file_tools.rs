@@ -291,6 +291,7 @@ fn shorten(line: &mut String) {
 }
 
 #[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "a shape for the schema alone")]
 struct BatchSchema {
     operations: Vec<OperationSchema>,

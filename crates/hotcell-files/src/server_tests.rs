@@ -1,0 +1,192 @@
+//! Tests of the whole process: frames in, frames out.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::thread::{self, JoinHandle};
+
+use hotcell_link::{
+    DATA_BYTES, DataHead, FileAsk, Frame, FrameKind, MAX_FRAME_BYTES, Tell, UPLOAD_WINDOW, decode,
+    encode,
+};
+use hotcell_model::{
+    ErrorCode, FileEntries, FileOp, FileRead, FileResult, FileStat, FileWatch, FileWrite, Result,
+};
+
+use crate::conversation::{Conversation, Out};
+use crate::server::serve;
+use crate::tree::Roots;
+
+/// A served root, and the one who asks.
+struct Served {
+    directory: tempfile::TempDir,
+    log: File,
+    stream: UnixStream,
+    received: Vec<u8>,
+    server: Option<JoinHandle<Result<()>>>,
+}
+
+impl Served {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("workspace")).unwrap();
+        let log = tempfile::tempfile().unwrap();
+        let (stream, theirs) = UnixStream::pair().unwrap();
+        let (root, undo_log) = (directory.path().to_owned(), log.try_clone().unwrap());
+        let server = thread::spawn(move || serve(theirs, undo_log, &root, Roots::default()));
+        Self { directory, log, stream, received: Vec::new(), server: Some(server) }
+    }
+
+    fn send<T: serde::Serialize>(&mut self, kind: FrameKind, channel: u32, head: &T, blob: &[u8]) {
+        let mut bytes = Vec::new();
+        encode(kind, channel, &serde_json::to_vec(head).unwrap(), blob, &mut bytes);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    fn ask(&mut self, channel: u32, op: impl Into<FileOp>) {
+        self.send(FrameKind::File, channel, &FileAsk { op: op.into(), window: 1 << 20 }, &[]);
+    }
+
+    /// The next frame; `None` at the end.
+    fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some((length, frame)) = decode(&self.received).unwrap() {
+                self.received.drain(..length);
+                return frame;
+            }
+            let mut buffer = vec![0; 64 * 1024];
+            match self.stream.read(&mut buffer) {
+                Ok(0) | Err(_) => return None,
+                Ok(length) => self.received.extend_from_slice(&buffer[..length]),
+            }
+        }
+    }
+
+    /// The answer on a channel; content that comes before it is given too.
+    fn answer(&mut self, channel: u32) -> (Tell, Vec<u8>) {
+        let mut content = Vec::new();
+        loop {
+            let frame = self.next().expect("the server is there");
+            if frame.channel != channel {
+                continue;
+            }
+            if frame.kind == FrameKind::Tell {
+                return (frame.head().unwrap(), content);
+            }
+            if frame.kind == FrameKind::Data {
+                content.extend(frame.blob);
+            }
+        }
+    }
+
+    fn failure(&mut self, channel: u32) -> ErrorCode {
+        match self.answer(channel).0 {
+            Tell::Failed(error) => error.code,
+            other @ (Tell::Done
+            | Tell::Started(_)
+            | Tell::Cancelled(_)
+            | Tell::Stats(_)
+            | Tell::File(_)) => panic!("{other:?}"),
+        }
+    }
+
+    fn end(mut self) {
+        self.stream.shutdown(Shutdown::Both).unwrap();
+        self.server.take().unwrap().join().unwrap().unwrap();
+        assert_eq!(self.log.metadata().unwrap().len(), 0);
+    }
+}
+
+fn watch_of(path: &str) -> FileWatch {
+    FileWatch { path: path.to_owned() }
+}
+
+fn read_of(path: &str) -> FileRead {
+    FileRead { path: path.to_owned(), ..FileRead::default() }
+}
+
+#[test]
+fn what_is_asked_is_done() {
+    let mut served = Served::new();
+    let write = FileWrite { path: "d/f".into(), create_parents: true, ..FileWrite::default() };
+    served.ask(1, write);
+    served.send(FrameKind::Data, 1, &DataHead { last: false }, b"hel");
+    served.send(FrameKind::Data, 1, &DataHead { last: true }, b"lo");
+    assert!(matches!(served.answer(1).0, Tell::File(_)));
+    served.ask(2, read_of("d/f"));
+    assert_eq!(served.answer(2).1, b"hello");
+    served.ask(3, read_of("missing"));
+    assert_eq!(served.failure(3), ErrorCode::NotFound);
+    served.send(FrameKind::File, 4, &"nonsense", &[]);
+    assert_eq!(served.failure(4), ErrorCode::Unsupported);
+    assert!(served.directory.path().join("workspace/d/f").exists());
+    served.end();
+}
+
+#[test]
+fn watches_leave_room_for_others_and_go_when_they_are_forgotten() {
+    let mut served = Served::new();
+    let most = 16;
+    for channel in 1..=most {
+        served.ask(channel, watch_of("."));
+    }
+    let mut begun = 0;
+    while begun < most {
+        begun += u32::from(served.next().unwrap().kind == FrameKind::Data);
+    }
+    served.ask(100, watch_of("."));
+    assert_eq!(served.failure(100), ErrorCode::LimitExceeded);
+    served.ask(101, FileStat { path: ".".into() });
+    assert!(matches!(served.answer(101).0, Tell::File(_)));
+    served.send(FrameKind::Forget, 1, &(), &[]);
+    // The place is free as soon as its thread has seen it.
+    for channel in 200.. {
+        served.ask(channel, watch_of("."));
+        if served.next().unwrap().kind == FrameKind::Data {
+            break;
+        }
+    }
+    served.end();
+}
+
+#[test]
+fn what_is_no_frame_ends_the_process() {
+    let mut served = Served::new();
+    served.stream.write_all(&[0xff; 64]).unwrap();
+    served.server.take().unwrap().join().unwrap().unwrap();
+    assert_eq!(served.next(), None);
+}
+
+#[test]
+fn who_sends_more_than_was_asked_for_is_refused() {
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let conversation = Conversation::new(1, 0, Out::new(ours));
+    let piece = vec![0; DATA_BYTES];
+    let allowed = UPLOAD_WINDOW as usize / (DATA_BYTES + 64);
+    for _ in 0..allowed {
+        conversation.receive(DataHead { last: false }, piece.clone());
+    }
+    assert!(conversation.next_piece(&mut 0).is_ok());
+    for _ in 0..1000 {
+        conversation.receive(DataHead { last: false }, piece.clone());
+    }
+    assert_eq!(conversation.next_piece(&mut 0).unwrap_err().code, ErrorCode::Invalid);
+    let mut content = Vec::new();
+    conversation.content().read_to_end(&mut content).unwrap_err();
+}
+
+#[test]
+fn an_answer_that_is_too_long_is_told_as_such() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let conversation = Conversation::new(1, 0, Out::new(ours));
+    let cursor = Some("x".repeat(MAX_FRAME_BYTES));
+    let answer = FileResult::Entries(FileEntries { entries: Vec::new(), next_cursor: cursor });
+    conversation.answer(&Tell::File(Box::new(answer)));
+    drop(conversation);
+    let mut bytes = Vec::new();
+    theirs.read_to_end(&mut bytes).unwrap();
+    let (_, frame) = decode(&bytes).unwrap().unwrap();
+    let tell: Tell = frame.unwrap().head().unwrap();
+    assert!(matches!(tell, Tell::Failed(error) if error.code == ErrorCode::LimitExceeded));
+}
