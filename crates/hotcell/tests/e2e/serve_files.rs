@@ -14,7 +14,14 @@ in_worlds! {
 }
 
 in_worlds! {
+    [root, rootless]
+    archives_go_out_and_in,
+}
+
+in_worlds! {
     [root]
+    a_large_archive_is_a_link,
+    text_is_found,
     files_are_resources,
     parts_and_conditions_are_understood,
     odd_paths_are_paths,
@@ -430,4 +437,74 @@ fn errors_about_files_help(world: &World) {
         let message = answer.json()["message"].as_str().unwrap().to_owned();
         assert!(message.contains(said), "{request:?}: {answer:?}");
     }
+}
+
+fn archives_go_out_and_in(world: &World) {
+    let server = HttpServer::start(world);
+    let operations = json!([
+        { "op": "write", "path": "src/a", "content": "one" },
+        { "op": "write", "path": "src/b.log", "content": "two" },
+        { "op": "write", "path": "src/d/run", "content": "three", "mode": "755" },
+    ]);
+    let batch = json!({ "operations": operations });
+    server.ask(&Sent::post("/v1/cells/default/batch", &batch)).is(200);
+    let archive = "/v1/cells/default/archive";
+    for (compression, magic) in
+        [("none", &b"a"[..]), ("gzip", &[0x1f, 0x8b]), ("zstd", &[0x28, 0xb5, 0x2f, 0xfd])]
+    {
+        let query = format!("path=src&compression={compression}&exclude=*.log&exclude=absent");
+        let got = server.ask(&Sent::get(&format!("{archive}?{query}"))).is(200);
+        assert!(got.bytes.starts_with(magic), "{compression}: {:?}", &got.bytes[..8]);
+        assert!(got.header("content-disposition").unwrap().contains("src.tar"));
+        let to = format!("{archive}?path=to-{compression}");
+        let packed = server.ask(&Sent::put(&to, got.bytes)).is(200).json();
+        assert_eq!((&packed["files"], &packed["bytes"]), (&json!(2), &json!(8)));
+        let query = format!("/v1/cells/default/stat?path=to-{compression}/d/run");
+        assert_eq!(server.ask(&Sent::get(&query)).is(200).json()["mode"], "755");
+    }
+    server.ask(&Sent::get(&format!("{archive}?path=absent"))).is(404);
+    let broken = server.ask(&Sent::put(&format!("{archive}?path=broken"), vec![7; 2000])).json();
+    assert_eq!(broken["code"], "invalid", "{broken}");
+}
+
+fn a_large_archive_is_a_link(world: &World) {
+    let server = HttpServer::start(world);
+    let make = json!({ "command": "head -c 100000 /dev/urandom > noise; echo hi > 'a b'" });
+    server.ask(&Sent::tool("exec_run", make)).done();
+    let small = server.ask(&Sent::tool("fs_export", json!({ "exclude": ["noise"] }))).tool_result();
+    assert!(small["archive"].is_string() && small["url"].is_null(), "{small}");
+    let asked = json!({ "max_bytes": 50_000, "exclude": ["a b"] });
+    let large = server.ask(&Sent::tool("fs_export", asked.clone())).tool_result();
+    let url = large["url"].as_str().unwrap();
+    let path = url.strip_prefix("http://localhost").unwrap();
+    let got = server.ask(&Sent::get(path)).is(200);
+    assert!(got.bytes.len() > 100_000, "{}", got.bytes.len());
+    drop(server);
+
+    let mut client = McpClient::start(world, Era::Modern);
+    client.call("exec_run", json!({ "command": "head -c 100000 /dev/urandom > noise" }));
+    let error = refused(&mut client, "fs_export", asked);
+    assert_eq!(error["code"], "limit_exceeded");
+    assert!(error["hint"].as_str().unwrap().contains("hotcell cp"), "{error}");
+}
+
+fn text_is_found(world: &World) {
+    let mut client = McpClient::start(world, Era::Modern);
+    let make = "mkdir d; printf 'one\\ntwo\\nthree\\n' > d/f; echo TWO > g; seq 100000 > many";
+    client.call("exec_run", json!({ "command": make }));
+    let asked =
+        json!({ "pattern": "two", "ignore_case": true, "context_lines": 1, "glob": "**/{f,g}" });
+    let id = client.ask_tool("fs_search", asked);
+    let answer = client.answer(id);
+    assert_eq!(
+        answer["result"]["content"][0]["text"],
+        "/workspace/d/f-1- one\n/workspace/d/f:2: two\n/workspace/d/f-3- three\n/workspace/g:1: TWO\n",
+        "{answer}"
+    );
+    let many = client.call("fs_search", json!({ "pattern": "1", "limit": 10_000 }));
+    assert_eq!(many["truncated"], true);
+    let names = client.call("fs_search", json!({ "pattern": "^d/", "in": "names" }));
+    assert_eq!(names["matches"][0]["path"], "/workspace/d/f", "{names}");
+    let wrong = refused(&mut client, "fs_search", json!({ "pattern": "(" }));
+    assert_eq!(wrong["code"], "invalid");
 }
