@@ -1,8 +1,10 @@
 //! What can be done with the files of a cell.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{CellRef, Error, Etag};
+use crate::{CellRef, Error, Etag, Result};
 
 /// One thing to do with files. Paths are the cell's; a relative one is below `/workspace`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +88,27 @@ pub struct LineRange {
     /// The last; to the end when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<u64>,
+}
+
+impl FromStr for LineRange {
+    type Err = Error;
+
+    /// Reads `10-20`, `10-` or `10`.
+    fn from_str(text: &str) -> Result<Self> {
+        let number = |text: &str| text.trim().parse::<u64>().ok().filter(|number| *number > 0);
+        let range = match text.split_once('-') {
+            None => number(text).map(|line| Self { first: line, last: Some(line) }),
+            Some((first, "")) => number(first).map(|first| Self { first, last: None }),
+            Some((first, last)) => number(first).and_then(|first| {
+                let last = number(last).filter(|last| *last >= first)?;
+                Some(Self { first, last: Some(last) })
+            }),
+        };
+        range.ok_or_else(|| {
+            Error::invalid(format!("{text:?} names no lines"))
+                .hint("write 10-20, 10- or 10; lines are counted from 1")
+        })
+    }
 }
 
 /// What must be so for a change to be made.

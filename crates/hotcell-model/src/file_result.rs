@@ -296,3 +296,34 @@ pub struct FileDone {
     /// Its content.
     pub content: Vec<u8>,
 }
+
+macro_rules! results {
+    ($($name:ident <= $($variant:ident)|+),* $(,)?) => {
+        $(
+            impl TryFrom<FileResult> for $name {
+                type Error = Error;
+
+                /// Fails for the result of another request.
+                fn try_from(result: FileResult) -> Result<Self, Error> {
+                    match result {
+                        $(FileResult::$variant(result))|+ => Ok(result),
+                        _ => Err(Error::internal("files were answered with another result")),
+                    }
+                }
+            }
+        )*
+    };
+}
+
+results! {
+    FileContent <= Content,
+    FileWritten <= Written,
+    FileEdited <= Edited,
+    FileEntries <= Entries,
+    FileEntry <= Entry,
+    FileDeleted <= Deleted,
+    FilePlaced <= Placed,
+    FileMatches <= Matches,
+    BatchResult <= Batch,
+    FilesPacked <= Exported | Imported,
+}

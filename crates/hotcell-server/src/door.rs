@@ -4,10 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell_engine::{Answer, Engine, ExecStream};
+use hotcell_engine::{Answer, Engine, ExecStream, FileTransfer};
 use hotcell_model::{
     Caller, CellAdopt, Error, ErrorCode, ExecFollow, ExecId, ExecPoll, ExecRun, ExecState,
-    ExecWait, Query, Reply, Request, Result,
+    ExecWait, FileStream, Query, Reply, Request, Result,
 };
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -107,6 +107,22 @@ impl Door {
 
     pub(crate) async fn follow(&self, caller: &Caller, request: ExecFollow) -> Result<ExecStream> {
         self.engine.follow(caller, request).await
+    }
+
+    /// Begins to send or fetch the content of files.
+    pub(crate) async fn transfer(
+        &self,
+        caller: &Caller,
+        request: FileStream,
+    ) -> Result<FileTransfer> {
+        let begun = match self.meter.begin() {
+            Ok(_under_way) => Box::pin(self.engine.transfer(caller, request)).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &begun {
+            self.refused(error);
+        }
+        begun
     }
 
     pub(crate) fn fresh_exec_id(&self) -> Result<ExecId> {

@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use hotcell_model::{
     BatchPart, Compression, Error, EtagMatch, FileBatch, FileDelete, FileEdit, FileExport,
     FileImport, FileList, FileMakeDirectory, FileMove, FileOp, FileRead, FileSearch, FileWrite,
-    LineRange, Precondition, Result, SearchIn, TextEdit,
+    Precondition, Result, SearchIn, TextEdit,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -89,7 +89,7 @@ impl ReadFile {
             path: self.path,
             offset: self.offset,
             limit: Some(self.limit.unwrap_or(usual).min(most)),
-            lines: self.lines.as_deref().map(lines).transpose()?,
+            lines: self.lines.as_deref().map(str::parse).transpose()?,
         })
     }
 }
@@ -258,6 +258,7 @@ pub(crate) struct MakeDirectory {
 /// Where to look.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SearchIn")]
 enum Within {
     #[default]
     Content,
@@ -356,6 +357,7 @@ impl From<ImportFiles> for FileImport {
 /// One thing of a batch.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(tag = "op", rename_all = "lowercase")]
+#[schemars(rename = "FileOperation")]
 pub(crate) enum Operation {
     /// Reads a file.
     Read(ReadFile),
@@ -438,23 +440,6 @@ pub(crate) fn mode(text: &str) -> Result<u32> {
     u32::from_str_radix(digits, 8).ok().filter(|mode| plain && *mode <= 0o7777).ok_or_else(|| {
         Error::invalid(format!("the mode {text:?} is no octal number up to 7777"))
             .hint("write it as for chmod, for example 644 or 755")
-    })
-}
-
-/// Some lines: `10-20`, `10-` or `10`.
-fn lines(text: &str) -> Result<LineRange> {
-    let number = |text: &str| text.trim().parse::<u64>().ok().filter(|number| *number > 0);
-    let range = match text.split_once('-') {
-        None => number(text).map(|line| LineRange { first: line, last: Some(line) }),
-        Some((first, "")) => number(first).map(|first| LineRange { first, last: None }),
-        Some((first, last)) => number(first).and_then(|first| {
-            let last = number(last).filter(|last| *last >= first)?;
-            Some(LineRange { first, last: Some(last) })
-        }),
-    };
-    range.ok_or_else(|| {
-        Error::invalid(format!("{text:?} names no lines"))
-            .hint("write 10-20, 10- or 10; lines are counted from 1")
     })
 }
 

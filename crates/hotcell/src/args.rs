@@ -12,6 +12,7 @@ use hotcell_model::{
 use hotcell_server::Toolsets;
 
 use crate::config::{KEYS, Key, Overrides};
+use crate::file_args::{Cat, Cp, Edit, Ls, Search};
 use crate::setup::{Client, Scope, http_url, server_name, variable_name};
 use crate::values;
 
@@ -40,9 +41,10 @@ pub(crate) struct CommandLine {
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    it was done
-  1    output could not be written; of `doctor`: no cell can be made here
+  1    output could not be written; of `doctor`: no cell can be made here;
+       of `search`: nothing was found
   2    the request is wrong: a flag, an argument, a value
-  3    there is no such cell or exec
+  3    there is no such cell, exec or file
   4    it contradicts the present state, such as a name that is taken
   5    it is not allowed
   6    a limit is used up
@@ -106,6 +108,11 @@ pub(crate) enum Command {
     Cancel(Cancel),
     Attach(Attach),
     Wait(Wait),
+    Ls(Ls),
+    Cat(Cat),
+    Cp(Cp),
+    Edit(Edit),
+    Search(Search),
     Serve(Serve),
     Setup(Setup),
     Doctor(Doctor),

@@ -40,6 +40,8 @@ pub(crate) struct Environment {
     pub(crate) machine_config: PathBuf,
     /// `TERM`: what the terminal understands.
     pub(crate) term: Option<String>,
+    /// `VISUAL`, or else `EDITOR`: with what a person edits text.
+    pub(crate) editor: Option<OsString>,
     /// `HOTCELL_HTTP_TOKEN`: a secret, and so no key that is shown.
     pub(crate) http_token: Option<Secret>,
     /// The user that runs this process.
@@ -66,6 +68,7 @@ impl Environment {
     ) -> Result<Self> {
         let machine_config = PathBuf::from("/etc/hotcell/hotcell.toml");
         let mut environment = Self { machine_config, uid, ..Self::default() };
+        let mut editor = None;
         for (name, value) in variables {
             let Some(name) = name.to_str().filter(|_| !value.is_empty()) else { continue };
             match name {
@@ -76,6 +79,8 @@ impl Environment {
                 "CLAUDE_CONFIG_DIR" => environment.claude_config = absolute(&value),
                 "CODEX_HOME" => environment.codex_home = absolute(&value),
                 "GEMINI_CLI_HOME" => environment.gemini_home = absolute(&value),
+                "VISUAL" => environment.editor = Some(value),
+                "EDITOR" => editor = Some(value),
                 "TERM" => environment.term = value.into_string().ok(),
                 "HOTCELL_HTTP_TOKEN" => {
                     let token = value
@@ -92,6 +97,7 @@ impl Environment {
                 _ => {}
             }
         }
+        environment.editor = environment.editor.or(editor);
         environment.settings.sort();
         Ok(environment)
     }

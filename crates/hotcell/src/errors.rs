@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use hotcell_model::{EndCause, Error, ExecEnd};
 
+use crate::signals::LocalSignal;
+
 /// Why a command could not do what it was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -13,6 +15,8 @@ pub(crate) enum Failure {
     Output(io::Error),
     /// The terminal or our standard input failed us.
     Terminal(io::Error),
+    /// A signal told us to leave.
+    ToldToLeave(LocalSignal),
 }
 
 impl From<Error> for Failure {
@@ -42,6 +46,7 @@ impl Failure {
     pub(crate) fn exit_code(&self, codes: Codes) -> u8 {
         match (self, codes) {
             (Self::Output(error), _) if error.kind() == io::ErrorKind::BrokenPipe => CLOSED_PIPE,
+            (Self::ToldToLeave(signal), _) => signal.exit_code(),
             (Self::Refused(_) | Self::Output(_) | Self::Terminal(_), Codes::OfTheExec) => {
                 OWN_FAILURE
             }
@@ -60,6 +65,7 @@ impl Failure {
                 writeln!(to, "error: cannot write to standard output: {error}")
             }
             Self::Terminal(error) => writeln!(to, "error: the terminal failed: {error}"),
+            Self::ToldToLeave(_) => Ok(()),
         };
     }
 }

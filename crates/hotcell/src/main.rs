@@ -1,12 +1,15 @@
 //! The `hotcell` program: finds out what it is started as, and hands over.
 
 mod args;
+mod cell_path;
 mod commands;
 mod config;
 mod conversation;
 mod default_cell;
 mod environment;
 mod errors;
+mod file_args;
+mod pieces;
 mod printer;
 mod records;
 mod session;
@@ -20,6 +23,8 @@ mod values;
 
 #[cfg(test)]
 mod args_tests;
+#[cfg(test)]
+mod cell_path_tests;
 #[cfg(test)]
 mod config_tests;
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hotcell_engine::{Engine, ExecStream, Settings};
-use hotcell_model::{Alias, Caller, Error, ExecFollow, Query, Result};
+use hotcell_engine::{Engine, ExecStream, FileTransfer, Settings};
+use hotcell_model::{Alias, Caller, Error, ExecFollow, FileStream, Query, Result};
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
 
@@ -77,6 +77,14 @@ impl Session {
     /// What the engine says.
     pub(crate) async fn follow(&self, request: ExecFollow) -> Result<ExecStream> {
         self.engine.follow(&self.caller, request).await
+    }
+
+    /// Begins to send or fetch the content of files.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) async fn transfer(&self, request: FileStream) -> Result<FileTransfer> {
+        self.engine.transfer(&self.caller, request).await
     }
 }
 

@@ -30,12 +30,14 @@ use super::visitors::Visitors;
 use crate::call_id::{CallId, REQUEST_ID, STATUS};
 use crate::door::Door;
 
-const SHARED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+const SHARED_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE");
 const SHARED_HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, accept, last-event-id, mcp-session-id, mcp-protocol-version, \
-     mcp-method, mcp-name, x-request-id",
+     mcp-method, mcp-name, x-request-id, range, if-range, if-match, if-none-match",
 );
-const SHOWN_HEADERS: HeaderValue = HeaderValue::from_static("mcp-session-id, x-request-id");
+const SHOWN_HEADERS: HeaderValue = HeaderValue::from_static(
+    "mcp-session-id, x-request-id, etag, accept-ranges, content-range, content-disposition",
+);
 const SHARED_SECONDS: HeaderValue = HeaderValue::from_static("600");
 
 /// The server as every connection sees it.

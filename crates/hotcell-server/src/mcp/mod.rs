@@ -6,6 +6,10 @@ mod handler;
 mod parameters;
 mod resources;
 mod tasks;
+mod workspaces;
+
+#[cfg(test)]
+mod workspaces_tests;
 
 #[cfg(feature = "conformance")]
 pub(crate) use crate::conformance::FixtureHandler as McpHandler;

@@ -1,4 +1,4 @@
-//! The output of execs as resources: `exec://e_…/stdout`.
+//! The output of execs as resources: `exec://e_…/stdout`; beside them the files of cells.
 
 use hotcell_model::{
     ErrorCode as HotcellCode, Exec, ExecId, ExecList, ExecWait, RESULT_BYTES, Stream,
@@ -11,6 +11,7 @@ use rmcp::model::{
 };
 
 use super::handler::{McpHandler, protocol_error};
+use super::workspaces;
 use crate::call_id;
 
 const TEMPLATE: &str = "exec://{exec_id}/{stream}";
@@ -23,9 +24,13 @@ pub(super) async fn list(
     page: Option<PaginatedRequestParams>,
 ) -> Result<ListResourcesResult, ErrorData> {
     let cursor = page.and_then(|page| page.cursor);
+    let mut resources = match cursor {
+        None => workspaces::list(handler).await.map_err(protocol_error)?,
+        Some(_) => Vec::new(),
+    };
     let request = ExecList { cell: None, status: None, limit: PAGE, cursor };
     let execs = handler.door.ask(&handler.caller, request).await.map_err(protocol_error)?;
-    let resources = execs.execs.iter().flat_map(of_exec).collect();
+    resources.extend(execs.execs.iter().flat_map(of_exec));
     let mut listed = ListResourcesResult::with_all_items(resources);
     listed.next_cursor = execs.next_cursor;
     Ok(listed)
@@ -42,20 +47,26 @@ fn of_exec(exec: &Exec) -> Vec<Resource> {
     streams.iter().map(describe).collect()
 }
 
-/// How any exec's output is named.
+/// How the output of any exec and any file is named.
 pub(super) fn templates() -> ListResourceTemplatesResult {
     let template = ResourceTemplate::new(TEMPLATE, "output of an exec")
         .with_description("stream is stdout, stderr or pty")
         .with_mime_type("text/plain");
-    ListResourceTemplatesResult::with_all_items(vec![template])
+    ListResourceTemplatesResult::with_all_items(vec![template, workspaces::template()])
 }
 
-/// One stream of an exec: all of it, or its head and tail.
+/// One stream of an exec, all of it or its head and tail; or a file.
 pub(super) async fn read(handler: &McpHandler, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || {
         let data = serde_json::json!({ "uri": uri });
         ErrorData::resource_not_found(format!("there is no resource {uri}"), Some(data))
     };
+    if let Some(named) = workspaces::parse(uri) {
+        return match workspaces::read(handler, uri, named).await {
+            Err(error) if error.code == HotcellCode::NotFound => Err(unknown()),
+            read => read.map_err(protocol_error),
+        };
+    }
     let (exec, stream) = parse(uri).ok_or_else(unknown)?;
     let wait = ExecWait { exec, wait_s: 0.0, result_bytes: RESULT_BYTES };
     let result = match handler.door.ask(&handler.caller, wait).await {
@@ -85,7 +96,8 @@ pub(super) async fn complete(
     handler: &McpHandler,
     request: &CompleteRequestParams,
 ) -> Result<CompleteResult, ErrorData> {
-    let ours = matches!(&request.r#ref, Reference::Resource(resource) if resource.uri == TEMPLATE);
+    let is = |uri: &str| matches!(&request.r#ref, Reference::Resource(named) if named.uri == uri);
+    let ours = is(TEMPLATE);
     let given = request.argument.value.as_str();
     let mut values: Vec<String> = match request.argument.name.as_str() {
         "exec_id" if ours => {
@@ -93,6 +105,12 @@ pub(super) async fn complete(
             let request = ExecList { cell: None, status: None, limit, cursor: None };
             let execs = handler.door.ask(&handler.caller, request).await.map_err(protocol_error)?;
             execs.execs.iter().map(|exec| exec.id.to_string()).collect()
+        }
+        "cell" if is(workspaces::TEMPLATE) => {
+            let mut cells = workspaces::cells(handler).await.map_err(protocol_error)?;
+            cells.retain(|cell| cell.starts_with(given));
+            cells.truncate(CompletionInfo::MAX_VALUES);
+            cells
         }
         "stream" if ours => STREAMS.iter().map(|stream| stream.as_str().to_owned()).collect(),
         _ => Vec::new(),

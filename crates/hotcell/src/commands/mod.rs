@@ -2,26 +2,35 @@
 
 mod attach;
 mod cancel;
+mod cat;
 mod cells;
 mod checkpoint;
 mod completions;
 mod config;
+mod cp;
 mod doctor;
+mod edit;
 mod fork;
 mod info;
 mod input;
 mod kill;
 mod logs;
+mod ls;
+mod pack;
 mod place;
 mod ps;
 mod run;
+mod search;
 mod serve;
 mod setup;
 mod spawn;
+mod unpack;
 mod wait;
 
 #[cfg(test)]
 mod doctor_tests;
+#[cfg(test)]
+mod pack_tests;
 #[cfg(test)]
 mod place_tests;
 
@@ -62,6 +71,11 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Logs(_)
         | Command::Input(_)
         | Command::Cancel(_)
+        | Command::Ls(_)
+        | Command::Cat(_)
+        | Command::Cp(_)
+        | Command::Edit(_)
+        | Command::Search(_)
         | Command::Serve(_)
         | Command::Setup(_)
         | Command::Doctor(_)
@@ -115,6 +129,11 @@ pub(crate) async fn perform(
         Command::Cancel(args) => cancel::cancel(&session()?, args).await,
         Command::Attach(args) => Box::pin(attach::attach(&session()?, args)).await,
         Command::Wait(args) => wait::wait(&session()?, args).await,
+        Command::Ls(args) => ls::ls(&session()?, args).await,
+        Command::Cat(args) => cat::cat(&session()?, args).await,
+        Command::Cp(args) => Box::pin(cp::cp(&session()?, args)).await,
+        Command::Edit(args) => edit::edit(&session()?, args, environment).await,
+        Command::Search(args) => search::search(&session()?, args).await,
         Command::Serve(args) => {
             let served = Box::pin(serve::serve(session, args, &config, environment)).await;
             if let Some(traces) = traces {

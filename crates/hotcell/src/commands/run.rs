@@ -87,7 +87,9 @@ async fn run_in(
             end_unheard(session, &exec.id).await;
             Err(Failure::Output(error))
         }
-        Err(failure @ (Failure::Refused(_) | Failure::Terminal(_))) => Err(failure),
+        Err(failure @ (Failure::Refused(_) | Failure::Terminal(_) | Failure::ToldToLeave(_))) => {
+            Err(failure)
+        }
     }
 }
 

@@ -28,6 +28,16 @@ TOOLS = [
     "exec_input",
     "exec_cancel",
     "exec_list",
+    "fs_read",
+    "fs_write",
+    "fs_edit",
+    "fs_list",
+    "fs_stat",
+    "fs_delete",
+    "fs_search",
+    "fs_batch",
+    "fs_export",
+    "fs_import",
 ]
 
 
@@ -375,7 +385,10 @@ async def execs_are_resources(site, name):
         ran = await call(client, "exec_run", cell=name, command="echo out; echo err >&2")
         exec_id = ran["exec_id"]
         templates = (await client.list_resource_templates()).resource_templates
-        assert [each.uri_template for each in templates] == ["exec://{exec_id}/{stream}"]
+        assert [each.uri_template for each in templates] == [
+            "exec://{exec_id}/{stream}",
+            "workspace:{cell}/{+path}",
+        ]
         listed = [resource.uri for resource in (await client.list_resources()).resources]
         for stream, text in (("stdout", "out\n"), ("stderr", "err\n")):
             uri = f"exec://{exec_id}/{stream}"
@@ -395,6 +408,35 @@ async def execs_are_resources(site, name):
             raise AssertionError("a resource that never was is shown")
         except MCPError as error:
             assert error.code == (-32602 if site.is_modern else -32002), error
+
+
+async def files_are_worked_with(site, name):
+    async with site.client() as client:
+        await spawn(client, name)
+
+        async def fs(tool, **arguments):
+            return await call(client, f"fs_{tool}", cell=name, **arguments)
+
+        written = await fs("write", path="src/a.txt", content="one\ntwo\n", mode="640")
+        read = await fs("read", path="src/a.txt", lines="2-")
+        assert (read["content"], read["etag"]) == ("two\n", written["etag"]), read
+        edits = [{"old": "two", "new": "2"}]
+        edited = await fs("edit", path="src/a.txt", edits=edits, if_match=written["etag"])
+        assert "-two\n+2\n" in edited["diff"], edited
+        assert (await fs("stat", path="src/a.txt"))["mode"] == "640"
+        found = await fs("search", pattern="^2$")
+        assert [each["line"] for each in found["matches"]] == [2], found
+        batch = [{"op": "copy", "path": "src/a.txt", "to": "b"}, {"op": "read", "path": "b"}]
+        done = await fs("batch", operations=batch)
+        assert done["results"][1]["result"]["content"] == "one\n2\n", done
+        archive = (await fs("export", path="src"))["archive"]
+        assert (await fs("import", path="copy", archive=archive))["files"] == 1
+        listed = await fs("list", recursive=True, glob="**/a.txt")
+        paths = [each["path"] for each in listed["entries"]]
+        assert paths == ["/workspace/copy/a.txt", "/workspace/src/a.txt"], paths
+        assert (await fs("delete", path="src", recursive=True))["removed"] == 2
+        contents = (await client.read_resource(f"workspace:{name}/b")).contents
+        assert contents[0].text == "one\n2\n", contents
 
 
 async def mistakes_are_named(site, name):
@@ -428,5 +470,6 @@ ALL = [
     output_is_shown_as_it_comes,
     a_long_call_becomes_a_task,
     execs_are_resources,
+    files_are_worked_with,
     mistakes_are_named,
 ]

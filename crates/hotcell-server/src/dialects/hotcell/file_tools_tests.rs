@@ -63,6 +63,15 @@ fn content(bytes: &[u8], offset: u64, truncated: bool) -> FileResult {
 }
 
 #[test]
+fn every_tool_says_what_it_takes() {
+    for tool in dialect().tools() {
+        let fields = tool.input_schema["properties"].as_object().unwrap();
+        assert_eq!(tool.input_schema["additionalProperties"], false, "{}", tool.name);
+        assert!(!tool.name.starts_with("fs_") || fields.contains_key("cell"), "{}", tool.name);
+    }
+}
+
+#[test]
 fn a_read_has_its_defaults_and_its_bound() {
     let call = asked("fs_read", json!({ "path": "a" }));
     assert_eq!((call.cell, call.most_content), (CellRef::Default, 1000 << 10));

@@ -1,20 +1,29 @@
 //! `/v1`: the engine's requests as a JSON API, for scripts and pages.
 
+mod archives;
 mod asked;
 mod cells;
+mod download;
 mod events;
 mod execs;
+mod file_table;
+mod files;
 mod openapi;
+mod ranges;
 mod shown;
 mod table;
+mod upload;
 
 #[cfg(test)]
 mod openapi_tests;
+#[cfg(test)]
+mod ranges_tests;
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Extension, Path, Query as QueryString, Request, State};
 use axum::response::Response;
 use axum::routing::{MethodFilter, get, on};
@@ -25,7 +34,7 @@ use http::{Method, StatusCode, request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use self::table::OPERATIONS;
+use self::table::operations;
 use super::access::Admitted;
 use super::answer::{Refusal, Shape, json};
 use super::body;
@@ -38,22 +47,32 @@ type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub(super) fn router() -> Router<Arc<Parts>> {
     let described = get(async || json(StatusCode::OK, &openapi::document()));
     let router = Router::new().route("/v1/openapi.json", described);
-    OPERATIONS.iter().fold(router, |router, operation| {
+    operations().fold(router, |router, operation| {
         let method = match operation.method {
             Method::POST => MethodFilter::POST,
+            Method::PUT => MethodFilter::PUT,
             Method::DELETE => MethodFilter::DELETE,
             _ => MethodFilter::GET,
         };
         let answer = async |State(parts): Server,
                             Extension(admitted): Extension<Admitted>,
-                            named: Option<Path<String>>,
+                            named: Option<Path<Vec<(String, String)>>>,
                             request: Request| {
             let (head, body) = request.into_parts();
-            let named = named.map(|Path(named)| named).unwrap_or_default();
+            let mut named = named.into_iter().flat_map(|Path(named)| named);
+            let mut name = || named.next().map(|(_, value)| value).unwrap_or_default();
+            let (named, path) = (name(), name());
+            let caller = admitted.caller;
             let door = parts.door.clone();
-            let answered = match body::read(body, &parts.limits).await {
-                Ok(body) => {
-                    let call = Call { parts, caller: admitted.caller, named, head, body };
+            // What is put is content, and taken as it comes.
+            let taken = match operation.method {
+                Method::PUT => Ok((Bytes::new(), body)),
+                _ => body::read(body, &parts.limits).await.map(|body| (body, Body::empty())),
+            };
+            let answered = match taken {
+                Ok((body, content)) => {
+                    let content = Mutex::new(content);
+                    let call = Call { parts, caller, named, path, head, body, content };
                     (operation.answer)(call).await
                 }
                 Err(refusal) => Err(refusal),
@@ -73,8 +92,12 @@ struct Call {
     caller: Caller,
     /// What the path names.
     named: String,
+    /// The path of a file that it names too.
+    path: String,
     head: request::Parts,
     body: Bytes,
+    /// What is put. Nobody waits for the lock: it only lets the call be shared.
+    content: Mutex<Body>,
 }
 
 impl Call {
@@ -86,6 +109,11 @@ impl Call {
     /// The exec that the path names.
     fn exec(&self) -> Result<ExecId, Error> {
         self.named.parse()
+    }
+
+    /// What is put; nothing the second time.
+    fn take_content(&mut self) -> Body {
+        std::mem::take(self.content.get_mut().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What stands behind the question mark.

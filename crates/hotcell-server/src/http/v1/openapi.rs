@@ -5,7 +5,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::table::{Describe, OPERATIONS, Operation, Shown};
+use super::table::{Describe, Operation, Shown, operations};
 
 /// The document.
 pub(super) fn document() -> Value {
@@ -14,9 +14,9 @@ pub(super) fn document() -> Value {
     settings.meta_schema = None;
     let mut generator = settings.into_generator();
     let mut paths = Map::new();
-    for operation in OPERATIONS {
+    for operation in operations() {
         let described = describe(operation, &mut generator);
-        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        let path = paths.entry(operation.shown_path()).or_insert_with(|| json!({}));
         path[operation.method.as_str().to_lowercase()] = described;
     }
     // What events hold is named by no operation.
@@ -28,7 +28,7 @@ pub(super) fn document() -> Value {
         "info": {
             "title": "Hotcell",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Cells and the commands that run in them.",
+            "description": "Cells, their files and the commands that run in them.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "security": [{ "bearer": [] }, {}],
@@ -42,12 +42,15 @@ pub(super) fn document() -> Value {
 
 fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let mut parameters = Vec::new();
-    for part in operation.path.split('/') {
+    for part in operation.shown_path().split('/') {
         let Some(name) = part.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
             continue;
         };
         let about = match name {
             "cell" => "The cell's id or alias, or `default`.",
+            "path" => {
+                "The path of a file, relative to /workspace; an absolute one begins with %2F."
+            }
             _ => "The exec's id.",
         };
         parameters.push(json!({
@@ -61,6 +64,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let shown = match operation.shown {
         Shown::Json(schema) => json!({ "application/json": { "schema": schema(generator) } }),
         Shown::Events => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
+        Shown::Bytes => json!({ "application/octet-stream": {} }),
     };
     let error = generator.subschema_for::<Error>();
     let mut described = json!({
@@ -76,6 +80,9 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     });
     if !parameters.is_empty() {
         described["parameters"] = parameters.into();
+    }
+    if operation.method == http::Method::PUT {
+        described["requestBody"] = json!({ "content": { "application/octet-stream": {} } });
     }
     if let Some(body) = operation.body {
         described["requestBody"] =

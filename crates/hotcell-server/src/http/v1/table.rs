@@ -1,4 +1,5 @@
-//! Every operation of the API in one table, from which routes and description are made.
+//! Every operation of the API in one table, from which routes and description are made; those on
+//! files stand in `file_table.rs`.
 
 use hotcell_model::{Cell, CellDetails, CellKilled, Cells, Exec, ExecCancelled, Execs};
 use http::Method;
@@ -8,6 +9,7 @@ use super::asked::{
     CancelExec, FollowOutput, KillCell, ListCells, ListExecs, ReadOutput, RunExec, SendInput,
     SpawnCell,
 };
+use super::file_table::FILE_OPERATIONS;
 use super::shown::{InputShown, PageShown, RunShown};
 use super::{Answering, Call, cells, execs};
 
@@ -20,6 +22,8 @@ pub(super) enum Shown {
     Json(Describe),
     /// Server-sent events.
     Events,
+    /// Content as it is.
+    Bytes,
 }
 
 /// One operation.
@@ -35,15 +39,27 @@ pub(super) struct Operation {
     pub(super) answer: fn(Call) -> Answering,
 }
 
-fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+impl Operation {
+    /// The path as it is described: a part of it that holds slashes is like any other there.
+    pub(super) fn shown_path(&self) -> String {
+        self.path.replace("{*", "{")
+    }
+}
+
+/// Every operation there is.
+pub(super) fn operations() -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter().chain(FILE_OPERATIONS)
+}
+
+pub(super) fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-fn whole<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+pub(super) fn whole<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     T::json_schema(generator)
 }
 
-pub(super) const OPERATIONS: &[Operation] = &[
+const OPERATIONS: &[Operation] = &[
     Operation {
         method: Method::GET,
         path: "/v1/cells",

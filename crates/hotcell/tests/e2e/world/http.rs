@@ -41,6 +41,15 @@ impl Sent {
         Self::new("DELETE", path)
     }
 
+    pub(crate) fn head(path: &str) -> Self {
+        Self::new("HEAD", path)
+    }
+
+    /// With content.
+    pub(crate) fn put(path: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self { body: body.into(), ..Self::new("PUT", path) }
+    }
+
     pub(crate) fn options(path: &str) -> Self {
         Self::new("OPTIONS", path)
     }
@@ -116,7 +125,9 @@ impl Sent {
 pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
+    /// What is no text in it is shown as `�`.
     pub(crate) body: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl HttpAnswer {
@@ -189,7 +200,7 @@ impl Connection {
             let (name, value) = line.split_once(": ").unwrap();
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
-        Some(HttpAnswer { status, headers, body: String::new() })
+        Some(HttpAnswer { status, headers, body: String::new(), bytes: Vec::new() })
     }
 
     /// The next piece of a chunked body.
@@ -199,6 +210,16 @@ impl Connection {
         self.reader.read_exact(&mut piece).ok()?;
         piece.truncate(length);
         Some(piece)
+    }
+
+    /// What comes next of a body that is not chunked, as far as there is room for it.
+    pub(crate) fn read_some(&mut self, buffer: &mut [u8]) -> usize {
+        self.reader.read(buffer).unwrap()
+    }
+
+    /// Writes all of it; whether the server took it.
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> bool {
+        self.reader.get_mut().write_all(bytes).is_ok()
     }
 
     /// The rest of a chunked body; none when it breaks off instead of ending.
@@ -227,7 +248,8 @@ impl Connection {
             // A connection that is reset has given what it had.
             let _ = self.reader.read_to_end(&mut body);
         }
-        answer.body = String::from_utf8(body).unwrap();
+        answer.body = String::from_utf8_lossy(&body).into_owned();
+        answer.bytes = body;
         Some(answer)
     }
 
