@@ -19,6 +19,9 @@ const CREDIT_STEP: u32 = UPLOAD_WINDOW / 2;
 /// An answer and all that is around it fit into one frame.
 const MOST_ANSWER_BYTES: usize = MAX_FRAME_BYTES - 1024;
 
+/// On which no conversation is.
+const NO_CHANNEL: u32 = 0;
+
 /// The way out, shared by all that is being done.
 #[derive(Debug, Clone)]
 pub(crate) struct Out(Arc<Mutex<UnixStream>>);
@@ -26,6 +29,11 @@ pub(crate) struct Out(Arc<Mutex<UnixStream>>);
 impl Out {
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self(Arc::new(Mutex::new(stream)))
+    }
+
+    /// Says that this process works, and nothing more.
+    pub(crate) fn tell_alive(&self) {
+        self.send(FrameKind::Credit, NO_CHANNEL, &0_u32, &[]);
     }
 
     fn send<T: Serialize>(&self, kind: FrameKind, channel: u32, head: &T, blob: &[u8]) {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use hotcell_link::{DataHead, FileAsk, Frame, FrameKind, Tell, decode};
 use hotcell_model::{Error, FileOp, FileResult, Result};
@@ -30,6 +31,8 @@ use crate::unpacked::Bounds;
 use crate::watch::watch;
 use crate::write::stage;
 
+/// How often it is told that something is being done, also when that has nothing to say.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 64 * 1024;
 /// What is being done at the same time.
 const MOST_CONVERSATIONS: usize = 64;
@@ -160,6 +163,8 @@ pub fn serve(stream: UnixStream, mut undo_log: File, root: &Path, roots: Roots) 
         changes: Mutex::new(undo_log),
         watches: AtomicUsize::new(0),
     };
+    let timed = stream.set_read_timeout(Some(TELL_EVERY));
+    timed.map_err(|error| Error::internal(error.to_string()))?;
     let out = stream.try_clone().map_err(|error| Error::internal(error.to_string()))?;
     let server =
         Server { site: Arc::new(site), out: Out::new(out), under_way: UnderWay::default() };
@@ -223,6 +228,11 @@ impl Server {
                 Ok(0) => break,
                 Ok(length) => received.extend_from_slice(&buffer[..length]),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    if !self.under_way.lock().is_empty() {
+                        self.out.tell_alive();
+                    }
+                }
                 Err(_) => break,
             }
         }

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use hotcell_files::Roots;
 use hotcell_jail::process::{Groups, Identity, become_ordinary, end_now};
-use hotcell_jail::{Forked, fork};
+use hotcell_jail::{Forked, fork, signals};
 use hotcell_link::{Frame, FrameKind, Tell, decode, encode};
-use hotcell_model::{Error, Result};
+use hotcell_model::{Error, Result, Signal};
 use rustix::fs::{Mode, OFlags, fstat, openat};
+use rustix::process::Pid;
 
 use crate::cell::Supervisor;
 use crate::clock::Moment;
@@ -25,6 +26,8 @@ const UNDO_LOG: &str = "files.undo";
 const READ_BYTES: usize = 64 * 1024;
 /// How long the process stays when it has nothing to do.
 const STAYS: Duration = Duration::from_secs(30);
+/// How long it may say nothing while it has something to do: it is stopped, by whom ever.
+const SILENT: Duration = Duration::from_secs(30);
 
 /// What is being done with files, for whom and by whom.
 #[derive(Debug, Default)]
@@ -36,7 +39,7 @@ pub(crate) struct Files {
     last_channel: u32,
     leaves_at: Option<Moment>,
     /// Processes that were let go and have not ended yet.
-    leaving: Vec<i32>,
+    leaving: Vec<Pid>,
     /// What came during a pause.
     waiting: Vec<(Asker, Frame)>,
 }
@@ -44,11 +47,13 @@ pub(crate) struct Files {
 /// The process, as this one sees it.
 #[derive(Debug)]
 struct Process {
-    pid: i32,
+    /// None once its end was collected.
+    pid: Option<Pid>,
     stream: UnixStream,
     received: Vec<u8>,
     to_send: Vec<u8>,
     awaits_room: bool,
+    heard_at: Moment,
 }
 
 impl Files {
@@ -59,8 +64,10 @@ impl Files {
 
     /// Whether a child is the process.
     pub(crate) fn is_process(&self, pid: i32) -> bool {
-        self.process.as_ref().is_some_and(|process| process.pid == pid)
-            || self.leaving.contains(&pid)
+        let pid = Pid::from_raw(pid);
+        let is_it = |process: &Process| process.pid.is_some() && process.pid == pid;
+        self.process.as_ref().is_some_and(is_it)
+            || pid.is_some_and(|pid| self.leaving.contains(&pid))
     }
 
     /// Whether there is no process at all.
@@ -70,7 +77,13 @@ impl Files {
 
     /// When the process is to leave, if nothing comes before.
     pub(crate) fn next_moment(&self) -> Option<Moment> {
-        self.leaves_at
+        self.leaves_at.into_iter().chain(self.silent_at()).min()
+    }
+
+    /// When the process that has something to do has said nothing for too long.
+    fn silent_at(&self) -> Option<Moment> {
+        let process = self.process.as_ref().filter(|_| !self.askers.is_empty())?;
+        Some(process.heard_at.after(SILENT))
     }
 
     fn send(&mut self, kind: FrameKind, channel: u32, head: &[u8], blob: &[u8]) {
@@ -100,6 +113,11 @@ impl Supervisor {
             return;
         }
         let files = &mut self.files;
+        if files.askers.is_empty()
+            && let Some(process) = &mut files.process
+        {
+            process.heard_at = Moment::now();
+        }
         files.last_channel = files.last_channel.wrapping_add(1);
         let channel = files.last_channel;
         files.askers.insert(channel, asker);
@@ -246,26 +264,40 @@ impl Supervisor {
         if self.files.leaves_at.is_some_and(|at| at <= now) {
             self.dismiss_files_now();
         }
+        if self.files.silent_at().is_some_and(|at| at <= now) {
+            self.end_files();
+        }
     }
 
     /// Lets the process go.
     pub(crate) fn dismiss_files_now(&mut self) {
         self.files.leaves_at = None;
         if let Some(process) = self.files.process.take() {
-            self.poller.remove(process.stream.as_fd());
-            self.files.leaving.push(process.pid);
+            self.let_go(&process);
+        }
+    }
+
+    /// It has nothing to lose by now, and might be stopped.
+    fn let_go(&mut self, process: &Process) {
+        self.poller.remove(process.stream.as_fd());
+        if let Some(pid) = process.pid {
+            // One that has ended and was not collected yet takes no harm.
+            let _ = signals::send(pid, Signal::KILL.number());
+            self.files.leaving.push(pid);
         }
     }
 
     /// A process that served files has ended.
-    pub(crate) fn note_files_end(&mut self, pid: i32) {
-        let before = self.files.leaving.len();
-        self.files.leaving.retain(|leaving| *leaving != pid);
-        if self.files.leaving.len() == before {
+    pub(crate) fn note_files_end(&mut self, pid: Pid) {
+        if let Some(process) =
+            self.files.process.as_mut().filter(|process| process.pid == Some(pid))
+        {
+            process.pid = None;
             // What it said before it ended comes first.
             self.read_files();
             self.end_files();
         }
+        self.files.leaving.retain(|leaving| *leaving != pid);
         self.settle_pause();
     }
 
@@ -283,7 +315,7 @@ impl Supervisor {
     /// The process is gone, or must go; whoever waits for it is told.
     pub(crate) fn end_files(&mut self) {
         let Some(process) = self.files.process.take() else { return };
-        self.poller.remove(process.stream.as_fd());
+        self.let_go(&process);
         self.files.leaves_at = None;
         self.files.channels.clear();
         let error = Error::unavailable("the process that serves the cell's files was ended")
@@ -307,11 +339,12 @@ impl Process {
             Forked::Parent { pid, pidfd: _ } => {
                 ours.set_nonblocking(true)?;
                 Ok(Self {
-                    pid: pid.as_raw_nonzero().get(),
+                    pid: Some(pid),
                     stream: ours,
                     received: Vec::new(),
                     to_send: Vec::new(),
                     awaits_room: false,
+                    heard_at: Moment::now(),
                 })
             }
         }
@@ -324,6 +357,7 @@ impl Process {
             Ok(0) => false,
             Ok(length) => {
                 self.received.extend_from_slice(&buffer[..length]);
+                self.heard_at = Moment::now();
                 true
             }
             Err(error) => is_temporary(&error),

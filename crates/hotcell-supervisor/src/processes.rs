@@ -199,7 +199,7 @@ impl Supervisor {
             if let Some(number) = self.processes.remove(&pid) {
                 self.note_child_end(number, end);
             } else if self.files.is_process(pid) {
-                self.note_files_end(pid);
+                self.note_files_end(end.pid);
             }
         }
         if orphaned {

@@ -369,6 +369,11 @@ pub(super) async fn the_process_that_serves_files_may_be_killed(place: &DriverPl
         read => read?,
     };
     ensure!(read_again.1 == b"1");
+    // Stopped, it is ended when it is silent for too long, and another takes its place.
+    let stopped = guest.run(sh("pkill -STOP hotcell-files || killall -STOP hotcell-files")).await?;
+    ensure!(stopped.end.exit_code == Some(0), "{stopped:?}");
+    ensure!(refusal(read(&guest, "f").await)? == ErrorCode::Unavailable);
+    ensure!(read(&guest, "f").await?.1 == b"1");
     // It is like any process of the cell but that nobody can look into it.
     let look = "for p in /proc/[0-9]*; do if grep -q hotcell-files $p/comm; then \
                 grep -E '^(Uid|NoNewPrivs|CapEff):' $p/status; cat $p/environ >/dev/null || echo hidden; fi; done";
