@@ -104,15 +104,8 @@ pub(crate) fn overlay(
         };
         let lowers = lowers.iter().map(|path| by_number(path));
         let lowers = lowers.collect::<rustix::io::Result<Vec<_>>>()?;
-        match lowers.as_slice() {
-            [(_, only)] => fsconfig_set_string(&context, "lowerdir", only.as_str())?,
-            several => {
-                for (_, number) in several {
-                    // One by one, since Linux 6.5; a list of them all may have 255 letters only.
-                    fsconfig_set_string(&context, "lowerdir+", number.as_str())?;
-                }
-            }
-        }
+        let numbers: Vec<&str> = lowers.iter().map(|(_, number)| number.as_str()).collect();
+        set_lowers(context.as_fd(), &numbers)?;
         if let Some(upper) = upper {
             for (key, path) in [("upperdir", &upper.data), ("workdir", &upper.work)] {
                 let (_directory, number) = by_number(path)?;
@@ -137,6 +130,21 @@ pub(crate) fn overlay(
             }
         })
         .step(name)
+}
+
+/// Names the directories below, the topmost first.
+fn set_lowers(context: BorrowedFd<'_>, lowers: &[&str]) -> rustix::io::Result<()> {
+    if lowers.len() > 1 {
+        // One by one, since Linux 6.5; a list of them all may have 255 letters only.
+        let mut one_by_one =
+            lowers.iter().map(|lower| fsconfig_set_string(context, "lowerdir+", *lower));
+        match one_by_one.next() {
+            Some(Ok(())) => return one_by_one.collect(),
+            Some(Err(rustix::io::Errno::INVAL)) | None => {}
+            Some(Err(errno)) => return Err(errno),
+        }
+    }
+    fsconfig_set_string(context, "lowerdir", lowers.join(":").as_str())
 }
 
 /// What the kernel had to say about a mount that failed.

@@ -165,13 +165,9 @@ impl Native {
     fn list_checkpoints(&self, cell: &CellId) -> Result<Vec<Checkpoint>> {
         let paths = self.paths.cell(cell);
         let list = || -> io::Result<Vec<Checkpoint>> {
-            let entries = match fs::read_dir(paths.checkpoints()) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-                entries => entries?,
-            };
             let mut found = Vec::new();
-            for entry in entries {
-                let file: Option<CheckpointFile> = read_json(&entry?.path())?;
+            for path in paths.checkpoint_files()? {
+                let file: Option<CheckpointFile> = read_json(&path)?;
                 found.extend(file.map(|file| file.checkpoint));
             }
             found.sort_by(|one, other| {

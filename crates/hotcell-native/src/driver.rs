@@ -22,6 +22,7 @@ use crate::isolation::hierarchies;
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, PLACED_VERSION, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
+use crate::removal::remove_directory;
 use crate::{diagnose, id_range, machine, program};
 
 /// What to do about a full disk.
@@ -268,10 +269,7 @@ impl Native {
             Some(placed) => id_range::give_back(&id_ranges, &placed.ids).map_err(failed)?,
             None => id_range::give_back_of(&id_ranges, cell).map_err(failed)?,
         }
-        match std::fs::remove_dir_all(paths.root()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        remove_directory(paths.root()).map_err(failed)
     }
 
     fn list(&self) -> Result<Vec<PlacedCell>> {

@@ -24,7 +24,7 @@ use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, read_json};
 use crate::removal::remove_files;
 use crate::start::{Started, Supervise, cell_limits, start};
-use crate::watch::{collect_after, tidy_up, watch};
+use crate::watch::{forget, tidy_up, watch};
 
 /// The whole life of a keeper: its order comes on standard input, its outcome goes to standard
 /// output, and then it belongs to nobody. The supervisor that it starts is a fork of it, which goes
@@ -154,19 +154,6 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             }
         }
     }
-}
-
-/// Lets go of layers that only this cell named.
-fn forget(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
-    for path in [paths.placed(), paths.checkpoints()] {
-        let removed =
-            if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
-        match removed {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-    }
-    collect_after(paths, placed)
 }
 
 fn open_pidfd(pid: Pid) -> io::Result<std::os::fd::OwnedFd> {

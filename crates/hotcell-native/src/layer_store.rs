@@ -89,7 +89,7 @@ impl<'a> LayerStore<'a> {
                 let lowers = placed.layers.iter().flat_map(|layer| &layer.lowers);
                 lowers.for_each(|lower| name(&lower.path));
             }
-            for file in entries(&cell.checkpoints())? {
+            for file in cell.checkpoint_files()? {
                 if let Some(kept) = read_json::<CheckpointFile>(&file)? {
                     let lowers = kept.lowers.iter().flat_map(|part| &part.lowers);
                     lowers.for_each(|lower| name(&lower.path));

@@ -100,6 +100,18 @@ impl CellPaths {
         self.root.join("checkpoints")
     }
 
+    /// Those that are written down; what a process that died left half written is none.
+    pub(crate) fn checkpoint_files(&self) -> io::Result<Vec<PathBuf>> {
+        let entries = match std::fs::read_dir(self.checkpoints()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+        let paths = paths.collect::<io::Result<Vec<_>>>()?;
+        let is_whole = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
+        Ok(paths.into_iter().filter(is_whole).collect())
+    }
+
     /// One of them.
     pub(crate) fn checkpoint(&self, checkpoint: &CheckpointId) -> PathBuf {
         self.checkpoints().join(format!("{checkpoint}.json"))

@@ -8,6 +8,9 @@ use hotcell_jail::StepError;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::namespace_work::{Namespace, work_in};
 
+/// How often a directory is removed that others put something into.
+const TRIES: u32 = 100;
+
 /// Removes a directory tree; what is not there is removed already.
 pub(crate) fn remove_files(directory: &Path, ids: &IdLayout) -> Result<(), StepError> {
     let in_namespace = |namespace| work_in(namespace, || remove_tree(directory).map(|()| 0));
@@ -19,6 +22,18 @@ pub(crate) fn remove_files(directory: &Path, ids: &IdLayout) -> Result<(), StepE
             in_namespace(Namespace::Own).or_else(|_| in_namespace(Namespace::New(ids))).map(drop)
         }
     }
+}
+
+/// Removes the directory of a cell that is gone. A process that has just come to look for the cell
+/// may put its lock there meanwhile.
+pub(crate) fn remove_directory(directory: &Path) -> io::Result<()> {
+    for _ in 1..TRIES {
+        match remove_tree(directory) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            removed => return removed,
+        }
+    }
+    remove_tree(directory)
 }
 
 fn remove_tree(directory: &Path) -> io::Result<()> {

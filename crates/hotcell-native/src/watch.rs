@@ -23,7 +23,7 @@ use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
 use crate::order::{Outcome, Placed};
 use crate::paths::{CellPaths, read_json};
-use crate::removal::remove_files;
+use crate::removal::{remove_directory, remove_files};
 use crate::start::Started;
 
 /// Measuring takes at most this part of the keeper's time.
@@ -107,8 +107,8 @@ pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups)
     if is_over(placed) {
         remove_files(&placed.files(paths), &placed.ids).map_err(io::Error::other)?;
         id_range::give_back(&paths.id_ranges(), &placed.ids)?;
-        std::fs::remove_dir_all(paths.root())?;
-        return collect_after(paths, placed);
+        forget(paths, placed)?;
+        return remove_directory(paths.root());
     }
     match std::fs::remove_file(paths.supervisor()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -116,8 +116,16 @@ pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups)
     }
 }
 
-/// Removes layers that only this cell named, which is gone.
-pub(crate) fn collect_after(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
+/// Lets go of a cell's description, and of layers that nobody else names.
+pub(crate) fn forget(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
+    for path in [paths.placed(), paths.checkpoints()] {
+        let removed =
+            if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
     let native = paths.native();
     let mut lowers = placed.layers.iter().flat_map(|layer| &layer.lowers);
     if lowers.any(|lower| lower.path.starts_with(native.layers())) {

@@ -11,6 +11,7 @@
 mod world;
 
 mod bad_input;
+mod checkpoints;
 mod client_settings;
 mod clients;
 mod clock_jumps;

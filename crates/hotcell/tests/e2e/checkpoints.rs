@@ -1,0 +1,128 @@
+//! Checkpoints and forks, as a person and an agent use them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::world::{Chance, World, eventually, kill_9};
+
+in_every_world! {
+    a_mistake_is_one_command_away_from_undone,
+    a_checkpoint_of_a_busy_cell_is_copied,
+    forks_go_their_own_ways_and_outlive_their_parent,
+    nothing_stays_of_cells_that_shared_layers,
+    what_cannot_be_done_is_said,
+}
+
+in_worlds! { [root, rootless]
+    clients_killed_while_they_change_layers_leave_one_state_or_the_other,
+}
+
+fn create(world: &World, cell: &str) -> Value {
+    world.json(["checkpoint", "create", cell, "--json"])
+}
+
+fn id_of(checkpoint: &Value) -> &str {
+    checkpoint["id"].as_str().unwrap()
+}
+
+fn a_mistake_is_one_command_away_from_undone(world: &World) {
+    world.text(["run", "--cell", "work", "mkdir src; echo good > src/a; echo t > /tmp/t"]);
+    let kept = create(world, "work");
+    assert_eq!(kept["means"], "stacked");
+    world.text(["run", "--cell", "work", "rm -rf src; echo bad > b"]);
+    let diff = world.text(["checkpoint", "diff", "work", id_of(&kept)]);
+    assert_eq!(diff, "A /workspace/b\nD /workspace/src/\nD /workspace/src/a\n");
+    world.text(["checkpoint", "restore", "work", id_of(&kept)]);
+    assert_eq!(world.text(["run", "--cell", "work", "cat src/a /tmp/t; ls"]), "good\nt\nsrc\n");
+    assert_eq!(world.text(["checkpoint", "diff", "work", id_of(&kept)]), "");
+    let listed = world.json(["checkpoint", "list", "work", "--json"]);
+    assert_eq!(listed["checkpoints"][0]["id"], kept["id"]);
+    world.text(["checkpoint", "delete", "work", id_of(&kept)]);
+    assert_eq!(world.text(["checkpoint", "list", "work"]), "");
+    assert_eq!(world.text(["run", "--cell", "work", "cat src/a"]), "good\n");
+}
+
+fn a_checkpoint_of_a_busy_cell_is_copied(world: &World) {
+    world.text(["run", "--cell", "busy", "echo kept > f"]);
+    let exec = world.detach("busy", "sleep 1000");
+    let kept = create(world, "busy");
+    assert_eq!(kept["means"], "copied");
+    world.text(["run", "--cell", "busy", "echo lost > f"]);
+    let refused = world.hotcell(["checkpoint", "restore", "busy", id_of(&kept)]).run();
+    refused.exited(4);
+    world.text(["checkpoint", "restore", "--force", "busy", id_of(&kept)]);
+    assert_eq!(world.text(["run", "--cell", "busy", "cat f"]), "kept\n");
+    assert_eq!(world.exec(&exec)["end"]["cause"], "lost");
+}
+
+fn forks_go_their_own_ways_and_outlive_their_parent(world: &World) {
+    world.text(["run", "--cell", "parent", "echo 1 > f"]);
+    let forks = world.json(["fork", "parent", "--name", "child", "-n", "2", "--json"]);
+    let aliases: Vec<&Value> =
+        forks["cells"].as_array().unwrap().iter().map(|cell| &cell["alias"]).collect();
+    assert_eq!(aliases, [&json!("child-1"), &json!("child-2")]);
+    world.text(["run", "--cell", "child-1", "echo 2 >> f; echo own > g"]);
+    assert_eq!(world.text(["run", "--cell", "child-2", "cat f; ls"]), "1\nf\n");
+    assert_eq!(world.text(["run", "--cell", "parent", "cat f; ls"]), "1\nf\n");
+    world.text(["kill", "--force", "parent"]);
+    assert_eq!(world.text(["run", "--cell", "child-1", "cat f g"]), "1\n2\nown\n");
+    let kept = create(world, "child-1");
+    world.text(["run", "--cell", "child-1", "rm g"]);
+    world.text(["fork", "child-1", "--checkpoint", id_of(&kept), "--name", "grandchild"]);
+    world.text(["kill", "--force", "child-1"]);
+    assert_eq!(world.text(["run", "--cell", "grandchild", "cat f g; id -u"]), "1\n2\nown\n1000\n");
+}
+
+fn nothing_stays_of_cells_that_shared_layers(world: &World) {
+    world.text(["run", "--cell", "one", "echo 1 > f"]);
+    for _ in 0..3 {
+        create(world, "one");
+        world.text(["run", "--cell", "one", "echo more >> f"]);
+    }
+    world.text(["fork", "one", "--name", "two"]);
+    world.text(["kill", "--force", "one", "two"]);
+    let layers = world.state_dir().join("native/layers");
+    eventually("no layer is left", || std::fs::read_dir(&layers).unwrap().count() == 0);
+}
+
+fn what_cannot_be_done_is_said(world: &World) {
+    world.text(["run", "--cell", "here", "echo 1 > f"]);
+    let unknown = world.hotcell(["checkpoint", "restore", "here", "k_0000000000"]).run();
+    unknown.exited(3);
+    world.hotcell(["checkpoint", "create", "nowhere"]).run().exited(3);
+    world.hotcell(["checkpoint", "diff", "here", "c_0000000000"]).run().exited(2);
+    world.hotcell(["fork", "here", "-n", "0"]).run().exited(2);
+    world.text(["run", "--cell", "taken", "true"]);
+    world.hotcell(["fork", "here", "--name", "taken"]).run().exited(4);
+    let cells = world.json(["cells", "--all", "--json"]);
+    assert_eq!(cells["cells"].as_array().unwrap().len(), 2, "a fork was left: {cells}");
+}
+
+fn clients_killed_while_they_change_layers_leave_one_state_or_the_other(world: &World) {
+    let mut chance = Chance::new();
+    world.text(["run", "--cell", "torn", "echo kept > f"]);
+    let kept = create(world, "torn");
+    for round in 0..25 {
+        world.text(["run", "--cell", "torn", &format!("echo {round} > f; echo {round} > g")]);
+        let keeper = world.keeper("torn");
+        let restores = chance.below(2) == 0;
+        let change = if restores {
+            world.hotcell(["checkpoint", "restore", "torn", id_of(&kept)]).start()
+        } else {
+            world.hotcell(["checkpoint", "create", "torn"]).start()
+        };
+        std::thread::sleep(Duration::from_micros(chance.below(25_000)));
+        if chance.below(4) == 0 {
+            kill_9(keeper);
+        }
+        change.kill();
+        let seen = world.text(["run", "--cell", "torn", "cat f; cat g 2>&1 || true"]);
+        let unchanged = format!("{round}\n{round}\n");
+        let restored = restores && seen.starts_with("kept\ncat: g");
+        assert!(seen == unchanged || restored, "round {round}, {restores}: {seen:?}");
+    }
+    world.text(["kill", "--force", "torn"]);
+    let layers = world.state_dir().join("native/layers");
+    eventually("no layer is left", || std::fs::read_dir(&layers).unwrap().count() == 0);
+}
