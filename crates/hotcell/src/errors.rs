@@ -78,6 +78,17 @@ fn tell_error(error: &Error, to: &mut dyn Write) -> io::Result<()> {
     }
 }
 
+/// What the hints of a cell's files call by the names of arguments, and people by flags.
+const FLAGS: [(&str, &str); 2] = [("replace_all", "--all"), ("pass literal", "pass --literal")];
+
+/// An error with its hint in the words of the command line.
+pub(crate) fn in_flags(mut error: Error) -> Error {
+    error.hint = error
+        .hint
+        .map(|hint| FLAGS.iter().fold(hint, |hint, (argument, flag)| hint.replace(argument, flag)));
+    error
+}
+
 /// The exit code that shows how an exec ended.
 pub(crate) fn exec_code(end: &ExecEnd) -> u8 {
     match end.cause {

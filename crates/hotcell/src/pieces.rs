@@ -239,7 +239,9 @@ pub(crate) fn local_fault(verb: &str, what: impl AsRef<Path>, error: &io::Error)
     let message = format!("cannot {verb} {}: {error}", what.as_ref().display());
     let kind = error.kind();
     let is = |kinds: &[io::ErrorKind]| kinds.contains(&kind);
-    if is(&[NotFound]) {
+    if is(&[NotFound]) && verb == "write" {
+        Error::not_found(message).hint("make the directory first")
+    } else if is(&[NotFound]) {
         Error::not_found(message)
     } else if is(&[PermissionDenied]) {
         Error::denied(message)

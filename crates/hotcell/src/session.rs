@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use hotcell_engine::{Engine, ExecStream, FileTransfer, Settings};
-use hotcell_model::{Alias, Caller, Error, ExecFollow, FileStream, Query, Result};
+use hotcell_model::{
+    Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, Query, Result,
+};
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
 
@@ -77,6 +79,17 @@ impl Session {
     /// What the engine says.
     pub(crate) async fn follow(&self, request: ExecFollow) -> Result<ExecStream> {
         self.engine.follow(&self.caller, request).await
+    }
+
+    /// Checks that a cell is there that is only to be looked at: nothing is made for that.
+    ///
+    /// # Errors
+    /// `not_found` for a default cell that was not used yet.
+    pub(crate) async fn look_for(&self, cell: &CellRef) -> Result<()> {
+        match cell {
+            CellRef::Default => self.ask(CellInfo { cell: cell.clone() }).await.map(drop),
+            CellRef::Id(_) | CellRef::Alias(_) => Ok(()),
+        }
     }
 
     /// Begins to send or fetch the content of files.

@@ -15,6 +15,7 @@ use crate::show::{print, print_json};
 /// Prints files, one after another.
 pub(super) async fn cat(session: &Session, args: Cat) -> Result<u8, Failure> {
     for file in &args.files {
+        session.look_for(&file.cell).await?;
         let read = FileRead { path: file.path.clone(), lines: args.lines, ..FileRead::default() };
         match args.json {
             true => show(session, file, read).await?,

@@ -43,6 +43,9 @@ enum Found {
 /// Copies.
 pub(super) async fn cp(session: &Session, args: Cp) -> Result<u8, Failure> {
     let signals = LocalSignals::listen().map_err(Failure::Terminal)?;
+    if let Place::Cell(from) = &args.from {
+        session.look_for(&from.cell).await?;
+    }
     let mut work = Copying { session, signals };
     let copied = match (&args.from, &args.to) {
         (Place::Cell(from), Place::Cell(to)) => Box::pin(work.across(from, to)).await?,

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::cell_path::CellPath;
 use crate::environment::Environment;
-use crate::errors::Failure;
+use crate::errors::{Failure, in_flags};
 use crate::file_args::Edit;
 use crate::pieces::local_fault;
 use crate::session::Session;
@@ -57,12 +57,6 @@ pub(super) async fn edit(
     Ok(0)
 }
 
-/// A hint in the words of the command line; the cell's are those of the tools.
-fn in_flags(mut error: Error) -> Error {
-    error.hint = error.hint.map(|hint| hint.replace("replace_all", "--all"));
-    error
-}
-
 /// Opens a file in an editor and writes it back; none when it stays as it was.
 async fn in_editor(
     session: &Session,
@@ -90,6 +84,10 @@ async fn in_editor(
     let ended = run(editor, &draft.path).await.map_err(|error| draft.keep(error))?;
     if !ended.success() {
         let error = Error::cancelled(format!("the editor ended with {ended}; nothing was written"));
+        if fs::read(&draft.path).is_ok_and(|after| after == before) {
+            draft.remove();
+            return Err(error.into());
+        }
         return Err(draft.keep(error).into());
     }
     let after = fs::read(&draft.path).map_err(|error| local_fault("read", &draft.path, &error))?;

@@ -18,6 +18,7 @@ const PAGE: u32 = 10_000;
 /// Lists a directory, or shows a file.
 pub(super) async fn ls(session: &Session, args: Ls) -> Result<u8, Failure> {
     let directory = &args.directory.0;
+    session.look_for(&directory.cell).await?;
     let mut list = FileList {
         path: directory.path.clone(),
         recursive: args.recursive,

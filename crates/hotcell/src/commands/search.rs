@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use hotcell_model::{FileCall, FileMatch, FileMatches, FileSearch, SearchIn};
 
-use crate::errors::Failure;
+use crate::errors::{Failure, in_flags};
 use crate::file_args::Search;
 use crate::session::Session;
 use crate::show::{note, one_line, print, print_json};
@@ -16,6 +16,7 @@ const HOME: &str = "/workspace/";
 /// Looks for text or names.
 pub(super) async fn search(session: &Session, args: Search) -> Result<u8, Failure> {
     let directory = args.directory.0;
+    session.look_for(&directory.cell).await?;
     let is_relative = !directory.path.starts_with('/');
     let search = FileSearch {
         path: directory.path,
@@ -28,7 +29,8 @@ pub(super) async fn search(session: &Session, args: Search) -> Result<u8, Failur
         context_lines: args.context,
         limit: args.limit,
     };
-    let done = session.ask(FileCall::new(directory.cell, search.into())).await?;
+    let call = FileCall::new(directory.cell, search.into());
+    let done = session.ask(call).await.map_err(in_flags)?;
     let found: FileMatches = done.result.try_into()?;
     if args.json {
         print_json(&found)?;

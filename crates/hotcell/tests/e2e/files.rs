@@ -137,7 +137,9 @@ fn a_dash_is_our_input_or_output(world: &World) {
     assert!(world.hotcell(["cp", "work:in", "-"]).run().succeeded().stdout() == text);
     world.hotcell(["cp", "-", "work:empty"]).input("").run().succeeded();
     assert_eq!(world.text(["cat", "work:empty"]), "");
-    // The cell of this directory.
+    // The cell of this directory; nothing is made to be looked at.
+    world.hotcell(["ls"]).run().exited(3);
+    world.hotcell(["cat", ":here"]).run().exited(3);
     world.hotcell(["cp", "-", ":here"]).input("x").run().succeeded();
     assert_eq!(world.text(["run", "--cell", "default", "cat here"]), "x");
     assert_eq!(world.text(["cat", "default:here"]), "x");
@@ -251,6 +253,8 @@ fn an_editor_never_goes_over_a_change(world: &World) {
     let failing = script(world, "failing-editor", "echo draft > \"$1\"; exit 3");
     let failed = world.hotcell(["edit", "work:f"]).env("VISUAL", &failing).run().exited(8);
     assert_eq!(kept(&failed), "draft\n");
+    let nothing = world.hotcell(["edit", "work:f"]).env("EDITOR", "false").run().exited(8);
+    assert!(!nothing.stderr().contains("your text"), "{nothing:?}");
     assert_eq!(world.text(["cat", "work:f"]), "theirs\n");
 }
 
@@ -267,7 +271,8 @@ fn text_is_found(world: &World) {
         "d/f-1-one\nd/f:2:two\nd/f-3-three\n"
     );
     world.hotcell(["search", "absent", "work"]).run().exited(1);
-    world.hotcell(["search", "(", "work"]).run().exited(2);
+    let wrong = world.hotcell(["search", "(", "work"]).run().exited(2);
+    assert!(wrong.stderr().contains("--literal"), "{wrong:?}");
 }
 
 fn what_cannot_be_copied_is_said(world: &World) {

@@ -359,6 +359,7 @@ fn a_client_that_vanishes_leaves_nothing(world: &World) {
             .iter()
             .map(|message| message["data"].as_str().unwrap())
             .collect();
+        // A directory above it is made before the content comes, and stays.
         let names: Vec<&str> = shown.split_whitespace().filter(|name| *name != "made").collect();
         names == ["keptd", "kept"]
     });
@@ -383,6 +384,14 @@ fn uploads_have_a_bound(world: &World) {
     chunked.write(&large);
     chunked.write(b"\r\n0\r\n\r\n");
     assert_eq!(chunked.answer().unwrap().status, 413);
+    // Who asks first need not send it at all.
+    let mut asking = Connection::open(server.address);
+    let head = format!(
+        "PUT {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99000000\r\n\
+         expect: 100-continue\r\nconnection: close\r\n\r\n"
+    );
+    asking.write(head.as_bytes());
+    assert_eq!(asking.head().unwrap().status, 413);
     server.ask(&Sent::get(path)).is(404);
     server.ask(&Sent::put(path, vec![b'x'; 1 << 20])).is(201);
 }

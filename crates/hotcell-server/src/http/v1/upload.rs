@@ -6,6 +6,7 @@ use axum::body::Body;
 use hotcell_engine::{ContentReceiver, ContentSender, FileTransfer, Transferred};
 use hotcell_model::{Error, FileOp, FileResult, FileStream};
 use http::StatusCode;
+use http::header::EXPECT;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -21,8 +22,8 @@ const PACE_BYTES: usize = 64 * 1024;
 pub(super) async fn send(call: &Call, op: FileOp, mut body: Body) -> Result<FileResult, Refusal> {
     let limits = &call.parts.limits;
     let sent = begin(call, op, &mut body).await;
-    if sent.is_err() {
-        // A client that sends it all reads no answer before.
+    if sent.is_err() && !call.head.headers.contains_key(EXPECT) {
+        // A client that sends it all reads no answer before; one that asked first does.
         let _ = timeout(limits.body_time, skip(&mut body, limits.body_bytes)).await;
     }
     sent
