@@ -1,8 +1,7 @@
 //! The etag of a file: made of what the kernel changes whenever the content does.
 
-use hotcell_model::{Error, Etag, EtagMatch, Precondition, Result};
+use hotcell_model::{Error, Etag, EtagMatch, Precondition, Result, stable_hash};
 use rustix::fs::Stat;
-use xxhash_rust::xxh3::xxh3_128;
 
 use crate::path::CellPath;
 
@@ -17,11 +16,13 @@ pub(crate) fn etag_of(stat: &Stat) -> Etag {
         stat.st_ctime.cast_unsigned(),
         stat.st_ctime_nsec,
     ];
-    let mut bytes = [0; 48];
-    for (place, field) in bytes.chunks_exact_mut(8).zip(fields) {
+    let mut bytes = [0; 56];
+    for (place, field) in bytes.chunks_exact_mut(8).skip(1).zip(fields) {
         place.copy_from_slice(&field.to_le_bytes());
     }
-    Etag::from_bits(xxh3_128(&bytes))
+    // Two halves from two beginnings.
+    let (whole, fields) = (stable_hash(&bytes), stable_hash(&bytes[8..]));
+    Etag::from_bits((u128::from(whole) << 64) | u128::from(fields))
 }
 
 /// Whether a file, or its absence, is as it must be for a change.

@@ -111,11 +111,11 @@ fn what_is_asked_is_done() {
     let mut served = Served::new();
     let write = FileWrite { path: "d/f".into(), create_parents: true, ..FileWrite::default() };
     served.ask(1, write);
-    served.send(FrameKind::Data, 1, &DataHead { last: false }, b"hel");
-    served.send(FrameKind::Data, 1, &DataHead { last: true }, b"lo");
+    served.send(FrameKind::Data, 1, &DataHead { last: false }, b"wor");
+    served.send(FrameKind::Data, 1, &DataHead { last: true }, b"ds");
     assert!(matches!(served.answer(1).0, Tell::File(_)));
     served.ask(2, read_of("d/f"));
-    assert_eq!(served.answer(2).1, b"hello");
+    assert_eq!(served.answer(2).1, b"words");
     served.ask(3, read_of("missing"));
     assert_eq!(served.failure(3), ErrorCode::NotFound);
     served.send(FrameKind::File, 4, &"nonsense", &[]);

@@ -27,7 +27,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// How long the process stays when it has nothing to do.
 const STAYS: Duration = Duration::from_secs(30);
 /// How long it may say nothing while it has something to do: it is stopped, by whom ever.
-const SILENT: Duration = Duration::from_secs(30);
+const SILENT: Duration = Duration::from_secs(20);
 
 /// What is being done with files, for whom and by whom.
 #[derive(Debug, Default)]
