@@ -219,6 +219,12 @@ impl Live {
         Finished { status, stdout, stderr }
     }
 
+    /// Waits for its end with its input left open.
+    pub(crate) fn finish_unfed(mut self) -> Finished {
+        self.await_end();
+        self.finish()
+    }
+
     /// Kills it, and only it.
     pub(crate) fn kill(mut self) -> Finished {
         self.child.kill().unwrap();
