@@ -175,10 +175,10 @@ impl Conversation {
         Content { conversation: self, piece: Vec::new(), at: 0, taken: 0 }
     }
 
-    /// Says what came of it. Nothing can be said after that.
+    /// Says what came of it, or that it is over. Nothing can be said after that.
     pub(crate) fn answer(&self, tell: &Tell) {
         if self.is_over() {
-            return;
+            return self.out.send(FrameKind::Tell, self.channel, &Tell::Failed(cancelled()), &[]);
         }
         let told = serde_json::to_vec(tell).unwrap_or_default();
         if told.len() < MOST_ANSWER_BYTES {

@@ -8,6 +8,7 @@ use rustix::process::{Gid, Pid, Uid, WaitOptions, waitpid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::ids::{IdLayout, write_range_map};
+use crate::process::end_now;
 use crate::{Forked, Namespaces, Step, StepError, fork, fork_into_namespaces};
 
 /// Whose eyes to look with.
@@ -49,8 +50,7 @@ pub fn work_in(
             };
             // A parent that is gone needs no answer.
             let _ = theirs.write_all(line.as_bytes());
-            // SAFETY: _exit ends this process without running anything of the parent's.
-            unsafe { libc::_exit(0) }
+            end_now(0)
         }
         Forked::Parent { pid, .. } => {
             drop(theirs);
@@ -93,12 +93,42 @@ fn finish_as_parent(
     answer.parse().map_err(|_| io::Error::other(answer)).step(name)
 }
 
-/// Does some work in a child, whose namespaces it may change at will.
-pub(crate) fn in_child(
+/// Does some work in a process of its own, whose namespaces it may change at will. Nobody waits for
+/// it to let go of what the work gave it.
+pub(crate) fn in_process_of_its_own<T>(
     what: &str,
-    work: impl FnOnce() -> Result<(), StepError>,
+    work: impl FnOnce() -> Result<T, StepError>,
 ) -> Result<(), StepError> {
-    in_child_of(what, None, || work().map(|()| Vec::new())).map(drop)
+    const DONE: &str = "done";
+    let name = || what.to_owned();
+    let (mut ours, mut theirs) = UnixStream::pair().step(name)?;
+    match fork().step(name)? {
+        Forked::Child => {
+            drop(ours);
+            // Nobody has to collect the end of a process whose parent is gone.
+            let done = match fork().step(name) {
+                Ok(Forked::Child) => work(),
+                Ok(Forked::Parent { .. }) => end_now(0),
+                Err(error) => Err(error),
+            };
+            let answer = match &done {
+                Ok(_) => DONE.to_owned(),
+                Err(error) => error.to_string(),
+            };
+            let _ = theirs.write_all(answer.as_bytes());
+            drop(theirs);
+            drop(done);
+            end_now(0)
+        }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            let mut answer = String::new();
+            let read = ours.read_to_string(&mut answer);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            read.step(name)?;
+            if answer == DONE { Ok(()) } else { Err(io::Error::other(answer)).step(name) }
+        }
+    }
 }
 
 /// Does some work in a child that sees the ids of a cell: root's own, or in a new namespace. What
@@ -111,16 +141,8 @@ pub(crate) fn child_with_ids(
         IdLayout::Private { .. } => None,
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Some(ids),
     };
-    in_child_of("work on a cell's files", layout, work)
-}
-
-fn in_child_of(
-    what: &str,
-    layout: Option<&IdLayout>,
-    work: impl FnOnce() -> Result<Vec<u8>, StepError>,
-) -> Result<Vec<u8>, StepError> {
     const DONE: u8 = b'+';
-    let name = || what.to_owned();
+    let name = || "work on a cell's files".to_owned();
     let (mut ours, mut theirs) = UnixStream::pair().step(name)?;
     let forked = match layout {
         None => fork(),
@@ -139,8 +161,7 @@ fn in_child_of(
                 Err(error) => error.to_string().into_bytes(),
             };
             let _ = theirs.write_all(&answer);
-            // SAFETY: _exit ends this process without running anything of the parent's.
-            unsafe { libc::_exit(0) }
+            end_now(0)
         }
         Forked::Parent { pid, .. } => {
             drop(theirs);
@@ -203,8 +224,7 @@ fn new_mapped_namespace(
             drop(ours);
             // Until the parent has what it wants, or is gone.
             let _ = theirs.read(&mut [0]);
-            // SAFETY: _exit ends this process without running anything of the parent's.
-            unsafe { libc::_exit(0) }
+            end_now(0)
         }
         Forked::Parent { pid, .. } => {
             drop(theirs);

@@ -14,7 +14,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::ids::IdLayout;
 use crate::lists::FRESH;
 use crate::mounts::Layer;
-use crate::namespace_work::in_child;
+use crate::namespace_work::in_process_of_its_own;
 use crate::overlay::{layers_from_inside, layers_shown_in, unshare_mounts};
 use crate::{Step, StepError};
 
@@ -58,7 +58,7 @@ pub fn swap_layers(
         IdLayout::Private { .. } => layers_shown_in(changed, ids, cell.user.as_fd(), scratch)?,
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Vec::new(),
     };
-    in_child("exchange the layers of a cell", || {
+    let exchange = || {
         let mounts = match ids {
             IdLayout::Private { .. } => mounts,
             IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
@@ -70,7 +70,8 @@ pub fn swap_layers(
         };
         join(cell.mount.as_fd(), LinkNameSpaceType::Mount)?;
         exchange_root(layers, changed, &mounts)
-    })
+    };
+    in_process_of_its_own("exchange the layers of a cell", exchange)
 }
 
 fn join(namespace: BorrowedFd<'_>, kind: LinkNameSpaceType) -> Result<(), StepError> {
@@ -83,11 +84,17 @@ struct Along {
     mount: OwnedFd,
 }
 
-fn exchange_root(layers: &[Layer], changed: &[Layer], mounts: &[OwnedFd]) -> Result<(), StepError> {
+/// The old root, which is nowhere to be seen any more. Before the kernel lets go of it, it writes out
+/// what is in memory of its disk; that may take long.
+fn exchange_root(
+    layers: &[Layer],
+    changed: &[Layer],
+    mounts: &[OwnedFd],
+) -> Result<OwnedFd, StepError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let old = rustix::fs::open("/", flags, Mode::empty()).step(|| "open /".to_owned())?;
     let along = mounted_below_root(layers, changed)?;
-    let Some((root, others)) = mounts.split_first() else { return Ok(()) };
+    let Some((root, others)) = mounts.split_first() else { return Ok(old) };
     let both_empty =
         MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(root, "", &old, "", both_empty).step(|| "put the new root in place".to_owned())?;
@@ -104,7 +111,8 @@ fn exchange_root(layers: &[Layer], changed: &[Layer], mounts: &[OwnedFd]) -> Res
     }
     fchdir(root).step(|| "enter the new root".to_owned())?;
     pivot_root(".", ".").step(|| "pivot_root".to_owned())?;
-    unmount(".", UnmountFlags::DETACH).step(|| "detach the old root".to_owned())
+    unmount(".", UnmountFlags::DETACH).step(|| "detach the old root".to_owned())?;
+    Ok(old)
 }
 
 /// The mounts directly below `/` that are not made anew.

@@ -1,6 +1,6 @@
 //! The process that serves the cell's files, and the way of frames between it and connections.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -36,6 +36,8 @@ pub(crate) struct Files {
     /// The process's channels and who asked on them.
     askers: HashMap<u32, Asker>,
     channels: HashMap<Asker, u32>,
+    /// What nobody waits for any more and the process has not let go of yet.
+    abandoned: HashSet<u32>,
     last_channel: u32,
     leaves_at: Option<Moment>,
     /// Processes that were let go and have not ended yet.
@@ -59,7 +61,7 @@ struct Process {
 impl Files {
     /// Whether nothing is being done.
     pub(crate) fn is_idle(&self) -> bool {
-        self.askers.is_empty()
+        self.askers.is_empty() && self.abandoned.is_empty()
     }
 
     /// Whether a child is the process.
@@ -82,7 +84,7 @@ impl Files {
 
     /// When the process that has something to do has said nothing for too long.
     fn silent_at(&self) -> Option<Moment> {
-        let process = self.process.as_ref().filter(|_| !self.askers.is_empty())?;
+        let process = self.process.as_ref().filter(|_| !self.is_idle())?;
         Some(process.heard_at.after(SILENT))
     }
 
@@ -95,10 +97,22 @@ impl Files {
     fn forget(&mut self, channel: u32) -> Option<Asker> {
         let asker = self.askers.remove(&channel)?;
         self.channels.remove(&asker);
-        if self.askers.is_empty() {
+        Some(asker)
+    }
+
+    /// Nobody waits for this any more; the process is to stop and undo it.
+    fn abandon(&mut self, channel: u32) {
+        if self.forget(channel).is_some() {
+            self.send(FrameKind::Forget, channel, b"null", &[]);
+            self.abandoned.insert(channel);
+        }
+    }
+
+    /// Lets the process leave some time after the last thing was done.
+    fn note_end(&mut self) {
+        if self.is_idle() {
             self.leaves_at = Some(Moment::now().after(STAYS));
         }
-        Some(asker)
     }
 }
 
@@ -113,7 +127,7 @@ impl Supervisor {
             return;
         }
         let files = &mut self.files;
-        if files.askers.is_empty()
+        if files.is_idle()
             && let Some(process) = &mut files.process
         {
             process.heard_at = Moment::now();
@@ -135,10 +149,10 @@ impl Supervisor {
             return true;
         }
         let Some(channel) = self.files.channels.get(&asker).copied() else { return false };
-        self.files.send(frame.kind, channel, &frame.head, &frame.blob);
         if frame.kind == FrameKind::Forget {
-            self.files.forget(channel);
-            self.note_activity();
+            self.files.abandon(channel);
+        } else {
+            self.files.send(frame.kind, channel, &frame.head, &frame.blob);
         }
         self.write_files();
         true
@@ -155,10 +169,8 @@ impl Supervisor {
             .map(|(channel, _)| *channel)
             .collect();
         for channel in channels {
-            self.files.send(FrameKind::Forget, channel, b"null", &[]);
-            self.files.forget(channel);
+            self.files.abandon(channel);
         }
-        self.note_activity();
         self.write_files();
     }
 
@@ -231,16 +243,16 @@ impl Supervisor {
             | FrameKind::Forget
             | FrameKind::File => return,
         };
-        let asker = if is_last {
-            self.files.forget(frame.channel)
-        } else {
-            self.files.askers.get(&frame.channel).copied()
-        };
-        let Some((connection, channel)) = asker else { return };
-        if let Some(connection) = self.connections.get_mut(&connection) {
+        let asker = self.files.askers.get(&frame.channel).copied();
+        if let Some((connection, channel)) = asker
+            && let Some(connection) = self.connections.get_mut(&connection)
+        {
             connection.peer.pass_on(frame, channel);
         }
         if is_last {
+            self.files.forget(frame.channel);
+            self.files.abandoned.remove(&frame.channel);
+            self.files.note_end();
             self.note_activity();
             self.settle_pause();
         }
@@ -318,6 +330,8 @@ impl Supervisor {
         self.let_go(&process);
         self.files.leaves_at = None;
         self.files.channels.clear();
+        let any_abandoned = !self.files.abandoned.is_empty();
+        self.files.abandoned.clear();
         let error = Error::unavailable("the process that serves the cell's files was ended")
             .hint("look at what is there, then try again");
         let askers: Vec<Asker> = self.files.askers.drain().map(|(_, asker)| asker).collect();
@@ -325,7 +339,7 @@ impl Supervisor {
             self.tell(*asker, &Tell::Failed(error.clone()));
         }
         self.note_activity();
-        if !askers.is_empty() {
+        if any_abandoned || !askers.is_empty() {
             self.recover_files();
         }
     }
