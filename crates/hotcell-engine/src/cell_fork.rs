@@ -94,8 +94,8 @@ async fn fork(
     let cell = StoredCell { spec, isolation: None, ended_at: None };
     let made = async {
         site.store.insert_cell(&cell).await?;
-        let (records, checkpoint) = (site.records(&id), Some(checkpoint));
-        site.checkpointer(parent)?.fork(&parent.spec.id, checkpoint, &cell.spec, &records).await?;
+        let (forks, records) = (site.checkpointer(parent)?, site.records(&id));
+        forks.fork(&parent.spec.id, checkpoint, &cell.spec, &records).await?;
         site.start_cell(&cell, &*lock).await
     };
     match made.await {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hotcell_link::{Ask, Link, Stillness};
+use hotcell_link::{Ask, Link, LinkError, Stillness};
 use hotcell_model::{
     CellId, CellLock, CellRef, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
     CheckpointDiff, CheckpointId, CheckpointList, CheckpointMeans, CheckpointRestore, Checkpointer,
@@ -13,6 +13,9 @@ use crate::cell_find::no_cell;
 use crate::links;
 use crate::new_id::new_checkpoint_id;
 use crate::site::Site;
+
+/// How often a question is asked again whose connection broke.
+const ATTEMPTS: u32 = 5;
 
 /// Keeps the present state of a cell's files.
 pub(crate) async fn checkpoint_create(
@@ -125,13 +128,22 @@ impl Site {
         }
     }
 
+    /// The link by which a cell was told to hold still; `None` when it has no supervisor.
     async fn pause(&self, cell: &StoredCell, stillness: Stillness) -> Result<Option<Arc<Link>>> {
-        let Some(link) = self.find_link(&cell.spec).await? else { return Ok(None) };
-        match links::ask(&link, &cell.spec.id, &Ask::Pause(stillness)).await {
-            Ok(_) => Ok(Some(link)),
-            Err(hotcell_link::LinkError::Lost) => Ok(None),
-            Err(error) => Err(error.into()),
+        for _ in 0..ATTEMPTS {
+            let Some(link) = self.find_link(&cell.spec).await? else { return Ok(None) };
+            match links::ask(&link, &cell.spec.id, &Ask::Pause(stillness)).await {
+                Ok(_) => return Ok(Some(link)),
+                // One that is just ending is soon not there.
+                Err(LinkError::Lost) => {}
+                Err(error) => {
+                    // It may hold still later than it was waited for.
+                    let _ = links::ask(&link, &cell.spec.id, &Ask::Resume).await;
+                    return Err(error.into());
+                }
+            }
         }
+        Err(LinkError::Lost.into())
     }
 
     /// What keeps states of a cell's files.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hotcell_model::{
     Caller, Driver, Error, ExecFollow, ExecId, FileStream, Query, Reply, Request, Result, Store,
 };
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::cell_adopt::cell_adopt;
@@ -49,7 +50,8 @@ pub enum Answer {
 pub struct Engine {
     site: Arc<Site>,
     swept: AtomicBool,
-    sweeping: Mutex<JoinSet<()>>,
+    /// What goes on whether or not somebody waits for it.
+    beside: Mutex<JoinSet<()>>,
 }
 
 impl Engine {
@@ -64,7 +66,7 @@ impl Engine {
         Self {
             site: Arc::new(Site::new(state_dir, store, drivers, settings)),
             swept: AtomicBool::new(false),
-            sweeping: Mutex::default(),
+            beside: Mutex::default(),
         }
     }
 
@@ -100,7 +102,9 @@ impl Engine {
             Request::CellAdopt(request) => Reply::Cells(Box::pin(cell_adopt(site, request)).await?),
             Request::CheckpointCreate(mut request) => {
                 default_cell::name(caller, &mut request.cell)?;
-                Reply::Checkpoint(Box::pin(checkpoint_create(site, request)).await?)
+                let create =
+                    |site: Arc<Site>| async move { checkpoint_create(&site, request).await };
+                Reply::Checkpoint(self.to_its_end(create).await?)
             }
             Request::CheckpointList(mut request) => {
                 default_cell::name(caller, &mut request.cell)?;
@@ -112,7 +116,9 @@ impl Engine {
             }
             Request::CheckpointRestore(mut request) => {
                 default_cell::name(caller, &mut request.cell)?;
-                Reply::Checkpoint(Box::pin(checkpoint_restore(site, request)).await?)
+                let restore =
+                    |site: Arc<Site>| async move { checkpoint_restore(&site, request).await };
+                Reply::Checkpoint(self.to_its_end(restore).await?)
             }
             Request::CheckpointDelete(mut request) => {
                 default_cell::name(caller, &mut request.cell)?;
@@ -120,7 +126,8 @@ impl Engine {
             }
             Request::CellFork(mut request) => {
                 default_cell::name(caller, &mut request.cell)?;
-                Reply::Cells(Box::pin(cell_fork(site, request)).await?)
+                let fork = |site: Arc<Site>| async move { cell_fork(&site, request).await };
+                Reply::Cells(self.to_its_end(fork).await?)
             }
             Request::ExecRun(mut request) => {
                 Box::pin(default_cell::make(site, caller, &mut request.cell)).await?;
@@ -221,9 +228,29 @@ impl Engine {
     fn sweep_beside(&self) {
         if !self.swept.swap(true, Ordering::Relaxed) {
             let site = Arc::clone(&self.site);
-            let mut sweeping = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
-            sweeping.spawn(async move { site.sweep().await });
+            self.spawn_beside(async move { site.sweep().await });
         }
+    }
+
+    /// Does what must not stop halfway because its caller has gone: a cell that is held still would
+    /// stay so.
+    async fn to_its_end<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
+        &self,
+        work: impl FnOnce(Arc<Site>) -> F,
+    ) -> Result<T> {
+        let work = work(Arc::clone(&self.site));
+        let (answer, answered) = oneshot::channel();
+        self.spawn_beside(async move {
+            // Whoever asked may be gone.
+            let _ = answer.send(work.await);
+        });
+        answered.await.map_err(|_| Error::internal("a change of a cell's files broke off"))?
+    }
+
+    fn spawn_beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        while beside.try_join_next().is_some() {}
+        beside.spawn(work);
     }
 }
 

@@ -133,7 +133,7 @@ pub struct CellFork {
 
 /// The port to a driver that can keep states of a cell's files. Calls are made under the cell's
 /// lock. Where the cell has a supervisor, it was told to hold still, and ends by itself if whoever
-/// told it to goes away before it is told to go on.
+/// told it to goes away before it is told to go on. What fails leaves a cell as it was, or ended.
 #[async_trait]
 pub trait Checkpointer: Send + Sync + std::fmt::Debug {
     /// Keeps the present state. It is in force, also in a cell that runs, when this returns.
@@ -161,12 +161,12 @@ pub trait Checkpointer: Send + Sync + std::fmt::Debug {
     /// Forgets a checkpoint. `not_found` when there is none of that id.
     async fn delete(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()>;
 
-    /// Prepares a cell that begins with the files of another as they are, or were at a checkpoint.
+    /// Prepares a cell that begins with the files of another as they were at a checkpoint.
     /// [`crate::Driver::start`] starts it.
     async fn fork(
         &self,
         cell: &CellId,
-        checkpoint: Option<&CheckpointId>,
+        checkpoint: &CheckpointId,
         spec: &CellSpec,
         records: &std::path::Path,
     ) -> Result<()>;

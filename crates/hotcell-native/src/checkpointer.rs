@@ -17,7 +17,7 @@ use hotcell_model::{
 };
 
 use crate::base::make_uppers;
-use crate::checkpoint_file::{CheckpointFile, seen_by_another};
+use crate::checkpoint_file::{CheckpointFile, Part, seen_by_another};
 use crate::driver::{Native, NativeDriver, at};
 use crate::id_range;
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
@@ -65,13 +65,13 @@ impl Checkpointer for NativeDriver {
     async fn fork(
         &self,
         cell: &CellId,
-        checkpoint: Option<&CheckpointId>,
+        checkpoint: &CheckpointId,
         spec: &CellSpec,
         records: &Path,
     ) -> Result<()> {
-        let (cell, checkpoint) = (cell.clone(), checkpoint.cloned());
+        let (cell, checkpoint) = (cell.clone(), checkpoint.clone());
         let (spec, records) = (spec.clone(), records.to_owned());
-        self.blocking(move |native| native.fork(&cell, checkpoint.as_ref(), spec, records)).await
+        self.blocking(move |native| native.fork(&cell, &checkpoint, spec, records)).await
     }
 }
 
@@ -87,33 +87,38 @@ impl Native {
         if means == CheckpointMeans::Copied {
             return self.copy_checkpoint(&paths, &placed, id);
         }
-        let made = || -> io::Result<(CheckpointFile, Option<Placed>)> {
+        let stack = || -> io::Result<Placed> {
             let layers = LayerStore::new(&self.paths);
             let making = layers.making()?;
-            let upper = layers.make(&making)?;
-            let stacked = placed.stacked(upper, is_written);
-            let checkpoint = Checkpoint {
-                id: id.clone(),
-                cell: cell.clone(),
-                created_at: Timestamp::now(),
-                means,
-                bytes: None,
-            };
-            let file = CheckpointFile { checkpoint, lowers: stacked.parts() };
-            fs::create_dir_all(paths.checkpoints())?;
-            let changed = stacked.layers != placed.layers;
-            if changed {
+            let stacked = placed.stacked(layers.make(&making)?, is_written);
+            if stacked.layers != placed.layers {
                 make_uppers(&stacked.layers, &stacked.ids)?;
-                // First what the cell is: a checkpoint that is not written down is none.
                 write_json(&paths.placed(), &stacked)?;
             }
-            write_json(&paths.checkpoint(&id), &file)?;
-            Ok((file, changed.then_some(stacked)))
+            Ok(stacked)
         };
-        let (file, changed) = made().map_err(|error| at("make a checkpoint in", &paths, &error))?;
-        if changed.is_some() {
+        let stacked = stack().map_err(|error| at("make a checkpoint in", &paths, &error))?;
+        // Before anything else can fail: what is a layer now must not be written to.
+        if stacked.layers != placed.layers {
             self.put_in_force(cell, &paths)?;
         }
+        self.write_checkpoint(&paths, cell, id, means, stacked.parts())
+    }
+
+    fn write_checkpoint(
+        &self,
+        paths: &CellPaths,
+        cell: &CellId,
+        id: CheckpointId,
+        means: CheckpointMeans,
+        lowers: Vec<Part>,
+    ) -> Result<Checkpoint> {
+        let created_at = Timestamp::now();
+        let checkpoint = Checkpoint { id, cell: cell.clone(), created_at, means, bytes: None };
+        let file = CheckpointFile { checkpoint, lowers };
+        fs::create_dir_all(paths.checkpoints())
+            .and_then(|()| write_json(&paths.checkpoint(&file.checkpoint.id), &file))
+            .map_err(|error| at("write down a checkpoint in", paths, &error))?;
         Ok(file.checkpoint)
     }
 
@@ -148,18 +153,7 @@ impl Native {
                 return Err(Error::internal("the keeper copied nothing"));
             }
         }
-        let checkpoint = Checkpoint {
-            id: id.clone(),
-            cell: placed.spec.id.clone(),
-            created_at: Timestamp::now(),
-            means: CheckpointMeans::Copied,
-            bytes: None,
-        };
-        let file = CheckpointFile { checkpoint, lowers };
-        fs::create_dir_all(paths.checkpoints())
-            .and_then(|()| write_json(&paths.checkpoint(&id), &file))
-            .map_err(failed)?;
-        Ok(file.checkpoint)
+        self.write_checkpoint(paths, &placed.spec.id, id, CheckpointMeans::Copied, lowers)
     }
 
     fn list_checkpoints(&self, cell: &CellId) -> Result<Vec<Checkpoint>> {
@@ -230,25 +224,23 @@ impl Native {
     fn fork(
         &self,
         cell: &CellId,
-        checkpoint: Option<&CheckpointId>,
+        checkpoint: &CheckpointId,
         spec: CellSpec,
         records: PathBuf,
     ) -> Result<()> {
         let parent = self.paths.cell(cell);
-        let placed = self.placed(&parent)?;
-        let parts = match checkpoint {
-            Some(checkpoint) => self.checkpoint(&parent, checkpoint)?.lowers,
-            None => placed.parts(),
-        };
         let paths = self.paths.cell(&spec.id);
+        // Before the checkpoint is looked at: nobody else may let go of its layers meanwhile.
+        let layers = LayerStore::new(&self.paths);
+        let making = layers.making().map_err(|error| at("make", &paths, &error))?;
+        let placed = self.placed(&parent)?;
+        let parts = self.checkpoint(&parent, checkpoint)?.lowers;
         let made = || -> io::Result<()> {
             fs::create_dir_all(paths.root())?;
             let ids = match starter() {
                 Starter::Root => id_range::take(&self.paths.id_ranges(), &spec.id)?,
                 Starter::User { layout, .. } => layout,
             };
-            let layers = LayerStore::new(&self.paths);
-            let making = layers.making()?;
             let upper = layers.make(&making)?;
             let seen = seen_by_another(&parts, &placed.ids);
             let mut forked = placed.on(&seen, upper);

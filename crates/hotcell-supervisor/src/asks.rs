@@ -149,7 +149,7 @@ impl Supervisor {
                 Err(error) => Err(error),
             },
             Ask::Resume => {
-                self.resume();
+                self.resume(asker.0);
                 Ok(Tell::Done)
             }
             Ask::Stats => Ok(Tell::Stats(self.stats())),

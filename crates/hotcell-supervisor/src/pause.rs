@@ -72,9 +72,9 @@ impl Supervisor {
         }
     }
 
-    /// Ends a pause, and begins what has come meanwhile.
-    pub(crate) fn resume(&mut self) {
-        if let Some(pause) = self.pause.take() {
+    /// Ends a pause that this connection asked for, and begins what has come meanwhile.
+    pub(crate) fn resume(&mut self, connection: u64) {
+        if let Some(pause) = self.pause.take_if(|pause| pause.connection == connection) {
             if pause.stillness == Stillness::Frozen {
                 self.thaw_all();
             }
@@ -90,7 +90,7 @@ impl Supervisor {
                 self.pause = None;
                 self.close(CloseReason::Asleep, None, Duration::ZERO);
             }
-            Some(Pause { stillness: Stillness::Frozen, .. }) => self.resume(),
+            Some(Pause { stillness: Stillness::Frozen, .. }) => self.resume(connection),
             None => {}
         }
     }

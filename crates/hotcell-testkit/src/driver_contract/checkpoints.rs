@@ -88,7 +88,7 @@ pub(super) async fn forks_share_files_and_no_changes(place: &DriverPlace) -> Res
         let spec = spec(&*parent.driver);
         let records = place.records().join(spec.id.as_str());
         std::fs::create_dir_all(&records)?;
-        checkpointer.fork(&parent.spec.id, Some(&kept), &spec, &records).await?;
+        checkpointer.fork(&parent.spec.id, &kept, &spec, &records).await?;
         forks.push(Guest::of(place, spec).await?);
     }
     for (number, fork) in forks.iter().enumerate() {
@@ -108,7 +108,7 @@ pub(super) async fn forks_share_files_and_no_changes(place: &DriverPlace) -> Res
     let spec = spec(&*first.driver);
     let records = place.records().join(spec.id.as_str());
     std::fs::create_dir_all(&records)?;
-    checkpointer.fork(&first.spec.id, Some(&kept), &spec, &records).await?;
+    checkpointer.fork(&first.spec.id, &kept, &spec, &records).await?;
     let grandchild = Guest::of(place, spec).await?;
     first.driver.stop(&first.spec.id).await?;
     first.driver.remove(&first.spec.id).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::world::{Chance, World, eventually, kill_9};
+use crate::world::{Chance, Era, McpClient, World, eventually, kill_9};
 
 in_every_world! {
     a_mistake_is_one_command_away_from_undone,
@@ -15,6 +15,7 @@ in_every_world! {
 }
 
 in_worlds! { [root, rootless]
+    a_call_that_is_given_up_leaves_no_cell_held_still,
     clients_killed_while_they_change_layers_leave_one_state_or_the_other,
 }
 
@@ -125,4 +126,25 @@ fn clients_killed_while_they_change_layers_leave_one_state_or_the_other(world: &
     world.text(["kill", "--force", "torn"]);
     let layers = world.state_dir().join("native/layers");
     eventually("no layer is left", || std::fs::read_dir(&layers).unwrap().count() == 0);
+}
+
+fn a_call_that_is_given_up_leaves_no_cell_held_still(world: &World) {
+    let mut chance = Chance::new();
+    let mut client = McpClient::start(world, Era::Modern);
+    client.call("cell_spawn", json!({ "alias": "held", "persistent": true }));
+    for round in 0..20 {
+        let write = json!({ "cell": "held", "command": format!("echo {round} > f"), "wait_s": 30 });
+        assert_eq!(client.call("exec_run", write)["exit_code"], 0, "round {round}");
+        let asked = json!({ "cell": "held", "action": "create" });
+        let call = client.ask_tool("cell_checkpoint", asked);
+        std::thread::sleep(Duration::from_micros(chance.below(6000)));
+        client.send(&json!({
+            "jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": { "requestId": call, "reason": "given up" },
+        }));
+        let read = json!({ "cell": "held", "command": "cat f", "wait_s": 30 });
+        assert_eq!(client.call("exec_run", read)["stdout"], format!("{round}\n"));
+    }
+    client.call("cell_kill", json!({ "cell": "held", "force": true }));
+    client.leave().0.succeeded();
 }
