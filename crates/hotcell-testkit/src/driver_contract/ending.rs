@@ -41,7 +41,7 @@ pub(super) async fn a_cancel_ends_every_descendant(place: &DriverPlace) -> Resul
     for grace_ms in [0, 200] {
         let spec = sh(TREE);
         let following = guest.start_until(spec.clone(), "up").await?;
-        let there = guest.count("717273").await?;
+        let there = guest.count_up_to(6, "717273").await?;
         ensure!(there >= 6, "only {there} processes are there to be ended");
         guest.cancel(&spec.id, grace_ms).await?;
         let end = Outcome::of(following).await?.end;

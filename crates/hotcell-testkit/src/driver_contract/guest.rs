@@ -222,6 +222,19 @@ impl Guest {
         let look = format!("grep -lsa '^sleep.{number}' /proc/[0-9]*/cmdline | wc -l");
         Ok(self.output_of(&look).await?.trim().parse()?)
     }
+
+    /// The same for processes that are about to be: a shell that said a word starts the next one
+    /// after it. As many as there are once there are `expected`, or in the end.
+    pub(super) async fn count_up_to(&self, expected: usize, number: &str) -> Result<usize> {
+        for _ in 0..50 {
+            let found = self.count(number).await?;
+            if found >= expected {
+                return Ok(found);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        self.count(number).await
+    }
 }
 
 impl Outcome {
