@@ -41,7 +41,9 @@ pub(crate) async fn checkpoint_compare(
     request: CheckpointCompare,
 ) -> Result<CheckpointDiff> {
     let cell = site.get_cell(&request.cell).await?;
-    site.checkpointer(&cell)?.compare(&cell.spec.id, &request.checkpoint, request.limit).await
+    let CheckpointCompare { checkpoint, limit, patch_bytes, .. } = &request;
+    let checkpointer = site.checkpointer(&cell)?;
+    checkpointer.compare(&cell.spec.id, checkpoint, *limit, *patch_bytes).await
 }
 
 /// Brings a cell's files back to a checkpoint.

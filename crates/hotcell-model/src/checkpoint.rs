@@ -71,6 +71,18 @@ pub struct CheckpointDiff {
     pub changes: Vec<PathChange>,
     /// Whether there are more than are told.
     pub truncated: bool,
+    /// How files changed, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<Patch>,
+}
+
+/// Changes of files, as git's patches have them. Directories and special files have no place there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Patch {
+    /// Whole changes only; what is no text is named as binary.
+    pub text: String,
+    /// Whether changes were left out for want of room.
+    pub truncated: bool,
 }
 
 /// Keeps the present state of a cell's files.
@@ -96,6 +108,8 @@ pub struct CheckpointCompare {
     pub checkpoint: CheckpointId,
     /// How many changes at most.
     pub limit: u32,
+    /// How many bytes of a patch at most; none when left out.
+    pub patch_bytes: Option<u32>,
 }
 
 /// Brings a cell's files back to a checkpoint.
@@ -147,12 +161,13 @@ pub trait Checkpointer: Send + Sync + std::fmt::Debug {
     /// The checkpoints of a cell, oldest first.
     async fn list(&self, cell: &CellId) -> Result<Vec<Checkpoint>>;
 
-    /// What changed since a checkpoint, at most `limit` paths.
+    /// What changed since a checkpoint, at most `limit` paths; with `patch_bytes` also how.
     async fn compare(
         &self,
         cell: &CellId,
         checkpoint: &CheckpointId,
         limit: u32,
+        patch_bytes: Option<u32>,
     ) -> Result<CheckpointDiff>;
 
     /// Brings the files back to a checkpoint, also in a cell that runs.

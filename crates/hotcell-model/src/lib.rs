@@ -39,7 +39,7 @@ pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep, Network};
 pub use checkpoint::{
     CellFork, ChangeKind, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
     CheckpointDiff, CheckpointList, CheckpointMeans, CheckpointRestore, Checkpointer, Checkpoints,
-    PathChange,
+    Patch, PathChange,
 };
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,

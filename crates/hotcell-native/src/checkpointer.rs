@@ -47,9 +47,13 @@ impl Checkpointer for NativeDriver {
         cell: &CellId,
         checkpoint: &CheckpointId,
         limit: u32,
+        patch_bytes: Option<u32>,
     ) -> Result<CheckpointDiff> {
         let (cell, checkpoint) = (cell.clone(), checkpoint.clone());
-        self.blocking(move |native| native.compare_checkpoint(&cell, &checkpoint, limit)).await
+        let compare = move |native: &Native| {
+            native.compare_checkpoint(&cell, &checkpoint, limit, patch_bytes)
+        };
+        self.blocking(compare).await
     }
 
     async fn restore(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
@@ -177,12 +181,13 @@ impl Native {
         cell: &CellId,
         checkpoint: &CheckpointId,
         limit: u32,
+        patch_bytes: Option<u32>,
     ) -> Result<CheckpointDiff> {
         let paths = self.paths.cell(cell);
         let kept = self.checkpoint(&paths, checkpoint)?;
-        match self.order(&paths, Task::Compare { parts: kept.lowers, limit })? {
-            Outcome::Compared { changes, truncated } => {
-                Ok(CheckpointDiff { checkpoint: checkpoint.clone(), changes, truncated })
+        match self.order(&paths, Task::Compare { parts: kept.lowers, limit, patch_bytes })? {
+            Outcome::Compared { changes, truncated, patch } => {
+                Ok(CheckpointDiff { checkpoint: checkpoint.clone(), changes, truncated, patch })
             }
             Outcome::Failed(error) => Err(error),
             Outcome::Ready(_) | Outcome::Done | Outcome::Probed(_) => {

@@ -1,7 +1,8 @@
-//! What differs between two states of a cell's files.
+//! What differs between two states of some files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
@@ -9,25 +10,58 @@ use std::path::{Path, PathBuf};
 
 use hotcell_jail::mounts::Lower;
 use hotcell_jail::views::with_views;
-use hotcell_model::{ChangeKind, Error, PathChange};
+use hotcell_model::{ChangeKind, Error, Patch, PathChange};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_file::Part;
 use crate::order::{Outcome, Placed};
+use crate::patch::patch;
 
-/// Tells what differs between a state and the cell as it is.
-pub(crate) fn compare(placed: &Placed, parts: &[Part], limit: u32) -> Outcome {
-    match try_to_compare(placed, parts, limit as usize) {
-        Ok(found) => Outcome::Compared { changes: found.changes, truncated: found.truncated },
+/// A path that two states do not have alike, below the root of both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Which; its bytes as they are.
+    pub(crate) path: PathBuf,
+    /// What became of it.
+    pub(crate) kind: ChangeKind,
+    /// Whether it is, or was, a directory.
+    pub(crate) directory: bool,
+}
+
+impl Change {
+    /// As callers see it, below a directory of the cell.
+    pub(crate) fn shown_in(&self, target: &Path) -> PathChange {
+        let path = target.join(&self.path).to_string_lossy().into_owned();
+        PathChange { path, change: self.kind, directory: self.directory }
+    }
+}
+
+/// Tells what differs between a state and the cell as it is; with `patch_bytes` also how, in a patch
+/// of at most so many bytes.
+pub(crate) fn compare(
+    placed: &Placed,
+    parts: &[Part],
+    limit: u32,
+    patch_bytes: Option<u32>,
+) -> Outcome {
+    match try_to_compare(placed, parts, limit as usize, patch_bytes) {
+        Ok(Said { changes, truncated, patch }) => Outcome::Compared { changes, truncated, patch },
         Err(error) => {
             Outcome::Failed(Error::unavailable(format!("cannot compare the cell's files: {error}")))
         }
     }
 }
 
-fn try_to_compare(placed: &Placed, parts: &[Part], limit: usize) -> io::Result<Found> {
-    let mut found = Found { changes: Vec::new(), limit, truncated: false };
+fn try_to_compare(
+    placed: &Placed,
+    parts: &[Part],
+    limit: usize,
+    patch_bytes: Option<u32>,
+) -> io::Result<Said> {
+    let empty = |_| Patch { text: String::new(), truncated: false };
+    let mut said = Said { patch: patch_bytes.map(empty), ..Said::default() };
     for layer in &placed.layers {
         let Some(part) = parts.iter().find(|part| part.target == layer.target) else { continue };
         let path = |lower: &Lower| lower.path.clone();
@@ -40,42 +74,65 @@ fn try_to_compare(placed: &Placed, parts: &[Part], limit: usize) -> io::Result<F
         if differing.is_empty() {
             continue;
         }
-        let target = layer.target.clone();
-        let said = with_views(&placed.ids, &[before.clone(), now.clone()], |views| {
-            let mut walk = Walk { found: &mut found, differing: &differing, target: &target };
-            walk.directory(&views[0], &views[1], Path::new(""))?;
-            Ok(serde_json::to_vec(&walk.found.changes)?)
+        let room = limit - said.changes.len();
+        let written = said.patch.as_ref().map_or(0, |patch| patch.text.len());
+        let of_part = with_views(&placed.ids, &[before.clone(), now.clone()], |views| {
+            let may_differ = |path: &Path| differing.iter().any(|layer| layer.join(path).is_dir());
+            let mut changes = compare_views(&views[0], &views[1], &may_differ, room)?;
+            let truncated = changes.len() > room;
+            changes.truncate(room);
+            let make = |most: u32| {
+                let most = (most as usize).saturating_sub(written);
+                patch(&views[0], &views[1], &changes, &layer.target, most)
+            };
+            let patch = patch_bytes.map(make).transpose()?;
+            let changes = changes.iter().map(|change| change.shown_in(&layer.target)).collect();
+            Ok(serde_json::to_vec(&Said { changes, truncated, patch })?)
         });
-        found.changes = serde_json::from_slice(&said.map_err(io::Error::other)?)?;
-        // What came beyond the limit was told by one more than that.
-        if found.changes.len() > limit {
-            found.changes.truncate(limit);
-            found.truncated = true;
-            break;
+        let of_part: Said = serde_json::from_slice(&of_part.map_err(io::Error::other)?)?;
+        said.changes.extend(of_part.changes);
+        said.truncated |= of_part.truncated;
+        if let (Some(all), Some(more)) = (&mut said.patch, of_part.patch) {
+            all.text += &more.text;
+            all.truncated |= more.truncated;
         }
     }
-    found.changes.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(found)
+    said.changes.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(said)
 }
 
-/// What was found so far, at most one more than the limit.
-#[derive(Debug)]
-struct Found {
+/// What is told of a comparison.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Said {
     changes: Vec<PathChange>,
-    limit: usize,
     truncated: bool,
+    patch: Option<Patch>,
 }
 
-/// Two states side by side; only directories that one of the differing layers has are looked at.
+/// What differs between two states, by path: at most one more than `limit`. Directories that both
+/// have are looked into only where they may differ.
+pub(crate) fn compare_views(
+    before: &OwnedFd,
+    now: &OwnedFd,
+    may_differ: &dyn Fn(&Path) -> bool,
+    limit: usize,
+) -> io::Result<Vec<Change>> {
+    let mut walk = Walk { found: Vec::new(), limit, may_differ };
+    walk.directory(before, now, Path::new(""))?;
+    walk.found.sort_by(|one, other| one.path.as_os_str().cmp(other.path.as_os_str()));
+    Ok(walk.found)
+}
+
+/// Two states side by side, and what was found so far.
 struct Walk<'a> {
-    found: &'a mut Found,
-    differing: &'a [&'a PathBuf],
-    target: &'a Path,
+    found: Vec<Change>,
+    limit: usize,
+    may_differ: &'a dyn Fn(&Path) -> bool,
 }
 
 impl Walk<'_> {
     fn is_full(&self) -> bool {
-        self.found.changes.len() > self.found.limit
+        self.found.len() > self.limit
     }
 
     fn directory(&mut self, before: &OwnedFd, now: &OwnedFd, below: &Path) -> io::Result<()> {
@@ -90,11 +147,14 @@ impl Walk<'_> {
                 (Some(stat), None) => self.all(before, name, &path, stat, ChangeKind::Removed)?,
                 (None, Some(stat)) => self.all(now, name, &path, stat, ChangeKind::Added)?,
                 (Some(was), Some(is)) if is_directory(was) && is_directory(is) => {
-                    let differs = self.differing.iter().any(|layer| layer.join(&path).is_dir());
-                    if differs {
+                    if (self.may_differ)(&path) {
                         let (before, now) = (open(before, name)?, open(now, name)?);
                         self.directory(&before, &now, &path)?;
                     }
+                }
+                (Some(was), Some(is)) if is_directory(was) || is_directory(is) => {
+                    self.all(before, name, &path, was, ChangeKind::Removed)?;
+                    self.all(now, name, &path, is, ChangeKind::Added)?;
                 }
                 (Some(was), Some(is)) => {
                     if differ((before, was), (now, is), name)? {
@@ -126,10 +186,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn note(&mut self, path: &Path, stat: &Stat, change: ChangeKind) {
+    fn note(&mut self, path: &Path, stat: &Stat, kind: ChangeKind) {
         if !self.is_full() {
-            let path = self.target.join(path).to_string_lossy().into_owned();
-            self.found.changes.push(PathChange { path, change, directory: is_directory(stat) });
+            let directory = is_directory(stat);
+            self.found.push(Change { path: path.to_owned(), kind, directory });
         }
     }
 }
@@ -145,7 +205,8 @@ fn differ(before: (&OwnedFd, &Stat), now: (&OwnedFd, &Stat), name: &OsString) ->
             if was.st_size != is.st_size {
                 return Ok(true);
             }
-            Ok(look(was) != look(is) && content_differs(before, now, name)?)
+            Ok(look(was) != look(is)
+                && content_differs(&open_file(before, name)?, &open_file(now, name)?)?)
         }
         FileType::Symlink => {
             Ok(readlinkat(before, name, Vec::new())? != readlinkat(now, name, Vec::new())?)
@@ -159,12 +220,13 @@ fn differ(before: (&OwnedFd, &Stat), now: (&OwnedFd, &Stat), name: &OsString) ->
     }
 }
 
-fn content_differs(before: &OwnedFd, now: &OwnedFd, name: &OsString) -> io::Result<bool> {
-    let open = |directory: &OwnedFd| -> io::Result<std::fs::File> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(openat(directory, name, flags, Mode::empty())?.into())
-    };
-    let (mut before, mut now) = (open(before)?, open(now)?);
+fn open_file(directory: &OwnedFd, name: &OsString) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(openat(directory, name, flags, Mode::empty())?.into())
+}
+
+/// Whether two files have different content, from where they are read on.
+pub(crate) fn content_differs(mut before: &File, mut now: &File) -> io::Result<bool> {
     let (mut one, mut other) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
     loop {
         let length = before.read(&mut one)?;

@@ -139,7 +139,9 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
                 "cannot copy what the cell has written: {error}"
             )))),
         },
-        Task::Compare { parts, limit } => answer(&compare(&placed, parts, *limit)),
+        Task::Compare { parts, limit, patch_bytes } => {
+            answer(&compare(&placed, parts, *limit, *patch_bytes))
+        }
         // Done without a cell.
         Task::Probe { .. } => answer(&Outcome::Done),
         Task::Remove => {

@@ -15,6 +15,7 @@ mod keeper_socket;
 mod layer_store;
 mod machine;
 mod order;
+mod patch;
 mod paths;
 mod program;
 mod removal;

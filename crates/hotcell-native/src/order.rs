@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::probe::Report;
-use hotcell_model::{CellSpec, Error, Isolation, PathChange};
+use hotcell_model::{CellSpec, Error, Isolation, Patch, PathChange};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,9 @@ pub(crate) enum Task {
         parts: Vec<Part>,
         /// How many paths to tell at most.
         limit: u32,
+        /// How many bytes of a patch to make at most.
+        #[serde(default)]
+        patch_bytes: Option<u32>,
     },
     /// Try in the directory what a cell would need.
     Probe {
@@ -103,6 +106,9 @@ pub(crate) enum Outcome {
         changes: Vec<PathChange>,
         /// Whether there is more.
         truncated: bool,
+        /// The changes themselves.
+        #[serde(default)]
+        patch: Option<Patch>,
     },
 }
 

@@ -313,7 +313,7 @@ pub(crate) enum CheckpointAction {
     /// List a cell's checkpoints, the oldest first.
     List(CheckpointOf),
     /// Tell which files were added, changed and removed since a checkpoint.
-    Diff(OneCheckpoint),
+    Diff(DiffCheckpoint),
     /// Bring the cell's files back to a checkpoint.
     Restore(RestoreCheckpoint),
     /// Forget a checkpoint; files and forks stay as they are.
@@ -343,6 +343,16 @@ pub(crate) struct OneCheckpoint {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A checkpoint to compare with.
+#[derive(Debug, Args)]
+pub(crate) struct DiffCheckpoint {
+    #[command(flatten)]
+    pub(crate) one: OneCheckpoint,
+    /// Show the changes themselves, as a patch in the format of git.
+    #[arg(long, short = 'p')]
+    pub(crate) content: bool,
 }
 
 /// A checkpoint to go back to.

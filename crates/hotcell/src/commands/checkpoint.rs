@@ -5,13 +5,15 @@ use hotcell_model::{
     CheckpointMeans, CheckpointRestore,
 };
 
-use crate::args::{CheckpointAction, OneCheckpoint};
+use crate::args::{CheckpointAction, DiffCheckpoint, OneCheckpoint};
 use crate::errors::Failure;
 use crate::session::Session;
 use crate::show::{note, print, print_json};
 
 /// Changes that are told at most.
 const MOST_CHANGES: u32 = 10_000;
+/// As a patch, so much of them.
+const MOST_PATCH_BYTES: u32 = 8 << 20;
 
 pub(super) async fn checkpoint(session: &Session, action: CheckpointAction) -> Result<u8, Failure> {
     match action {
@@ -48,12 +50,22 @@ pub(super) async fn checkpoint(session: &Session, action: CheckpointAction) -> R
     Ok(0)
 }
 
-async fn diff(session: &Session, args: OneCheckpoint) -> Result<(), Failure> {
-    let OneCheckpoint { cell, checkpoint, json } = args;
-    let compare = CheckpointCompare { cell, checkpoint, limit: MOST_CHANGES };
+async fn diff(session: &Session, args: DiffCheckpoint) -> Result<(), Failure> {
+    let OneCheckpoint { cell, checkpoint, json } = args.one;
+    let patch_bytes = args.content.then_some(MOST_PATCH_BYTES);
+    let compare = CheckpointCompare { cell, checkpoint, limit: MOST_CHANGES, patch_bytes };
     let diff = session.ask(compare).await?;
     if json {
         print_json(&diff)?;
+        return Ok(());
+    }
+    if let Some(patch) = diff.patch {
+        print(patch.text)?;
+        if patch.truncated || diff.truncated {
+            note(&format!(
+                "there are more changes than {MOST_CHANGES} paths and {MOST_PATCH_BYTES} bytes"
+            ));
+        }
         return Ok(());
     }
     for change in &diff.changes {

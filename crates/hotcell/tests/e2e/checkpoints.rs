@@ -34,6 +34,12 @@ fn a_mistake_is_one_command_away_from_undone(world: &World) {
     world.text(["run", "--cell", "work", "rm -rf src; echo bad > b"]);
     let diff = world.text(["checkpoint", "diff", "work", id_of(&kept)]);
     assert_eq!(diff, "A /workspace/b\nD /workspace/src/\nD /workspace/src/a\n");
+    let patch = world.text(["checkpoint", "diff", "-p", "work", id_of(&kept)]);
+    let expected = "diff --git a/workspace/b b/workspace/b\nnew file mode 100644\n--- /dev/null\n\
+                    +++ b/workspace/b\n@@ -0,0 +1 @@\n+bad\n\
+                    diff --git a/workspace/src/a b/workspace/src/a\ndeleted file mode 100644\n\
+                    --- a/workspace/src/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-good\n";
+    assert_eq!(patch, expected);
     world.text(["checkpoint", "restore", "work", id_of(&kept)]);
     assert_eq!(world.text(["run", "--cell", "work", "cat src/a /tmp/t; ls"]), "good\nt\nsrc\n");
     assert_eq!(world.text(["checkpoint", "diff", "work", id_of(&kept)]), "");

@@ -16,6 +16,7 @@ use crate::toolsets::Toolset;
 
 /// Changes that are told at once.
 const MOST_CHANGES: u32 = 500;
+const MOST_PATCH_BYTES: u32 = 64 * 1024;
 
 pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
@@ -65,6 +66,9 @@ struct Asked {
     /// restore: end what runs
     #[serde(default)]
     force: bool,
+    /// diff: as a patch
+    #[serde(default)]
+    content: bool,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -82,7 +86,7 @@ fn one() -> u32 {
 }
 
 fn request(arguments: JsonObject) -> Result<Request> {
-    let Asked { cell, action, checkpoint, force } = read(arguments)?;
+    let Asked { cell, action, checkpoint, force, content } = read(arguments)?;
     let cell = cell_ref(cell.as_deref())?;
     let named = || -> Result<CheckpointId> {
         let missing =
@@ -93,7 +97,9 @@ fn request(arguments: JsonObject) -> Result<Request> {
         Action::Create => CheckpointCreate { cell }.into(),
         Action::List => CheckpointList { cell }.into(),
         Action::Diff => {
-            CheckpointCompare { cell, checkpoint: named()?, limit: MOST_CHANGES }.into()
+            let patch_bytes = content.then_some(MOST_PATCH_BYTES);
+            CheckpointCompare { cell, checkpoint: named()?, limit: MOST_CHANGES, patch_bytes }
+                .into()
         }
         Action::Restore => CheckpointRestore { cell, checkpoint: named()?, force }.into(),
         Action::Delete => CheckpointDelete { cell, checkpoint: named()? }.into(),
@@ -109,6 +115,8 @@ struct CheckpointView {
     changes: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
 }
 
 fn result(reply: Reply) -> Option<CallToolResult> {
@@ -119,7 +127,9 @@ fn result(reply: Reply) -> Option<CallToolResult> {
         view.checkpoints = list.checkpoints;
     } else if let Reply::CheckpointDiff(diff) = reply {
         view.changes = Some(diff.changes.iter().map(change_line).collect());
-        view.truncated = Some(diff.truncated);
+        let cut = diff.patch.as_ref().is_some_and(|patch| patch.truncated);
+        view.truncated = Some(diff.truncated || cut);
+        view.patch = diff.patch.map(|patch| patch.text);
     } else {
         return None;
     }
@@ -130,7 +140,8 @@ fn result(reply: Reply) -> Option<CallToolResult> {
         };
         format!("{} of {} at {} ({means})", checkpoint.id, checkpoint.cell, checkpoint.created_at)
     });
-    let lines: Vec<String> = kept.chain(view.changes.iter().flatten().cloned()).collect();
+    let changes = view.changes.iter().flatten().cloned();
+    let lines: Vec<String> = kept.chain(changes).chain(view.patch.clone()).collect();
     let text = if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") };
     Some(answer(&view, text))
 }
