@@ -22,8 +22,17 @@ pub(crate) struct ReadyCell {
 }
 
 impl Site {
-    /// The cell that is called so, with its supervisor, which is started if there is none.
+    /// The cell that is called so, with its supervisor, which is started if there is none, and with
+    /// what the host changed in its project.
     pub(crate) async fn ready(&self, cell: &CellRef) -> Result<ReadyCell> {
+        let ready = self.awake(cell).await?;
+        if let Some(driver) = self.links.refreshed_by(&ready.id) {
+            self.refresh(&ready.id, &driver).await;
+        }
+        Ok(ready)
+    }
+
+    async fn awake(&self, cell: &CellRef) -> Result<ReadyCell> {
         if let Some((id, link)) = self.links.find_open(cell) {
             return Ok(ReadyCell { id, link });
         }

@@ -2,7 +2,7 @@
 
 use hotcell_model::{
     Cell, CellId, CellLock, CellRef, CellSpawn, CellSpec, CellState, Claim, Error, ErrorCode,
-    ExecFilter, Keep, KeyScope, Limits, Result, StoredCell, Timestamp,
+    ExecFilter, Keep, KeyScope, Limits, Result, StoredCell, Timestamp, Workspace,
 };
 
 use crate::cell_remove::Busy;
@@ -58,6 +58,7 @@ struct Spawn<'a> {
     request: &'a CellSpawn,
     driver: &'a str,
     limits: Limits,
+    workspace: Option<Workspace>,
 }
 
 /// The id that the cell is to have.
@@ -81,7 +82,8 @@ impl<'a> Spawn<'a> {
         let capabilities = driver.capabilities().await?;
         let limits = request.limits.resolve(&capabilities.machine)?;
         check::enforceable(&request.limits, &capabilities)?;
-        Ok(Self { site, request, driver: driver.name(), limits })
+        let workspace = site.allowed_workspace(request, &**driver).await?;
+        Ok(Self { site, request, driver: driver.name(), limits, workspace })
     }
 
     async fn claim(&self) -> Result<ClaimedId> {
@@ -233,6 +235,7 @@ impl<'a> Spawn<'a> {
 
     /// A cell that exists, awake.
     async fn answer(&self, cell: &StoredCell) -> Result<Cell> {
+        self.check_workspace(&cell.spec)?;
         self.site.ready_link(&cell.spec).await?;
         if is_held(&cell.spec) {
             self.site.hold_cell(&cell.spec).await?;
@@ -242,6 +245,23 @@ impl<'a> Spawn<'a> {
             None => cell.isolation.clone(),
         };
         Ok(Cell::from_spec(&cell.spec, CellState::Ready, isolation))
+    }
+
+    /// Refuses a cell that works on something else than was asked for.
+    fn check_workspace(&self, spec: &CellSpec) -> Result<()> {
+        if self.workspace.is_none() || self.workspace == spec.workspace {
+            return Ok(());
+        }
+        let name = spec.alias.as_ref().map_or(spec.id.as_str(), |alias| alias.as_str());
+        let has = match &spec.workspace {
+            Some(workspace) => {
+                format!("works on {} ({})", workspace.dir.display(), workspace.mode.as_str())
+            }
+            None => "has a workspace of its own".to_owned(),
+        };
+        Err(Error::conflict(format!("the cell {name} exists and {has}")).hint(
+            "a workspace is fixed when a cell is made: use another name, or end that cell with `hotcell kill`",
+        ))
     }
 
     /// A cell that was made for one command and has ended: what ran in it is answered from its
@@ -297,6 +317,7 @@ impl<'a> Spawn<'a> {
             max_running: settings.max_running,
             output_bytes: settings.output_bytes,
             network: request.network,
+            workspace: self.workspace.clone(),
             env: request.env.clone(),
             created_at: Timestamp::now(),
         }

@@ -25,6 +25,7 @@ fn spec(keep: Keep) -> CellSpec {
         max_running: 4,
         output_bytes: 1 << 20,
         network: Network::None,
+        workspace: None,
         env: BTreeMap::new(),
         created_at: CREATED,
     }

@@ -1,12 +1,48 @@
 //! The cell that a caller means without naming it.
 
-use hotcell_model::{Caller, CellRef, CellSpawn, Error, Keep, Result};
+use hotcell_model::{Caller, CellRef, CellSpawn, Error, Keep, Request, Result};
 
 use crate::cell_spawn::cell_spawn;
 use crate::site::Site;
 
+/// Puts the caller's default cell where a request means it. What uses a cell makes it; what only
+/// looks at one, or changes it, does not.
+pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> Result<()> {
+    match request {
+        Request::CellInfo(request) => name(caller, &mut request.cell),
+        Request::CellKill(request) => name(caller, &mut request.cell),
+        Request::CheckpointCreate(request) => name(caller, &mut request.cell),
+        Request::CheckpointList(request) => name(caller, &mut request.cell),
+        Request::CheckpointCompare(request) => name(caller, &mut request.cell),
+        Request::CheckpointRestore(request) => name(caller, &mut request.cell),
+        Request::CheckpointDelete(request) => name(caller, &mut request.cell),
+        Request::CellFork(request) => name(caller, &mut request.cell),
+        Request::ProjectDiff(request) => name(caller, &mut request.cell),
+        Request::ProjectApply(request) => name(caller, &mut request.cell),
+        Request::ProjectDiscard(request) => name(caller, &mut request.cell),
+        Request::ExecList(request) => match &mut request.cell {
+            Some(cell) => name(caller, cell),
+            None => Ok(()),
+        },
+        Request::ExecRun(request) => make(site, caller, &mut request.cell).await,
+        Request::FileCall(request) => make(site, caller, &mut request.cell).await,
+        Request::FileStream(request) => make(site, caller, &mut request.cell).await,
+        Request::CellSpawn(_)
+        | Request::CellList(_)
+        | Request::CellAdopt(_)
+        | Request::ExecWait(_)
+        | Request::ExecGet(_)
+        | Request::ExecPoll(_)
+        | Request::ExecInput(_)
+        | Request::ExecCancel(_)
+        | Request::ExecFollow(_)
+        | Request::Diagnose(_)
+        | Request::Probe(_) => Ok(()),
+    }
+}
+
 /// Puts the name of the caller's default cell where it is meant.
-pub(crate) fn name(caller: &Caller, cell: &mut CellRef) -> Result<()> {
+fn name(caller: &Caller, cell: &mut CellRef) -> Result<()> {
     match (&*cell, &caller.default_cell) {
         (CellRef::Default, Some(alias)) => {
             *cell = CellRef::Alias(alias.clone());
@@ -19,7 +55,7 @@ pub(crate) fn name(caller: &Caller, cell: &mut CellRef) -> Result<()> {
 }
 
 /// The same, and makes the cell at its first use. It is persistent.
-pub(crate) async fn make(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<()> {
+async fn make(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<()> {
     if *cell != CellRef::Default {
         return Ok(());
     }
@@ -31,6 +67,7 @@ pub(crate) async fn make(site: &Site, caller: &Caller, cell: &mut CellRef) -> Re
         alias: caller.default_cell.clone(),
         reuse_alias: true,
         keep: Keep::Always,
+        workspace: caller.default_workspace.clone(),
         ..CellSpawn::default()
     };
     cell_spawn(site, request).await.map(drop)

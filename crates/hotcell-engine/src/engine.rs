@@ -31,6 +31,7 @@ use crate::exec_wait::exec_wait;
 use crate::files::{file_call, file_stream};
 use crate::new_id::new_exec_id;
 use crate::probe::probe;
+use crate::project::{project_apply, project_diff, project_discard};
 use crate::site::Site;
 use crate::{ExecStream, FileTransfer, Settings, default_cell};
 
@@ -75,9 +76,10 @@ impl Engine {
     ///
     /// # Errors
     /// The request could not be done; the error says why and what to do.
-    pub async fn call(&self, caller: &Caller, request: Request) -> Result<Answer> {
+    pub async fn call(&self, caller: &Caller, mut request: Request) -> Result<Answer> {
         tracing::debug!(principal = %caller.principal, "call");
         let site = &self.site;
+        Box::pin(default_cell::put(site, caller, &mut request)).await?;
         let reply = match request {
             Request::CellSpawn(request) => {
                 let cell = Box::pin(cell_spawn(site, request)).await?;
@@ -89,48 +91,49 @@ impl Engine {
                 self.sweep_now().await;
                 Reply::Cells(cells)
             }
-            Request::CellKill(mut request) => {
-                default_cell::name(caller, &mut request.cell)?;
+            Request::CellKill(request) => {
                 let killed = Box::pin(cell_kill(site, request)).await?;
                 self.sweep_now().await;
                 Reply::CellKilled(killed)
             }
-            Request::CellInfo(mut request) => {
-                default_cell::name(caller, &mut request.cell)?;
-                Reply::CellDetails(cell_info(site, request).await?)
-            }
+            Request::CellInfo(request) => Reply::CellDetails(cell_info(site, request).await?),
             Request::CellAdopt(request) => Reply::Cells(Box::pin(cell_adopt(site, request)).await?),
-            Request::CheckpointCreate(mut request) => {
-                default_cell::name(caller, &mut request.cell)?;
+            Request::CheckpointCreate(request) => {
                 let create =
                     |site: Arc<Site>| async move { checkpoint_create(&site, request).await };
                 Reply::Checkpoint(self.to_its_end(create).await?)
             }
-            Request::CheckpointList(mut request) => {
-                default_cell::name(caller, &mut request.cell)?;
+            Request::CheckpointList(request) => {
                 Reply::Checkpoints(checkpoint_list(site, request).await?)
             }
-            Request::CheckpointCompare(mut request) => {
-                default_cell::name(caller, &mut request.cell)?;
+            Request::CheckpointCompare(request) => {
                 Reply::CheckpointDiff(checkpoint_compare(site, request).await?)
             }
-            Request::CheckpointRestore(mut request) => {
-                default_cell::name(caller, &mut request.cell)?;
+            Request::CheckpointRestore(request) => {
                 let restore =
                     |site: Arc<Site>| async move { checkpoint_restore(&site, request).await };
                 Reply::Checkpoint(self.to_its_end(restore).await?)
             }
-            Request::CheckpointDelete(mut request) => {
-                default_cell::name(caller, &mut request.cell)?;
+            Request::CheckpointDelete(request) => {
                 Reply::Checkpoint(checkpoint_delete(site, request).await?)
             }
-            Request::CellFork(mut request) => {
-                default_cell::name(caller, &mut request.cell)?;
+            Request::CellFork(request) => {
                 let fork = |site: Arc<Site>| async move { cell_fork(&site, request).await };
                 Reply::Cells(self.to_its_end(fork).await?)
             }
-            Request::ExecRun(mut request) => {
-                Box::pin(default_cell::make(site, caller, &mut request.cell)).await?;
+            Request::ProjectDiff(request) => {
+                Reply::ProjectChanges(project_diff(site, request).await?)
+            }
+            Request::ProjectApply(request) => {
+                let apply = |site: Arc<Site>| async move { project_apply(&site, request).await };
+                Reply::ProjectApplied(self.to_its_end(apply).await?)
+            }
+            Request::ProjectDiscard(request) => {
+                let discard =
+                    |site: Arc<Site>| async move { project_discard(&site, request).await };
+                Reply::ProjectDiscarded(self.to_its_end(discard).await?)
+            }
+            Request::ExecRun(request) => {
                 Reply::ExecResult(Box::pin(exec_run(site, request)).await?)
             }
             Request::ExecWait(request) => {
@@ -146,14 +149,8 @@ impl Engine {
             Request::ExecCancel(request) => {
                 Reply::ExecCancelled(Box::pin(exec_cancel(site, request)).await?)
             }
-            Request::ExecList(mut request) => {
-                if let Some(cell) = &mut request.cell {
-                    default_cell::name(caller, cell)?;
-                }
-                Reply::Execs(exec_list(site, request).await?)
-            }
-            Request::FileCall(mut request) => {
-                Box::pin(default_cell::make(site, caller, &mut request.cell)).await?;
+            Request::ExecList(request) => Reply::Execs(exec_list(site, request).await?),
+            Request::FileCall(request) => {
                 Reply::FileDone(Box::pin(file_call(site, request)).await?)
             }
             Request::Diagnose(_) => Reply::Diagnoses(diagnose(site).await?),
@@ -161,8 +158,7 @@ impl Engine {
             Request::ExecFollow(request) => {
                 return exec_follow(site, request).await.map(Answer::Stream);
             }
-            Request::FileStream(mut request) => {
-                Box::pin(default_cell::make(site, caller, &mut request.cell)).await?;
+            Request::FileStream(request) => {
                 return Box::pin(file_stream(site, request)).await.map(Answer::Files);
             }
         };

@@ -28,6 +28,8 @@ pub(crate) struct Links {
 #[derive(Debug)]
 pub(crate) struct Slot {
     alias: Option<Alias>,
+    /// The driver that makes changes of the host visible in the cell, where that has to be done.
+    refreshed_by: Option<String>,
     link: tokio::sync::Mutex<Option<Arc<Link>>>,
     holds: AtomicBool,
 }
@@ -55,6 +57,12 @@ impl Links {
         slot.open_link().map(|link| (id.clone(), link))
     }
 
+    /// The driver that makes changes of the host visible in a cell, where that has to be done.
+    pub(crate) fn refreshed_by(&self, cell: &CellId) -> Option<String> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get(cell).and_then(|slot| slot.refreshed_by.clone())
+    }
+
     /// Forgets a cell that is gone.
     pub(crate) fn forget(&self, cell: &CellId) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(cell);
@@ -65,6 +73,7 @@ impl Links {
         let slot = slots.entry(spec.id.clone()).or_insert_with(|| {
             Arc::new(Slot {
                 alias: spec.alias.clone(),
+                refreshed_by: spec.refreshed_by().map(str::to_owned),
                 link: tokio::sync::Mutex::default(),
                 holds: AtomicBool::new(false),
             })

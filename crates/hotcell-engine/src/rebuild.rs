@@ -158,6 +158,7 @@ fn bare_spec(id: CellId, created_at: Timestamp) -> CellSpec {
         max_running: LIMITS.max_running,
         output_bytes: LIMITS.output_bytes,
         network: Network::None,
+        workspace: None,
         env: BTreeMap::new(),
         created_at,
     }

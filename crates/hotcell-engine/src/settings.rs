@@ -1,6 +1,6 @@
 //! What an operator can choose about the engine.
 
-use hotcell_model::LIMITS;
+use hotcell_model::{LIMITS, Workspace};
 
 /// The choices of an operator; each cell keeps those that were in force when it was spawned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,17 @@ pub struct Settings {
     pub max_running: u32,
     /// Bytes of output kept per exec.
     pub output_bytes: u64,
+    /// Which directories of the host cells may have as workspaces.
+    pub workspaces: AllowedWorkspaces,
+}
+
+/// Which directories of the host cells may have as workspaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AllowedWorkspaces {
+    /// Whichever is asked for: whoever asks is the operator.
+    Any,
+    /// These and what is in them, each up to its mode.
+    Only(Vec<Workspace>),
 }
 
 impl Default for Settings {
@@ -32,6 +43,7 @@ impl Default for Settings {
             log_keep_s: DAY_S,
             max_running: LIMITS.max_running,
             output_bytes: LIMITS.output_bytes,
+            workspaces: AllowedWorkspaces::Only(Vec::new()),
         }
     }
 }

@@ -4,8 +4,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags};
-use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_change, unmount};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::mount::{
+    MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags, mount_change, move_mount,
+    unmount,
+};
 use rustix::process::{Gid, Uid, chdir, pivot_root};
 use rustix::thread::UnshareFlags;
 
@@ -14,7 +17,7 @@ use crate::lists::{
     DEVICE_LINKS, DEVICES, PROC_HIDDEN_DIRECTORIES, PROC_HIDDEN_FILES, PROC_READ_ONLY, SYS_VISIBLE,
 };
 use crate::mounts::{
-    Depth, Layer, attach, copy_tree, fresh, make_read_only, make_read_only_devices,
+    Depth, Layer, Shared, attach, copy_tree, fresh, make_read_only, make_read_only_devices,
 };
 use crate::overlay::layers_from_inside;
 use crate::process::Groups;
@@ -89,6 +92,9 @@ pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<(), StepError> {
         } else {
             attach(mount.as_fd(), relative)?;
         }
+        if let Some(shared) = &layer.shared {
+            keep_as_they_are(relative, shared)?;
+        }
     }
     give_directories(inside)?;
     mount_dev(&devices, inside.shm_bytes)?;
@@ -111,9 +117,52 @@ fn become_supervisor(inside: &Inside<'_>) -> Result<(), StepError> {
     rustix::thread::set_thread_res_uid(uid, uid, uid).step(|| "setresuid".to_owned())
 }
 
-/// Hands directories of the new root over to ordinary execs, where they are not theirs yet.
+/// Makes parts of a shared directory read-only. What they are in becomes a mount of its own: the
+/// kernel does not rename what something is mounted on, so nothing else can take their place.
+fn keep_as_they_are(directory: &Path, shared: &Shared) -> Result<(), StepError> {
+    let mut done = std::collections::BTreeSet::new();
+    for path in &shared.read_only {
+        let mut within: Vec<&Path> =
+            path.ancestors().filter(|it| !it.as_os_str().is_empty()).collect();
+        within.reverse();
+        for part in within {
+            if !done.insert(part.to_owned()) {
+                continue;
+            }
+            let name = || format!("keep {} as it is", directory.join(part).display());
+            let place = match open_beneath(directory, part) {
+                // What is not there cannot be kept.
+                Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => break,
+                opened => opened.step(name)?,
+            };
+            let copy = copy_of(place.as_fd())?;
+            if part == path {
+                make_read_only(copy.as_fd(), Depth::This).step(name)?;
+            }
+            let both_empty =
+                MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+            move_mount(&copy, "", &place, "", both_empty).step(name)?;
+        }
+    }
+    Ok(())
+}
+
+fn open_beneath(directory: &Path, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(directory, flags | OFlags::DIRECTORY, Mode::empty())?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve)
+}
+
+/// Hands directories of the new root over to ordinary execs, where they are not theirs yet. One that
+/// is the host's own keeps its owner.
 fn give_directories(inside: &Inside<'_>) -> Result<(), StepError> {
-    for directory in inside.exec_directories {
+    let is_the_hosts = |directory: &str| {
+        let of_host =
+            |layer: &&Layer| layer.upper.is_none() && layer.target == Path::new(directory);
+        inside.layers.iter().find(of_host).is_some()
+    };
+    for directory in inside.exec_directories.iter().filter(|it| !is_the_hosts(it)) {
         let relative = directory.trim_start_matches('/');
         let name = || format!("give {directory} to the exec's user");
         match rustix::fs::mkdir(relative, Mode::from_raw_mode(0o755)) {

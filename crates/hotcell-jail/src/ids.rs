@@ -164,6 +164,35 @@ pub(crate) fn write_range_map(pid: Pid, from: u32, to: u32) -> Result<(), StepEr
     Ok(())
 }
 
+/// Writes the maps of a namespace in which the host's ids are those of a private range, with `uid`
+/// and `gid` in the places of ordinary execs.
+pub(crate) fn write_host_map(pid: Pid, base: u32, uid: u32, gid: u32) -> Result<(), StepError> {
+    for (file, owner) in [("uid_map", uid), ("gid_map", gid)] {
+        let path = format!("/proc/{}/{file}", pid.as_raw_nonzero());
+        std::fs::write(&path, host_lines(base, owner)).step(|| format!("write {path}"))?;
+    }
+    Ok(())
+}
+
+/// The map itself: the owner and the exec's id change places, every other id keeps its own.
+fn host_lines(base: u32, owner: u32) -> String {
+    let mut lines = format!("{owner} {} 1\n", base + EXEC_ID);
+    let mut next = 0;
+    let mut apart = [EXEC_ID, owner];
+    apart.sort_unstable();
+    for id in apart.into_iter().chain([RANGE]) {
+        let end = id.min(RANGE);
+        if next < end {
+            lines.push_str(&format!("{next} {} {}\n", base + next, end - next));
+        }
+        next = end.saturating_add(1).max(next);
+    }
+    if owner != EXEC_ID && owner < RANGE {
+        lines.push_str(&format!("{EXEC_ID} {} 1\n", base + owner));
+    }
+    lines
+}
+
 /// Looks at who this process is.
 #[must_use]
 pub fn starter() -> Starter {

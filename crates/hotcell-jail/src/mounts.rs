@@ -23,6 +23,17 @@ pub struct Layer {
     pub lowers: Vec<Lower>,
     /// Where writes go; none for a part that nobody in the cell can write to anyway.
     pub upper: Option<Upper>,
+    /// Set for a part whose only directory is written to itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<Shared>,
+}
+
+/// A directory of the host that a cell writes to itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shared {
+    /// What in it stays as it is, by paths that lead nowhere else. What these are in can not be
+    /// renamed.
+    pub read_only: Vec<PathBuf>,
 }
 
 /// A directory that is shown and never written to.
@@ -44,6 +55,13 @@ pub enum LowerIds {
     Own,
     /// Those of another cell, from this one on.
     Other(u32),
+    /// Those of the host; this user and group are the ones of ordinary execs.
+    Host {
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+    },
 }
 
 /// Cells of the first format had one directory below, of an image.
@@ -78,6 +96,23 @@ pub(crate) enum OverlayMaker {
     Inside,
 }
 
+/// What happens to the directories below an overlay while it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Below {
+    /// Nothing.
+    Still,
+    /// Somebody else changes them. The kernel allows for that if an overlay does without whatever
+    /// refers to them; so directories of theirs cannot be renamed.
+    Changing,
+}
+
+impl Layer {
+    pub(crate) fn below(&self) -> Below {
+        let of_host = |lower: &Lower| matches!(lower.ids, LowerIds::Host { .. });
+        if self.lowers.iter().any(of_host) { Below::Changing } else { Below::Still }
+    }
+}
+
 const SAFE: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
 
@@ -87,6 +122,7 @@ pub(crate) fn overlay(
     lowers: &[PathBuf],
     upper: Option<&Upper>,
     maker: OverlayMaker,
+    below: Below,
 ) -> Result<OwnedFd, StepError> {
     let name = || {
         let written = upper.map(|upper| format!(" and {}", upper.data.display()));
@@ -112,9 +148,17 @@ pub(crate) fn overlay(
                 fsconfig_set_string(&context, key, number.as_str())?;
             }
         }
-        match maker {
-            OverlayMaker::Host => fsconfig_set_string(&context, "redirect_dir", "on")?,
-            OverlayMaker::Inside => fsconfig_set_flag(&context, "userxattr")?,
+        match (maker, below) {
+            (OverlayMaker::Host, Below::Still) => {
+                fsconfig_set_string(&context, "redirect_dir", "on")?;
+            }
+            (OverlayMaker::Host, Below::Changing) => {
+                for feature in ["redirect_dir", "index", "metacopy", "xino"] {
+                    fsconfig_set_string(&context, feature, "off")?;
+                }
+            }
+            // Has none of these features.
+            (OverlayMaker::Inside, _) => fsconfig_set_flag(&context, "userxattr")?,
         }
         fsconfig_create(&context)?;
         fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, SAFE)
@@ -238,6 +282,15 @@ pub(crate) enum Depth {
 pub(crate) fn make_read_only(mount: BorrowedFd<'_>, depth: Depth) -> io::Result<()> {
     let attr_set = MountAttrFlags::MOUNT_ATTR_RDONLY.union(SAFE).bits();
     set_attributes(mount, depth, &MountAttr { attr_set: attr_set.into(), ..MountAttr::default() })
+}
+
+/// Makes a mount free of devices and set-user-id programs.
+pub(crate) fn make_safe(mount: BorrowedFd<'_>, depth: Depth) -> io::Result<()> {
+    set_attributes(
+        mount,
+        depth,
+        &MountAttr { attr_set: SAFE.bits().into(), ..MountAttr::default() },
+    )
 }
 
 /// Makes a mount read-only and leaves devices usable.

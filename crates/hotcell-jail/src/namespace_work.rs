@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use rustix::process::{Gid, Pid, Uid, WaitOptions, waitpid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::ids::{IdLayout, write_range_map};
+use crate::ids::{IdLayout, write_host_map, write_range_map};
 use crate::process::end_now;
 use crate::{Forked, Namespaces, Step, StepError, fork, fork_into_namespaces};
 
@@ -212,6 +212,12 @@ pub fn new_user_namespace(layout: &IdLayout) -> Result<OwnedFd, StepError> {
 /// A user namespace that shows the ids of one cell as those of another. Only root can make it.
 pub(crate) fn range_map(from: u32, to: u32) -> Result<OwnedFd, StepError> {
     new_mapped_namespace(|pid| write_range_map(pid, from, to))
+}
+
+/// A user namespace that shows the host's ids in a private range, with this user and group as those
+/// of ordinary execs. Only root can make it.
+pub(crate) fn host_map(base: u32, uid: u32, gid: u32) -> Result<OwnedFd, StepError> {
+    new_mapped_namespace(|pid| write_host_map(pid, base, uid, gid))
 }
 
 fn new_mapped_namespace(

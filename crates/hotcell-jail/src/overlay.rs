@@ -9,10 +9,10 @@ use rustix::thread::UnshareFlags;
 
 use crate::ids::IdLayout;
 use crate::mounts::{
-    Depth, Layer, Lower, LowerIds, OverlayMaker, Upper, attach, copy_tree, make_read_only, map_ids,
-    overlay,
+    Below, Depth, Layer, Lower, LowerIds, OverlayMaker, Upper, attach, copy_tree, make_read_only,
+    make_safe, map_ids, overlay,
 };
-use crate::namespace_work::{range_map, user_namespace_of};
+use crate::namespace_work::{host_map, range_map, user_namespace_of};
 use crate::{Step, StepError};
 
 /// Makes the layers of a cell from the host's side, with the ids of the layers below shown through
@@ -46,20 +46,29 @@ pub(crate) fn layers_shown_in(
                 let only = shown.into_iter().next();
                 let only = only.ok_or_else(|| std::io::Error::other("nothing is shown"));
                 let only = only.step(|| format!("show {}", layer.target.display()))?;
-                make_read_only(only.as_fd(), Depth::Tree)
-                    .step(|| format!("make {} read-only", layer.target.display()))?;
+                bound(&only, layer)?;
                 mounts.push(only);
             }
             (upper, shown) => {
                 // Since Linux 6.15 a layer need not be attached anywhere.
                 let unattached: Vec<PathBuf> = shown.iter().map(by_number).collect();
-                let made = overlay(&unattached, upper.as_ref(), OverlayMaker::Host);
-                let made = made.or_else(|_| overlay_attached(shown, upper.as_ref(), scratch))?;
+                let made = overlay(&unattached, upper.as_ref(), OverlayMaker::Host, layer.below());
+                let made = made
+                    .or_else(|_| overlay_attached(shown, upper.as_ref(), layer.below(), scratch))?;
                 mounts.push(made);
             }
         }
     }
     Ok(mounts)
+}
+
+/// Gives a mount of a single directory what the layer says of writing to it.
+fn bound(mount: &OwnedFd, layer: &Layer) -> Result<(), StepError> {
+    let made = match layer.shared {
+        Some(_) => make_safe(mount.as_fd(), Depth::Tree),
+        None => make_read_only(mount.as_fd(), Depth::Tree),
+    };
+    made.step(|| format!("make {} safe", layer.target.display()))
 }
 
 fn by_number(mount: &OwnedFd) -> PathBuf {
@@ -81,7 +90,14 @@ fn shown_lower(
             let map = range_map(from, *base)?;
             map_ids(mount.as_fd(), map.as_fd()).step(name)?;
         }
-        (LowerIds::Other(_), IdLayout::Subordinate { .. } | IdLayout::Single { .. }) => {}
+        (LowerIds::Host { uid, gid }, IdLayout::Private { base }) => {
+            let map = host_map(*base, uid, gid)?;
+            map_ids(mount.as_fd(), map.as_fd()).step(name)?;
+        }
+        (
+            LowerIds::Other(_) | LowerIds::Host { .. },
+            IdLayout::Subordinate { .. } | IdLayout::Single { .. },
+        ) => {}
     }
     Ok(mount)
 }
@@ -91,6 +107,7 @@ fn shown_lower(
 fn overlay_attached(
     lowers: &[OwnedFd],
     upper: Option<&Upper>,
+    below: Below,
     scratch: &Path,
 ) -> Result<OwnedFd, StepError> {
     unshare_mounts()?;
@@ -101,7 +118,7 @@ fn overlay_attached(
         attach(lower.as_fd(), &place)?;
         attached.push(place);
     }
-    let made = overlay(&attached, upper, OverlayMaker::Host);
+    let made = overlay(&attached, upper, OverlayMaker::Host, below);
     for place in attached {
         // The overlay has its own hold on the layers below.
         unmount(&place, UnmountFlags::DETACH).step(|| format!("detach {}", place.display()))?;
@@ -117,13 +134,12 @@ pub(crate) fn layers_from_inside(layers: &[Layer]) -> Result<Vec<OwnedFd>, StepE
         .map(|layer| match (&layer.upper, layer.lowers.as_slice()) {
             (None, [only]) => {
                 let tree = copy_tree(&only.path)?;
-                make_read_only(tree.as_fd(), Depth::Tree)
-                    .step(|| format!("make {} read-only", only.path.display()))?;
+                bound(&tree, layer)?;
                 Ok(tree)
             }
             (upper, lowers) => {
                 let paths: Vec<PathBuf> = lowers.iter().map(|lower| lower.path.clone()).collect();
-                overlay(&paths, upper.as_ref(), OverlayMaker::Inside)
+                overlay(&paths, upper.as_ref(), OverlayMaker::Inside, layer.below())
             }
         })
         .collect()

@@ -6,8 +6,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{
+    FsPickFlags, MoveMountFlags, UnmountFlags, fsconfig_reconfigure, fspick, move_mount, unmount,
+};
 use rustix::process::{fchdir, pivot_root};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -41,8 +43,8 @@ impl CellNamespaces {
     }
 }
 
-/// Gives a cell other layers. Those of `layers` that are in `changed` too are made anew, the first
-/// of them being `/`; every other mount below `/` goes along as it is. `scratch` is an empty
+/// Gives a cell other layers. Those of `layers` that are in `changed` too are made anew, `/` before
+/// the others; every other mount below `/` goes along as it is. `scratch` is an empty
 /// directory.
 ///
 /// # Errors
@@ -74,6 +76,28 @@ pub fn swap_layers(
     in_process_of_its_own("exchange the layers of a cell", exchange)
 }
 
+/// Lets a cell that runs forget what it knows of the directories below one of its overlays, so that
+/// it sees what was changed in them from outside.
+///
+/// # Errors
+/// The step that failed.
+pub fn refresh_layer(
+    cell: &CellNamespaces,
+    ids: &IdLayout,
+    target: &Path,
+) -> Result<(), StepError> {
+    let name = || format!("refresh {}", target.display());
+    in_process_of_its_own("refresh a layer of a cell", || {
+        if !matches!(ids, IdLayout::Private { .. }) {
+            join(cell.user.as_fd(), LinkNameSpaceType::User)?;
+        }
+        join(cell.mount.as_fd(), LinkNameSpaceType::Mount)?;
+        let context = fspick(CWD, target, FsPickFlags::FSPICK_CLOEXEC).step(name)?;
+        // With every option as it is: all that happens is that what is not in use is forgotten.
+        fsconfig_reconfigure(&context).step(name)
+    })
+}
+
 fn join(namespace: BorrowedFd<'_>, kind: LinkNameSpaceType) -> Result<(), StepError> {
     move_into_link_name_space(namespace, Some(kind)).step(|| "enter the cell".to_owned())
 }
@@ -93,8 +117,12 @@ fn exchange_root(
 ) -> Result<OwnedFd, StepError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let old = rustix::fs::open("/", flags, Mode::empty()).step(|| "open /".to_owned())?;
-    let along = mounted_below_root(layers, changed)?;
     let Some((root, others)) = mounts.split_first() else { return Ok(old) };
+    if changed.first().is_none_or(|first| first.target != Path::new("/")) {
+        exchange_parts(changed, mounts)?;
+        return Ok(old);
+    }
+    let along = mounted_below_root(layers, changed)?;
     let both_empty =
         MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(root, "", &old, "", both_empty).step(|| "put the new root in place".to_owned())?;
@@ -113,6 +141,17 @@ fn exchange_root(
     pivot_root(".", ".").step(|| "pivot_root".to_owned())?;
     unmount(".", UnmountFlags::DETACH).step(|| "detach the old root".to_owned())?;
     Ok(old)
+}
+
+/// The same for parts alone, with the root as it is.
+fn exchange_parts(changed: &[Layer], mounts: &[OwnedFd]) -> Result<(), StepError> {
+    for (layer, mount) in changed.iter().zip(mounts) {
+        let name = || format!("put {} in place", layer.target.display());
+        unmount(&layer.target, UnmountFlags::DETACH).step(name)?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(mount, "", CWD, &layer.target, flags).step(name)?;
+    }
+    Ok(())
 }
 
 /// The mounts directly below `/` that are not made anew.

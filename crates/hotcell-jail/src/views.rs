@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::fs::{Mode, OFlags};
 
 use crate::ids::IdLayout;
-use crate::mounts::{OverlayMaker, copy_tree, overlay};
+use crate::mounts::{Below, OverlayMaker, copy_tree, overlay};
 use crate::namespace_work::child_with_ids;
 use crate::overlay::unshare_mounts;
 use crate::{Step, StepError};
@@ -38,7 +38,7 @@ pub fn with_views(
 fn view(state: &[PathBuf], maker: OverlayMaker) -> Result<OwnedFd, StepError> {
     let mount = match state {
         [only] => copy_tree(only)?,
-        several => overlay(several, None, maker)?,
+        several => overlay(several, None, maker, Below::Still)?,
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(&mount, ".", flags, Mode::empty())

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Alias;
+use crate::{Alias, Workspace};
 
 /// The party on whose behalf a request is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,13 +12,22 @@ pub struct Caller {
     /// The cell it means when it names none; made at its first use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_cell: Option<Alias>,
+    /// What that cell is to work on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_workspace: Option<Workspace>,
 }
 
 impl Caller {
     /// The person or program that runs `hotcell` on this machine under `uid`.
     #[must_use]
     pub fn local(uid: u32) -> Self {
-        Self { principal: format!("local:{uid}"), default_cell: None }
+        Self::of(format!("local:{uid}"))
+    }
+
+    /// A party by its name.
+    #[must_use]
+    pub fn of(principal: String) -> Self {
+        Self { principal, default_cell: None, default_workspace: None }
     }
 
     /// The same with a cell to mean when it names none.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Alias, CellId, Isolation, Limits, Timestamp};
+use crate::{Alias, CellId, Isolation, Limits, Timestamp, Workspace, WorkspaceMode};
 
 /// What keeps a cell in being.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,11 +124,24 @@ pub struct CellSpec {
     pub output_bytes: u64,
     /// What it can reach.
     pub network: Network,
+    /// The directory of the host that is its workspace; none for one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Workspace>,
     /// Variables that every exec in it gets.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// When it was spawned.
     pub created_at: Timestamp,
+}
+
+impl CellSpec {
+    /// The driver that has to make changes of the host visible in the cell; none where they are
+    /// anyway.
+    #[must_use]
+    pub fn refreshed_by(&self) -> Option<&str> {
+        let copies = self.workspace.as_ref().is_some_and(|it| it.mode == WorkspaceMode::Cow);
+        copies.then_some(self.driver.as_str())
+    }
 }
 
 /// A cell as callers see it.
@@ -156,6 +169,9 @@ pub struct Cell {
     pub limits: Limits,
     /// What it can reach.
     pub network: Network,
+    /// The directory of the host that is its workspace; none for one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Workspace>,
     /// What separates it from the host; known once it has been started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
@@ -176,6 +192,7 @@ impl Cell {
             expires_at: spec.ttl_s.map(|ttl| spec.created_at.plus_seconds(ttl)),
             limits: spec.limits,
             network: spec.network,
+            workspace: spec.workspace.clone(),
             isolation,
         }
     }

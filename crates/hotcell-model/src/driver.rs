@@ -6,7 +6,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{CellId, CellSpec, Checkpointer, Isolation, Result};
+use crate::{CellId, CellSpec, Checkpointer, Isolation, Projects, Result};
 
 /// What the machine behind a driver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +124,11 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
 
     /// What keeps states of cells' files; `None` where that cannot be done.
     fn checkpointer(&self) -> Option<&dyn Checkpointer> {
+        None
+    }
+
+    /// What makes directories of the host workspaces of cells; `None` where that cannot be done.
+    fn projects(&self) -> Option<&dyn Projects> {
         None
     }
 }

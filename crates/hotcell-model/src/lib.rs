@@ -14,6 +14,7 @@ mod id;
 mod isolation;
 mod limits;
 mod output;
+mod project;
 mod reply;
 mod request;
 mod schema;
@@ -63,6 +64,10 @@ pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId};
 pub use isolation::{Isolation, IsolationLevel, Layer, MissingLayer};
 pub use limits::{LIMITS, Limits, RequestedLimits};
 pub use output::{Dropped, Message, Record, Stream};
+pub use project::{
+    Occupancy, ProjectApplied, ProjectApply, ProjectChange, ProjectChanges, ProjectDiff,
+    ProjectDiscard, ProjectDiscarded, ProjectPaths, Projects, Workspace, WorkspaceMode,
+};
 pub use reply::{
     CancelStatus, CellDetails, CellKilled, CellStats, Cells, Diagnoses, ExecCancelled, ExecPage,
     ExecResult, Execs, InputAccepted, KillStatus, Probed, ProbedDriver, Reply,

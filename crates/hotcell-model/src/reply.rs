@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Cell, CellId, Checkpoint, CheckpointDiff, Checkpoints, Diagnosis, Dropped, Error, Exec, ExecId,
-    FileDone, Record,
+    FileDone, ProjectApplied, ProjectChanges, ProjectDiscarded, Record,
 };
 
 /// Every answer of the product.
@@ -25,6 +25,12 @@ pub enum Reply {
     Checkpoints(Checkpoints),
     /// What changed since a checkpoint.
     CheckpointDiff(CheckpointDiff),
+    /// What a cell has changed in its project.
+    ProjectChanges(ProjectChanges),
+    /// What of it was applied.
+    ProjectApplied(ProjectApplied),
+    /// What of it was discarded.
+    ProjectDiscarded(ProjectDiscarded),
     /// An exec with its first output.
     ExecResult(ExecResult),
     /// An exec.

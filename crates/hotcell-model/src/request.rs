@@ -8,8 +8,9 @@ use crate::{
     Alias, CellDetails, CellFork, CellKilled, CellRef, Cells, Checkpoint, CheckpointCompare,
     CheckpointCreate, CheckpointDelete, CheckpointDiff, CheckpointList, CheckpointRestore,
     Checkpoints, Command, Diagnoses, Exec, ExecCancelled, ExecId, ExecPage, ExecResult, Execs,
-    FileCall, FileDone, FileStream, InputAccepted, Keep, Network, Priority, Probed, Reply,
-    RequestedLimits, Signal, Stdin, Stream, TerminalSize,
+    FileCall, FileDone, FileStream, InputAccepted, Keep, Network, Priority, Probed, ProjectApplied,
+    ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply,
+    RequestedLimits, Signal, Stdin, Stream, TerminalSize, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -90,6 +91,12 @@ requests! {
     CheckpointDelete => Checkpoint(Checkpoint),
     /// Makes cells that begin with the files of another.
     CellFork => Cells(Cells),
+    /// Tells what a cell has changed in the directory of the host that is its workspace.
+    ProjectDiff => ProjectChanges(ProjectChanges),
+    /// Brings such changes to the real files. For people: nothing in a cell may ask for it.
+    ProjectApply => ProjectApplied(ProjectApplied),
+    /// Forgets such changes.
+    ProjectDiscard => ProjectDiscarded(ProjectDiscarded),
     /// Starts an exec and waits a while for its end. Wakes a sleeping cell.
     ExecRun => ExecResult(ExecResult),
     /// Waits a while for the end of an exec, and answers as the run that began it would.
@@ -131,6 +138,9 @@ pub struct CellSpawn {
     pub limits: RequestedLimits,
     /// What it can reach.
     pub network: Network,
+    /// A directory of the host as its workspace; one of its own when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Workspace>,
     /// Variables that every exec in it gets.
     pub env: BTreeMap<String, String>,
     /// The driver that places it; the engine's default when left out.
@@ -152,6 +162,7 @@ impl Default for CellSpawn {
             idle_ttl_s: None,
             limits: RequestedLimits::default(),
             network: Network::None,
+            workspace: None,
             env: BTreeMap::new(),
             driver: None,
             idempotency_key: None,

@@ -130,6 +130,7 @@ pub(crate) fn layers(base: &Path, files: &Path, ids: &IdLayout) -> Vec<Layer> {
         target: PathBuf::from("/"),
         lowers: vec![Lower { path: base.to_owned(), ids: LowerIds::Image }],
         upper: Some(upper("root")),
+        shared: None,
     }];
     for name in PROGRAMS {
         let host = Path::new("/").join(name);
@@ -141,7 +142,7 @@ pub(crate) fn layers(base: &Path, files: &Path, ids: &IdLayout) -> Vec<Layer> {
                 IdLayout::Subordinate { .. } | IdLayout::Single { .. } => None,
             };
             let lowers = vec![Lower { path: host.clone(), ids: LowerIds::Image }];
-            layers.push(Layer { target: host, lowers, upper });
+            layers.push(Layer { target: host, lowers, upper, shared: None });
         }
     }
     layers

@@ -51,6 +51,7 @@ impl Placed {
                         target: layer.target.clone(),
                         lowers: lowers.collect(),
                         upper: Some(upper_of(old, &upper)),
+                        shared: None,
                     }
                 }
                 (_, _) => layer.clone(),
@@ -67,6 +68,7 @@ impl Placed {
                 target: layer.target.clone(),
                 lowers: part.map_or_else(|| layer.lowers.clone(), |part| part.lowers.clone()),
                 upper: layer.upper.as_ref().map(|old| upper_of(old, &upper)),
+                shared: layer.shared.clone(),
             }
         });
         Self { layers: layers.collect(), upper: Some(upper.clone()), ..self.clone() }

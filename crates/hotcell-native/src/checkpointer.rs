@@ -9,7 +9,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use hotcell_jail::ids::{Starter, starter};
 use hotcell_jail::mounts::{Lower, Upper};
 use hotcell_model::{
     CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId, CheckpointMeans, Checkpointer,
@@ -19,7 +18,6 @@ use hotcell_model::{
 use crate::base::make_uppers;
 use crate::checkpoint_file::{CheckpointFile, Part, seen_by_another};
 use crate::driver::{Native, NativeDriver, at};
-use crate::id_range;
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::layer_store::LayerStore;
 use crate::order::{Outcome, PLACED_VERSION, Placed, SupervisorProcess, Task};
@@ -88,6 +86,12 @@ impl Native {
     ) -> Result<Checkpoint> {
         let paths = self.paths.cell(cell);
         let placed = self.placed(&paths)?;
+        if placed.layers.iter().any(|layer| layer.shared.is_some()) {
+            return Err(Error::unsupported(format!(
+                "cell {cell} writes to a directory of the host itself, of which there are no checkpoints"
+            ))
+            .hint("use a workspace of mode cow"));
+        }
         if means == CheckpointMeans::Copied {
             return self.copy_checkpoint(&paths, &placed, id);
         }
@@ -153,7 +157,10 @@ impl Native {
         match self.order(paths, Task::Copy { pairs })? {
             Outcome::Done => {}
             Outcome::Failed(error) => return Err(error),
-            Outcome::Ready(_) | Outcome::Probed(_) | Outcome::Compared { .. } => {
+            Outcome::Ready(_)
+            | Outcome::Probed(_)
+            | Outcome::Compared { .. }
+            | Outcome::Project(_) => {
                 return Err(Error::internal("the keeper copied nothing"));
             }
         }
@@ -190,7 +197,7 @@ impl Native {
                 Ok(CheckpointDiff { checkpoint: checkpoint.clone(), changes, truncated, patch })
             }
             Outcome::Failed(error) => Err(error),
-            Outcome::Ready(_) | Outcome::Done | Outcome::Probed(_) => {
+            Outcome::Ready(_) | Outcome::Done | Outcome::Probed(_) | Outcome::Project(_) => {
                 Err(Error::internal("the keeper compared nothing"))
             }
         }
@@ -242,21 +249,21 @@ impl Native {
         let parts = self.checkpoint(&parent, checkpoint)?.lowers;
         let made = || -> io::Result<()> {
             fs::create_dir_all(paths.root())?;
-            let ids = match starter() {
-                Starter::Root => id_range::take(&self.paths.id_ranges(), &spec.id)?,
-                Starter::User { layout, .. } => layout,
-            };
+            let ids = self.take_ids(&spec.id, placed.project.as_ref())?;
             let upper = layers.make(&making)?;
             let seen = seen_by_another(&parts, &placed.ids);
             let mut forked = placed.on(&seen, upper);
             (forked.spec, forked.ids, forked.records) = (spec, ids, records);
+            if parent.applied().exists() {
+                fs::copy(parent.applied(), paths.applied())?;
+            }
             write_json(&paths.placed(), &forked)
         };
         made().map_err(|error| at("make", &paths, &error))
     }
 
     /// Lets a cell that runs have what its `cell.json` says, one way or the other.
-    fn put_in_force(&self, cell: &CellId, paths: &CellPaths) -> Result<()> {
+    pub(crate) fn put_in_force(&self, cell: &CellId, paths: &CellPaths) -> Result<()> {
         let alive = SupervisorProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
         if alive.is_none() {
             return Ok(());
@@ -278,7 +285,7 @@ impl Native {
         }
     }
 
-    fn placed(&self, paths: &CellPaths) -> Result<Placed> {
+    pub(crate) fn placed(&self, paths: &CellPaths) -> Result<Placed> {
         let placed =
             read_json::<Placed>(&paths.placed()).map_err(|error| at("read", paths, &error))?;
         match placed {

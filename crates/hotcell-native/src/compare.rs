@@ -147,6 +147,9 @@ impl Walk<'_> {
                 (Some(stat), None) => self.all(before, name, &path, stat, ChangeKind::Removed)?,
                 (None, Some(stat)) => self.all(now, name, &path, stat, ChangeKind::Added)?,
                 (Some(was), Some(is)) if is_directory(was) && is_directory(is) => {
+                    if was.st_mode != is.st_mode {
+                        self.note(&path, is, ChangeKind::Changed);
+                    }
                     if (self.may_differ)(&path) {
                         let (before, now) = (open(before, name)?, open(now, name)?);
                         self.directory(&before, &now, &path)?;

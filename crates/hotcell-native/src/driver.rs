@@ -7,14 +7,14 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use hotcell_jail::cgroup::{Controller, Hierarchies};
-use hotcell_jail::ids::{Starter, starter};
+use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::signals::send_by_pidfd;
 use hotcell_model::{
     CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, PlacedCell,
-    Placement, Result,
+    Placement, Projects, Result,
 };
 use rustix::io::Errno;
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, getegid, geteuid, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 use crate::base::{host_base, layers};
@@ -22,6 +22,7 @@ use crate::isolation::hierarchies;
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, PLACED_VERSION, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
+use crate::project::Project;
 use crate::removal::remove_directory;
 use crate::{diagnose, id_range, machine, program};
 
@@ -146,6 +147,10 @@ impl Driver for NativeDriver {
     fn checkpointer(&self) -> Option<&dyn Checkpointer> {
         Some(self)
     }
+
+    fn projects(&self) -> Option<&dyn Projects> {
+        Some(self)
+    }
 }
 
 impl Native {
@@ -180,7 +185,7 @@ impl Native {
         match self.order_by(&program, &paths, Task::Start)? {
             Outcome::Ready(isolation) => Ok(Placement { isolation }),
             Outcome::Failed(error) => Err(error),
-            Outcome::Done | Outcome::Probed(_) | Outcome::Compared { .. } => {
+            Outcome::Done | Outcome::Probed(_) | Outcome::Compared { .. } | Outcome::Project(_) => {
                 Err(Error::internal("the keeper started nothing"))
             }
         }
@@ -201,20 +206,36 @@ impl Native {
                 // Whoever made it may have taken ids and died before it wrote down which.
                 id_range::give_back_of(&self.paths.id_ranges(), &spec.id)?;
             }
-            let ids = match starter() {
-                Starter::Root => id_range::take(&self.paths.id_ranges(), &spec.id)?,
-                Starter::User { layout, .. } => layout,
-            };
+            let project = spec.workspace.as_ref().map(Project::attach).transpose()?;
+            let ids = self.take_ids(&spec.id, project.as_ref())?;
             let base = host_base(&self.paths.bases())?;
             let store = LayerStore::new(&self.paths);
             let making = store.making()?;
             let upper = store.make(&making)?;
-            let layers = layers(&base, &upper, &ids);
+            let mut layers = layers(&base, &upper, &ids);
+            layers.extend(project.as_ref().map(|project| project.layer(&upper)));
             let version = PLACED_VERSION;
-            let placed = Placed { version, spec, ids, layers, records, upper: Some(upper) };
+            let placed =
+                Placed { version, spec, ids, layers, records, upper: Some(upper), project };
             write_json(&paths.placed(), &placed)
         };
         made().map_err(|error| at("make", paths, &error))
+    }
+
+    /// The ids of a new cell.
+    pub(crate) fn take_ids(
+        &self,
+        cell: &CellId,
+        project: Option<&Project>,
+    ) -> io::Result<IdLayout> {
+        match (starter(), project) {
+            (Starter::Root, _) => id_range::take(&self.paths.id_ranges(), cell),
+            // Whoever owns the project is the one who works on it, in the cell as on the host.
+            (Starter::User { .. }, Some(_)) => {
+                Ok(IdLayout::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() })
+            }
+            (Starter::User { layout, .. }, None) => Ok(layout),
+        }
     }
 
     pub(crate) fn stop(&self, cell: &CellId) -> Result<()> {
@@ -258,7 +279,8 @@ impl Native {
                 Outcome::Done
                 | Outcome::Ready(_)
                 | Outcome::Probed(_)
-                | Outcome::Compared { .. } => {}
+                | Outcome::Compared { .. }
+                | Outcome::Project(_) => {}
                 Outcome::Failed(error) => return Err(error),
             }
         }

@@ -22,6 +22,7 @@ use crate::isolation::{describe, hierarchies};
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, read_json};
+use crate::project;
 use crate::removal::remove_files;
 use crate::start::{Started, Supervise, cell_limits, start};
 use crate::watch::{forget, tidy_up, watch};
@@ -142,11 +143,13 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
         Task::Compare { parts, limit, patch_bytes } => {
             answer(&compare(&placed, parts, *limit, *patch_bytes))
         }
+        Task::Project(task) => answer(&project::carry_out(&paths, &placed, task)),
         // Done without a cell.
         Task::Probe { .. } => answer(&Outcome::Done),
         Task::Remove => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
             let files = placed.files(&paths);
+            project::recover(&paths, &placed)?;
             let removed = cgroups.remove().and_then(|()| remove_files(&files, &placed.ids));
             match removed.map_err(io::Error::other).and_then(|()| forget(&paths, &placed)) {
                 Ok(()) => answer(&Outcome::Done),

@@ -18,6 +18,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) enum KeeperAsk {
     /// To give its cell the layers that its `cell.json` names now.
     Swap,
+    /// To make what the host changed in the cell's project visible.
+    Refresh,
 }
 
 /// Asks the keeper of a cell and waits for its answer.

@@ -18,6 +18,7 @@ mod order;
 mod patch;
 mod paths;
 mod program;
+mod project;
 mod removal;
 mod start;
 mod watch;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint_file::Part;
 use crate::driver::CgroupUse;
 use crate::paths::{CellPaths, read_json, write_json};
+use crate::project::{Project, ProjectOutcome, ProjectTask};
 
 /// What a cell is on this machine; kept in its directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub(crate) struct Placed {
     /// own directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) upper: Option<PathBuf>,
+    /// The directory of the host that is its workspace, if one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) project: Option<Project>,
 }
 
 impl Placed {
@@ -70,6 +74,8 @@ pub(crate) enum Task {
         #[serde(default)]
         patch_bytes: Option<u32>,
     },
+    /// Do something with the directory of the host that is the cell's workspace.
+    Project(ProjectTask),
     /// Try in the directory what a cell would need.
     Probe {
         /// Root file systems that cells start from.
@@ -98,6 +104,8 @@ pub(crate) enum Outcome {
     Done,
     /// It was not.
     Failed(Error),
+    /// What came of something with a project.
+    Project(Box<ProjectOutcome>),
     /// What came of trying.
     Probed(Box<Report>),
     /// What differs.

@@ -123,6 +123,16 @@ impl CellPaths {
         NativePaths { root: root.to_owned() }
     }
 
+    /// What real files of the cell's project were like after its changes were brought to them.
+    pub(crate) fn applied(&self) -> PathBuf {
+        self.root.join("applied.json")
+    }
+
+    /// How changes that are being brought to real files are undone.
+    pub(crate) fn apply_journal(&self) -> PathBuf {
+        self.root.join("apply.json")
+    }
+
     /// An empty directory for mounts in the making.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.root.join("scratch")

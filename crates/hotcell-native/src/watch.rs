@@ -10,11 +10,11 @@ use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::namespace_work::{Namespace, new_user_namespace, work_in};
-use hotcell_jail::swap::{CellNamespaces, swap_layers};
+use hotcell_jail::swap::{CellNamespaces, refresh_layer, swap_layers};
 use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
-use hotcell_model::Error;
-use rustix::event::{PollFd, PollFlags, poll};
+use hotcell_model::{Error, WorkspaceMode};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, waitpid};
 
 use crate::disk::used_bytes;
@@ -23,6 +23,8 @@ use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
 use crate::order::{Outcome, Placed};
 use crate::paths::{CellPaths, read_json};
+use crate::project::watch::ProjectWatch;
+use crate::project::{self, TARGET};
 use crate::removal::{remove_directory, remove_files};
 use crate::start::Started;
 
@@ -41,23 +43,38 @@ pub(crate) fn watch(
     let mut link = paths.connect()?.map(WatchLink::open).transpose()?;
     let mut account = DiskAccount::new(&placed);
     let listener = paths.listen_as_keeper()?;
+    let mut project = watch_project(&placed);
     loop {
         let mut fds =
             vec![PollFd::new(&pidfd, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
         if let Some(link) = &link {
             fds.push(PollFd::from_borrowed_fd(link.stream.as_fd(), PollFlags::IN));
         }
-        match poll(&mut fds, None) {
+        if let Some(changes) = project.as_ref().and_then(ProjectWatch::descriptor) {
+            fds.push(PollFd::from_borrowed_fd(changes, PollFlags::IN));
+        }
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let is_busy = project.as_ref().is_some_and(ProjectWatch::is_beginning);
+        match poll(&mut fds, is_busy.then_some(&at_once)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
         if !fds[0].revents().is_empty() {
             break;
         }
-        if !fds[1].revents().is_empty() {
-            answer_one(&listener, |KeeperAsk::Swap| swap(paths, &mut placed, namespaces.as_ref()));
+        let asked = !fds[1].revents().is_empty();
+        let came = link.is_some() && fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
+        drop(fds);
+        if let Some(project) = &mut project {
+            project.step();
+            project.look();
         }
-        let came = fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
+        if asked {
+            answer_one(&listener, |ask| match ask {
+                KeeperAsk::Swap => swap(paths, &mut placed, namespaces.as_ref()),
+                KeeperAsk::Refresh => refresh(&placed, project.as_mut(), namespaces.as_ref()),
+            });
+        }
         let Some(open) = link.as_mut().filter(|_| came) else { continue };
         match open.take_activity() {
             Ok(true) => {
@@ -89,9 +106,6 @@ fn swap(paths: &CellPaths, placed: &mut Placed, namespaces: Option<&CellNamespac
     };
     let changed: Vec<Layer> =
         next.layers.iter().filter(|layer| !placed.layers.contains(layer)).cloned().collect();
-    if changed.first().is_some_and(|first| first.target != Path::new("/")) {
-        return failed("a part of the cell's root changed and `/` did not".to_owned());
-    }
     match swap_layers(namespaces, &next.ids, &next.layers, &changed, &paths.scratch()) {
         Ok(()) => {
             *placed = next;
@@ -101,10 +115,39 @@ fn swap(paths: &CellPaths, placed: &mut Placed, namespaces: Option<&CellNamespac
     }
 }
 
+/// Watches the project of a cell that does not write to it itself.
+fn watch_project(placed: &Placed) -> Option<ProjectWatch> {
+    let project = placed.project.as_ref()?;
+    (project.mode == WorkspaceMode::Cow).then(|| ProjectWatch::new(project.dir.clone()))
+}
+
+/// Makes what the host changed in the cell's project visible.
+fn refresh(
+    placed: &Placed,
+    project: Option<&mut ProjectWatch>,
+    namespaces: Option<&CellNamespaces>,
+) -> Outcome {
+    let Some(project) = project else { return Outcome::Done };
+    if !project.is_unseen() {
+        return Outcome::Done;
+    }
+    let Some(namespaces) = namespaces else {
+        return Outcome::Failed(Error::unavailable("the namespaces of the cell are out of reach"));
+    };
+    match refresh_layer(namespaces, &placed.ids, Path::new(TARGET)) {
+        Ok(()) => {
+            project.mark_seen();
+            Outcome::Done
+        }
+        Err(error) => Outcome::Failed(Error::unavailable(error.to_string())),
+    }
+}
+
 /// Removes what a cell without supervisor needs no more: its groups, and its files if it is over.
 pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups) -> io::Result<()> {
     cgroups.remove().map_err(io::Error::other)?;
     if is_over(placed) {
+        project::recover(paths, placed)?;
         remove_files(&placed.files(paths), &placed.ids).map_err(io::Error::other)?;
         id_range::give_back(&paths.id_ranges(), &placed.ids)?;
         forget(paths, placed)?;

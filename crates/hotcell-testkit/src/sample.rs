@@ -27,6 +27,7 @@ pub fn cell_spec(number: u64) -> CellSpec {
         max_running: LIMITS.max_running,
         output_bytes: LIMITS.output_bytes,
         network: Network::None,
+        workspace: None,
         env: BTreeMap::from([("GREETING".to_owned(), "héllo\n'\"".to_owned())]),
         created_at: EPOCH.plus_seconds(number),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hotcell_model::{
-    Alias, CellRef, CheckpointId, ExecId, Network, RequestedLimits, Signal, Stream,
+    Alias, CellRef, CheckpointId, ExecId, Network, RequestedLimits, Signal, Stream, Workspace,
 };
 use hotcell_server::Toolsets;
 
@@ -102,6 +102,9 @@ pub(crate) enum Command {
     Kill(Kill),
     Checkpoint(Checkpoint),
     Fork(Fork),
+    Diff(Diff),
+    Apply(Apply),
+    Discard(Discard),
     Ps(Ps),
     Logs(Logs),
     Input(Input),
@@ -123,7 +126,8 @@ pub(crate) enum Command {
 /// Run a command in a cell and show its output as it comes.
 ///
 /// Without --cell the command gets a new cell, which is removed when it ends. With --cell NAME it
-/// runs in the cell of that name, which is made if there is none and stays with its files.
+/// runs in the cell of that name, which is made if there is none and stays with its files. With
+/// --workspace DIR it runs in a cell that stays and belongs to that directory: see `hotcell diff`.
 ///
 /// One word is text for the cell's shell; several words are a program and its arguments.
 ///
@@ -136,6 +140,7 @@ Examples:
   hotcell run 'uname -a; id; ls /workspace'
   hotcell run --cell work -- make -j4
   hotcell run -t bash
+  hotcell run --workspace . 'make test'
   tar c . | hotcell run --cell work -i 'tar x'
   hotcell run -d --cell work 'python3 -m http.server'")]
 pub(crate) struct Run {
@@ -198,6 +203,12 @@ pub(crate) struct Shape {
     /// The most it may write, such as 1G.
     #[arg(long, value_name = "SIZE", value_parser = values::mebibytes)]
     pub(crate) disk: Option<u64>,
+    /// Work on this directory of the host, as /workspace.
+    ///
+    /// MODE is cow (default): the real files stay as they are until `hotcell apply`; rw: they are
+    /// written to; ro: nothing can be written.
+    #[arg(long, value_name = "DIR[:MODE]", value_parser = values::workspace)]
+    pub(crate) workspace: Option<Workspace>,
 }
 
 impl Shape {
@@ -385,6 +396,60 @@ pub(crate) struct Fork {
     pub(crate) json: bool,
 }
 
+/// A cell that works on a directory of the host, and what of that directory is meant.
+#[derive(Debug, Args)]
+pub(crate) struct ProjectOf {
+    /// The cell's name or id; unless given the cell of this directory, or of one it is in.
+    #[arg(long, value_name = "NAME", value_parser = values::word::<CellRef>)]
+    pub(crate) cell: Option<CellRef>,
+    /// Only these files and directories; everything unless given.
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show what a cell changed in the project that it works on, as `git diff` would.
+///
+/// What would make the host run something (hooks of git, tasks of editors, new programs) and files
+/// that changed on the host meanwhile are told apart, on stderr.
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    #[command(flatten)]
+    pub(crate) of: ProjectOf,
+    /// Only tell which files, not what changed in them.
+    #[arg(long)]
+    pub(crate) name_status: bool,
+}
+
+/// Bring what a cell changed to the real files of the project.
+///
+/// All of it is applied, or nothing. Real files that changed since the cell began with them are a
+/// conflict. What would make the host run something is left out unless its path is given.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hotcell run --workspace . 'make fmt'
+  hotcell diff
+  hotcell apply
+  hotcell apply src docs/guide.md .git/hooks/pre-commit
+  hotcell discard")]
+pub(crate) struct Apply {
+    #[command(flatten)]
+    pub(crate) of: ProjectOf,
+    /// Replace real files that changed meanwhile, too.
+    #[arg(long, short)]
+    pub(crate) force: bool,
+}
+
+/// Forget what a cell changed in the project that it works on.
+#[derive(Debug, Args)]
+pub(crate) struct Discard {
+    #[command(flatten)]
+    pub(crate) of: ProjectOf,
+}
+
 /// List execs, the newest first.
 #[derive(Debug, Args)]
 pub(crate) struct Ps {
@@ -533,6 +598,14 @@ pub(crate) struct Serve {
     /// HTTP for each caller.
     #[arg(long, value_name = "NAME", value_parser = values::word::<Alias>)]
     pub(crate) cell: Option<Alias>,
+    /// Work on this directory of the host: it is the workspace of the cell that is meant when a call
+    /// names none, and an agent may ask for it and what is in it. May be given several times; the
+    /// first is for that cell.
+    ///
+    /// MODE is cow (default): the real files stay as they are until `hotcell apply`; rw: they are
+    /// written to; ro: nothing can be written.
+    #[arg(long, value_name = "DIR[:MODE]", value_parser = values::workspace)]
+    pub(crate) workspace: Vec<Workspace>,
     /// Show only these tools: cell, exec, fs.
     #[arg(long, value_name = "SETS", value_parser = values::word::<Toolsets>)]
     pub(crate) tools: Option<Toolsets>,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hotcell_model::{Error, Result};
+use hotcell_model::{Error, Result, Workspace};
 use hotcell_server::Collector;
 use serde_json::Value;
 
@@ -80,6 +80,8 @@ pub(crate) struct Config {
     pub(crate) http: HttpConfig,
     /// Where a server sends traces, if anywhere.
     pub(crate) otlp: Option<Collector>,
+    /// Directories of the host that agents may ask for as workspaces.
+    pub(crate) workspaces: Vec<Workspace>,
     origins: Vec<Origin>,
 }
 
@@ -135,7 +137,7 @@ pub(crate) struct Key {
 }
 
 /// Every key there is; the help and the reference page are made from this table.
-pub(crate) const KEYS: [Key; 20] = [
+pub(crate) const KEYS: [Key; 21] = [
     Key {
         name: "state_dir",
         variable: "HOTCELL_STATE_DIR",
@@ -367,6 +369,23 @@ pub(crate) const KEYS: [Key; 20] = [
         get: |config| config.otlp.as_ref().map(Collector::to_string).unwrap_or_default().into(),
     },
     Key {
+        name: "serve.workspaces",
+        variable: "HOTCELL_SERVE_WORKSPACES",
+        default: "",
+        about: "directories that an agent may ask for as a workspace, with commas between, each as \
+                DIR or DIR:MODE (cow, rw, ro)",
+        set: |config, text| {
+            config.workspaces =
+                list(text).iter().map(|item| values::workspace(item)).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        get: |config| {
+            let items = config.workspaces.iter();
+            let items = items.map(|item| format!("{}:{}", item.dir.display(), item.mode.as_str()));
+            items.collect::<Vec<_>>().join(",").into()
+        },
+    },
+    Key {
         name: "http.max_upload_mb",
         variable: "HOTCELL_HTTP_MAX_UPLOAD_MB",
         default: "4096",
@@ -405,6 +424,7 @@ impl Config {
             log_format: LogFormat::default(),
             http: HttpConfig::default(),
             otlp: None,
+            workspaces: Vec::new(),
             origins: vec![Origin::Default; KEYS.len()],
         };
         for key in &KEYS {

@@ -22,6 +22,11 @@ pub(crate) fn of_directory(directory: &Path) -> Option<Alias> {
     format!("{plain}-{:08x}", fold(stable_hash(directory.as_os_str().as_bytes()))).parse().ok()
 }
 
+/// The cell of a project, by whatever path it is meant.
+pub(crate) fn of_project(directory: &Path) -> Option<Alias> {
+    of_directory(&std::fs::canonicalize(directory).ok()?)
+}
+
 /// Enough of it for a name.
 fn fold(hash: u64) -> u32 {
     ((hash >> 32) ^ (hash & 0xffff_ffff)) as u32

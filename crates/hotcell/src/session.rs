@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hotcell_engine::{Engine, ExecStream, FileTransfer, Settings};
+use hotcell_engine::{AllowedWorkspaces, Engine, ExecStream, FileTransfer, Settings};
 use hotcell_model::{
     Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, Query, Result,
 };
@@ -25,7 +25,7 @@ impl Session {
     ///
     /// # Errors
     /// Whatever makes the state directory or the index unusable, with what to do about it.
-    pub(crate) fn open(config: &Config) -> Result<Self> {
+    pub(crate) fn open(config: &Config, workspaces: AllowedWorkspaces) -> Result<Self> {
         let uid = rustix::process::getuid().as_raw();
         state::prepare(&config.state_dir, uid)?;
         let program = std::env::current_exe().map_err(|error| {
@@ -48,7 +48,7 @@ impl Session {
             config.state_dir.clone(),
             Arc::new(store),
             vec![Arc::new(driver)],
-            settings(config),
+            settings(config, workspaces),
         );
         let default_cell = std::env::current_dir().ok().as_deref().and_then(of_directory);
         let caller = Caller { default_cell, ..Caller::local(uid) };
@@ -102,7 +102,7 @@ impl Session {
 }
 
 /// What the engine takes from the configuration.
-pub(crate) fn settings(config: &Config) -> Settings {
+pub(crate) fn settings(config: &Config, workspaces: AllowedWorkspaces) -> Settings {
     Settings {
         default_driver: config.driver.clone(),
         sleep_after_s: config.sleep_after_s,
@@ -111,5 +111,6 @@ pub(crate) fn settings(config: &Config) -> Settings {
         log_keep_s: config.log_keep_s,
         max_running: config.max_running,
         output_bytes: config.output_mb << 20,
+        workspaces,
     }
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
-use hotcell_model::{Error, LIMITS};
+use hotcell_model::{Error, LIMITS, Workspace, WorkspaceMode};
 
 /// Reads a word of the model, such as an id, and keeps its hint.
 pub(crate) fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
@@ -12,6 +12,19 @@ pub(crate) fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
         Some(hint) => format!("{}\nhint: {hint}", error.message),
         None => error.message,
     })
+}
+
+/// Reads a directory as a workspace, `DIR` or `DIR:MODE`; a relative one is in this directory.
+pub(crate) fn workspace(text: &str) -> Result<Workspace, String> {
+    let modes = [WorkspaceMode::Cow, WorkspaceMode::Rw, WorkspaceMode::Ro];
+    let split = text.rsplit_once(':').and_then(|(dir, mode)| {
+        modes.into_iter().find(|known| known.as_str() == mode).map(|mode| (dir, mode))
+    });
+    let (dir, mode) = split.unwrap_or((text, WorkspaceMode::default()));
+    match std::path::absolute(dir) {
+        Ok(dir) => Ok(Workspace { dir, mode }),
+        Err(error) => Err(format!("{dir:?} is no directory: {error}")),
+    }
 }
 
 /// Reads a duration: `30s`, `2h`, `1h 30m`, or a plain number of seconds.

@@ -201,5 +201,5 @@ fn trial_layer(directory: &Path, name: &str) -> io::Result<Layer> {
     }
     let upper = crate::mounts::Upper { data: at("data"), work: at("work") };
     let lower = Lower { path: at("lower"), ids: LowerIds::Image };
-    Ok(Layer { target: "/".into(), lowers: vec![lower], upper: Some(upper) })
+    Ok(Layer { target: "/".into(), lowers: vec![lower], upper: Some(upper), shared: None })
 }

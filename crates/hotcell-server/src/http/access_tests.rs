@@ -13,7 +13,7 @@ const SECOND: &str = "second-token-of-sixteen";
 
 fn principal(name: &str, token: Option<&str>) -> Principal {
     Principal {
-        caller: Caller { principal: name.to_owned(), default_cell: None },
+        caller: Caller::of(name.to_owned()),
         token: token.map(|text| Token::new(text).unwrap()),
     }
 }

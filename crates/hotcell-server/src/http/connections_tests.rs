@@ -40,7 +40,7 @@ impl Served {
             hotcell_dialect(&Toolsets::default(), FileBounds::default()),
         );
         let principal = |token: Option<&str>| Principal {
-            caller: Caller { principal: format!("{token:?}"), default_cell: None },
+            caller: Caller::of(format!("{token:?}")),
             token: token.map(|token| Token::new(token).unwrap()),
         };
         let principals = match tokens {

@@ -65,7 +65,7 @@ impl Site {
             limits,
             metrics: Metrics::new(door),
             endpoints: access.callers().map(endpoint).collect(),
-            own: Caller { principal: "server".to_owned(), default_cell: None },
+            own: Caller::of("server".to_owned()),
         });
         Self {
             visitors: Visitors::new(bound, &allowed_hosts, &allowed_origins),

@@ -50,6 +50,7 @@ pub(super) fn spec(driver: &dyn Driver) -> CellSpec {
         max_running: LIMITS.max_running,
         output_bytes: LIMITS.output_bytes,
         network: Network::None,
+        workspace: None,
         env: BTreeMap::new(),
         created_at: Timestamp::now(),
     }

@@ -130,6 +130,9 @@ pub(super) async fn cells_do_not_see_each_other(place: &DriverPlace) -> Result<(
     second.driver.remove(&second.spec.id).await?;
     let kept = first.output_of("cat first ~/first /tmp/first").await?;
     ensure!(kept == "first\nfirst\nfirst\n", "the end of one cell took files of another: {kept}");
-    ensure!(first.count_up_to(1, "717273").await? == 1, "the end of one cell ended execs of another");
+    ensure!(
+        first.count_up_to(1, "717273").await? == 1,
+        "the end of one cell ended execs of another"
+    );
     Ok(())
 }

@@ -47,6 +47,10 @@ fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> 
     let network = match cell.network {
         Network::None => "none",
     };
+    let workspace = match &cell.workspace {
+        Some(of_host) => format!("{} ({})", of_host.dir.display(), of_host.mode.as_str()),
+        None => "its own".to_owned(),
+    };
     let used = |amount: Option<String>, limit: String| match amount {
         Some(amount) => format!("{amount} of {limit}"),
         None => format!("at most {limit}"),
@@ -63,6 +67,7 @@ fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> 
         ("created", cell.created_at.to_string()),
         ("lasts", lasts),
         ("network", network.to_owned()),
+        ("workspace", workspace),
         ("memory", used(memory, bytes(limits.memory_mb << 20))),
         ("disk", used(disk, bytes(limits.disk_mb << 20))),
         ("processes", used(pids, limits.pids.to_string())),

@@ -1,5 +1,6 @@
 //! The commands, one file for each verb.
 
+mod apply;
 mod attach;
 mod cancel;
 mod cat;
@@ -8,6 +9,8 @@ mod checkpoint;
 mod completions;
 mod config;
 mod cp;
+mod diff;
+mod discard;
 mod doctor;
 mod edit;
 mod fork;
@@ -18,6 +21,7 @@ mod logs;
 mod ls;
 mod pack;
 mod place;
+mod project;
 mod ps;
 mod run;
 mod search;
@@ -34,6 +38,7 @@ mod pack_tests;
 #[cfg(test)]
 mod place_tests;
 
+use hotcell_engine::AllowedWorkspaces;
 use hotcell_model::{EndCause, Exec, LimitHit, Result};
 use hotcell_server::Traces;
 use tracing_subscriber::Layer;
@@ -67,6 +72,9 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Kill(_)
         | Command::Checkpoint(_)
         | Command::Fork(_)
+        | Command::Diff(_)
+        | Command::Apply(_)
+        | Command::Discard(_)
         | Command::Ps(_)
         | Command::Logs(_)
         | Command::Input(_)
@@ -114,7 +122,8 @@ pub(crate) async fn perform(
         (_, _) => None,
     };
     start_log(&config, traces.as_ref());
-    let session = || Session::open(&config);
+    // Whoever is at the terminal is the operator.
+    let session = || Session::open(&config, AllowedWorkspaces::Any);
     match command {
         Command::Run(args) => Box::pin(run::run(&session()?, *args, environment)).await,
         Command::Spawn(args) => spawn::spawn(&session()?, *args).await,
@@ -123,6 +132,9 @@ pub(crate) async fn perform(
         Command::Kill(args) => kill::kill(&session()?, args).await,
         Command::Checkpoint(args) => checkpoint::checkpoint(&session()?, args.action).await,
         Command::Fork(args) => fork::fork(&session()?, args).await,
+        Command::Diff(args) => diff::diff(&session()?, args).await,
+        Command::Apply(args) => apply::apply(&session()?, args).await,
+        Command::Discard(args) => discard::discard(&session()?, args).await,
         Command::Ps(args) => ps::ps(&session()?, args).await,
         Command::Logs(args) => logs::logs(&session()?, args).await,
         Command::Input(args) => input::input(&session()?, args).await,
@@ -135,7 +147,7 @@ pub(crate) async fn perform(
         Command::Edit(args) => edit::edit(&session()?, args, environment).await,
         Command::Search(args) => search::search(&session()?, args).await,
         Command::Serve(args) => {
-            let served = Box::pin(serve::serve(session, args, &config, environment)).await;
+            let served = Box::pin(serve::serve(args, &config, environment)).await;
             if let Some(traces) = traces {
                 traces.end();
             }

@@ -2,9 +2,11 @@
 
 use hotcell_model::{
     Alias, Cell, CellInfo, CellKill, CellRef, CellSpawn, Error, ErrorCode, Keep, KillWait, Result,
+    WorkspaceMode,
 };
 
 use crate::args::{Run, Shape};
+use crate::default_cell::of_project;
 use crate::session::Session;
 use crate::show::note;
 
@@ -43,6 +45,15 @@ impl Place {
                         .hint("change to another directory, or name a cell")
                 })?;
                 Self::named(session, shape, alias).await?
+            }
+            None if keeps_changes(shape) => {
+                // A cell that goes would take the changes along.
+                let dir = shape.workspace.as_ref().map(|workspace| workspace.dir.clone());
+                let alias = dir.and_then(|dir| of_project(&dir)).ok_or_else(|| {
+                    Error::invalid("the workspace cannot be found")
+                        .hint("give the path of a directory that is there")
+                })?;
+                Self::named(session, shape, &alias).await?
             }
             None => {
                 let (keep, stay) = match args.detach {
@@ -92,12 +103,18 @@ impl Place {
     }
 }
 
+/// Whether what is written to the workspace stays apart from the real files.
+fn keeps_changes(shape: &Shape) -> bool {
+    shape.workspace.as_ref().is_some_and(|workspace| workspace.mode == WorkspaceMode::Cow)
+}
+
 /// A new cell of this shape.
 pub(super) fn asked_for(shape: &Shape) -> CellSpawn {
     CellSpawn {
         image: shape.image(),
         limits: shape.limits(),
         network: shape.network(),
+        workspace: shape.workspace.clone(),
         ..CellSpawn::default()
     }
 }

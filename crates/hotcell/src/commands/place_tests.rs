@@ -17,12 +17,21 @@ fn cell() -> Cell {
         expires_at: None,
         limits: Limits { memory_mb: 4096, cpus: None, pids: 1024, disk_mb: 10_240 },
         network: Network::None,
+        workspace: None,
         isolation: None,
     }
 }
 
 fn shape() -> Shape {
-    Shape { image: None, net: None, memory: None, cpus: None, pids: None, disk: None }
+    Shape {
+        image: None,
+        net: None,
+        memory: None,
+        cpus: None,
+        pids: None,
+        disk: None,
+        workspace: None,
+    }
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell_model::{Alias, Caller, Error, Result};
+use hotcell_engine::AllowedWorkspaces;
+use hotcell_model::{Alias, Caller, Error, Result, Workspace};
 use hotcell_server::http::{HttpLimits, HttpSettings, Principal, Token};
 use hotcell_server::{Door, FileBounds, hotcell_dialect, http, stdio};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -13,6 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::args::Serve;
 use crate::config::Config;
+use crate::default_cell::of_project;
 use crate::environment::Environment;
 use crate::errors::Failure;
 use crate::session::Session;
@@ -26,13 +28,13 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// Serves until the client leaves or a signal comes.
 pub(super) async fn serve(
-    session: impl FnOnce() -> Result<Session>,
     args: Serve,
     config: &Config,
     environment: &Environment,
 ) -> Result<u8, Failure> {
     // Before anything is begun that a signal could cut short.
     let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
+    let workspaces = workspaces(&args, config)?;
     let dialect = hotcell_dialect(
         &args.tools.unwrap_or_default(),
         FileBounds { content_bytes: config.file_mb << 20 },
@@ -41,14 +43,20 @@ pub(super) async fn serve(
         Some(_) => find_token(config, environment)?,
         None => None,
     };
-    let (engine, local) = session()?.into_parts();
+    let allowed = AllowedWorkspaces::Only(workspaces.clone());
+    let (engine, local) = Session::open(config, allowed)?.into_parts();
+    let default_workspace = workspaces.into_iter().next().filter(|_| !args.workspace.is_empty());
+    let chosen_cell = args
+        .cell
+        .or_else(|| default_workspace.as_ref().and_then(|workspace| of_project(&workspace.dir)));
+    let local = Caller { default_workspace, ..local };
     let door = Door::new(Arc::new(engine), dialect);
     #[cfg(feature = "conformance")]
     let door = if args.conformance_fixtures { door.with_conformance_fixtures() } else { door };
     // A server waits most of the time, and for that needs little of what brought it here.
     hotcell_jail::release_code();
     let Some(address) = args.http else {
-        let caller = match args.cell {
+        let caller = match chosen_cell {
             Some(alias) => local.with_default_cell(alias),
             None => local,
         };
@@ -60,12 +68,28 @@ pub(super) async fn serve(
         };
     };
     let caller = match token {
-        Some(_) => Caller { principal: "bearer".to_owned(), default_cell: None },
+        Some(_) => Caller { principal: "bearer".to_owned(), default_cell: None, ..local },
         None => Caller { default_cell: None, ..local },
     };
-    let settings = settings(config, Principal { caller: with_cell(caller, args.cell), token });
+    let settings = settings(config, Principal { caller: with_cell(caller, chosen_cell), token });
     settings.check_address(address)?;
     over_http(address, door, settings, &mut signals).await
+}
+
+/// The directories that agents may work on, by their true names; those of the command line first.
+fn workspaces(args: &Serve, config: &Config) -> Result<Vec<Workspace>> {
+    let all = args.workspace.iter().chain(&config.workspaces);
+    all.map(|workspace| {
+        let dir = fs::canonicalize(&workspace.dir).map_err(|error| {
+            Error::invalid(format!(
+                "the workspace {} cannot be used: {error}",
+                workspace.dir.display()
+            ))
+            .hint("name a directory that is there")
+        })?;
+        Ok(Workspace { dir, mode: workspace.mode })
+    })
+    .collect()
 }
 
 /// A caller over HTTP has a default cell of its own.

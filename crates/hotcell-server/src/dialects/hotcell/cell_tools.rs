@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hotcell_model::{
     Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, Error, Isolation, Keep,
-    KillWait, Network, Reply, Request, RequestedLimits, Result,
+    KillWait, Network, Reply, Request, RequestedLimits, Result, Workspace,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -95,9 +95,20 @@ struct Spawn {
     limits: Option<RequestedLimits>,
     /// none
     network: Option<String>,
+    /// a host directory the operator allowed; cow: writes stay in the cell
+    #[schemars(with = "Option<WorkspaceSchema>")]
+    workspace: Option<Workspace>,
     env: Option<BTreeMap<String, String>>,
     driver: Option<String>,
     idempotency_key: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a shape for the schema alone")]
+struct WorkspaceSchema {
+    dir: String,
+    /// cow, rw, ro
+    mode: Option<String>,
 }
 
 #[derive(JsonSchema)]
@@ -163,6 +174,7 @@ fn spawn(arguments: JsonObject) -> Result<Request> {
         idle_ttl_s: asked.idle_ttl_s,
         limits: asked.limits.unwrap_or_default(),
         network,
+        workspace: asked.workspace,
         env: asked.env.unwrap_or_default(),
         driver: asked.driver,
         idempotency_key: asked.idempotency_key,

@@ -2,7 +2,7 @@
 
 use hotcell_model::{
     Cell, Dropped, Exec, ExecPage, ExecState, IsolationLevel, Limits, Message, Network, Timestamp,
-    Usage,
+    Usage, Workspace,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,6 +26,9 @@ pub(super) struct CellView {
     limits: Limits,
     #[schemars(with = "String")]
     network: Network,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    workspace: Option<Workspace>,
     /// full, or limited: cell_info says what is missing
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -44,6 +47,7 @@ impl From<&Cell> for CellView {
             expires_at: cell.expires_at,
             limits: cell.limits,
             network: cell.network,
+            workspace: cell.workspace.clone(),
             isolation: cell.isolation.as_ref().map(|isolation| isolation.level),
         }
     }

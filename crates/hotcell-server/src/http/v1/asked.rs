@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hotcell_model::{
     Alias, CellRef, CellSpawn, Error, ExecId, ExecInput, ExecList, ExecPoll, ExecRun,
     ExecStatusFilter, Keep, Network, OutputFilter, Priority, RESULT_BYTES, RequestedLimits, Result,
-    Signal, Stream, TerminalSize,
+    Signal, Stream, TerminalSize, Workspace,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,6 +43,8 @@ pub(super) struct SpawnCell {
     /// What it can reach.
     #[serde(default)]
     network: Network,
+    /// A directory of the host, of those that the operator allowed, as its workspace.
+    workspace: Option<Workspace>,
     /// Variables that every exec in it gets.
     #[serde(default)]
     env: BTreeMap<String, String>,
@@ -63,6 +65,7 @@ impl From<SpawnCell> for CellSpawn {
             idle_ttl_s: asked.idle_ttl_s,
             limits: asked.limits,
             network: asked.network,
+            workspace: asked.workspace,
             env: asked.env,
             driver: asked.driver,
             idempotency_key: asked.idempotency_key,

@@ -1,0 +1,299 @@
+//! Brings what a cell has changed to the real files of its project: all of it, or nothing.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use hotcell_model::{CellId, ChangeKind, Error, ProjectChange};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, symlinkat, syncfs};
+use serde::{Deserialize, Serialize};
+
+use super::changes::{Found, NO_FILE, Sides};
+use super::journal::{Bytes, Journal, Move, Site, give, slot_name};
+use super::stamps::Stamp;
+use super::tree;
+use crate::paths::CellPaths;
+
+/// How many paths an error names.
+const MOST_NAMED: usize = 20;
+
+/// What came of applying.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Applied {
+    /// It was done.
+    Done {
+        applied: Vec<ProjectChange>,
+        held_back: Vec<ProjectChange>,
+        /// What was applied, by its bytes, with what it is like now.
+        stamps: Vec<(Bytes, Option<Stamp>)>,
+    },
+    /// Nothing was.
+    Refused(Error),
+}
+
+/// Applies the changes among `paths`, or all of them.
+pub(super) fn apply(
+    sides: &Sides<'_>,
+    paths: &CellPaths,
+    cell: &CellId,
+    asked: &[PathBuf],
+    force: bool,
+) -> io::Result<Applied> {
+    let mut found = sides.changes(usize::MAX - 1)?;
+    found.retain(|found| found.is_in(asked));
+    let (held_back, chosen): (Vec<Found>, Vec<Found>) =
+        found.into_iter().partition(|found| is_held_back(found, asked));
+    let drifted: Vec<&Found> = chosen.iter().filter(|found| found.drifted).collect();
+    if !drifted.is_empty() && !force {
+        return Ok(Applied::Refused(drifted_error(&drifted, &sides.project.dir)));
+    }
+    let shown = |found: &[Found]| found.iter().map(Found::shown).collect::<Vec<_>>();
+    let held_back = shown(&held_back);
+    if chosen.is_empty() {
+        return Ok(Applied::Done { applied: Vec::new(), held_back, stamps: Vec::new() });
+    }
+    if let Err(error) = make_all(sides, paths, cell, &chosen) {
+        return Ok(Applied::Refused(error));
+    }
+    let stamp = |path: &Path| -> io::Result<(Bytes, Option<Stamp>)> {
+        let stat = if path == Path::new(".") {
+            Some(fstat(sides.host)?)
+        } else {
+            tree::look(sides.host, path)?
+        };
+        Ok((Bytes::of(path), stat.map(|stat| Stamp::of(&stat))))
+    };
+    // Directories too: what came and went in them did so by the cell.
+    let mut touched: BTreeSet<PathBuf> = BTreeSet::new();
+    for found in &chosen {
+        touched.insert(found.change.path.clone());
+        let above = found.change.path.parent().filter(|above| !above.as_os_str().is_empty());
+        touched.insert(above.unwrap_or(Path::new(".")).to_owned());
+    }
+    let stamps = touched.iter().map(|path| stamp(path)).collect::<io::Result<_>>()?;
+    Ok(Applied::Done { applied: shown(&chosen), held_back, stamps })
+}
+
+/// What makes the host run something is applied only when it is named.
+fn is_held_back(found: &Found, asked: &[PathBuf]) -> bool {
+    match found.guarded {
+        None => false,
+        Some(NO_FILE) => true,
+        // A name that is given for more than this does not mean this.
+        Some(_) => !asked.iter().any(|asked| {
+            found.change.path == *asked
+                || (found.change.path.starts_with(asked)
+                    && super::guarded::by_name(asked, true, |_| false).is_some())
+        }),
+    }
+}
+
+fn drifted_error(drifted: &[&Found], dir: &Path) -> Error {
+    let names = drifted.iter().map(|found| found.change.path.to_string_lossy());
+    let mut names: Vec<String> = names.map(std::borrow::Cow::into_owned).collect();
+    let more = names.len().saturating_sub(MOST_NAMED);
+    names.truncate(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Error::conflict(format!(
+        "changed or removed in {} since the cell began with it: {}{more}; nothing was applied",
+        dir.display(),
+        names.join(", ")
+    ))
+    .hint("look at them with `hotcell diff`; then name other paths, merge by hand, or use --force")
+}
+
+/// Makes all changes, or none.
+fn make_all(
+    sides: &Sides<'_>,
+    paths: &CellPaths,
+    cell: &CellId,
+    chosen: &[Found],
+) -> Result<(), Error> {
+    let site = Site::make(sides.host, cell).map_err(|error| nothing_done(sides, &error))?;
+    let staged = stage(sides, &site, chosen);
+    let (moves, checks) = match staged {
+        Ok(staged) => staged,
+        Err(error) => {
+            let _ = site.clear();
+            return Err(nothing_done(sides, &error));
+        }
+    };
+    let mut journal = Journal { moves, done: false };
+    let perform = || -> io::Result<()> {
+        journal.save(paths)?;
+        for step in &journal.moves {
+            site.perform(step)?;
+        }
+        // What was taken away must be what was looked at.
+        for (slot, was) in &checks {
+            let taken = tree::look_in(&site.staging, slot_name(*slot).as_ref())?;
+            if !taken.is_some_and(|taken| is_same(&taken, was)) {
+                return Err(io::Error::other("a file was changed at the same moment"));
+            }
+        }
+        Ok(syncfs(sides.host)?)
+    };
+    if let Err(error) = perform() {
+        let undone = site.undo_all(&journal.moves).and_then(|()| site.clear());
+        let undone = undone.and_then(|()| std::fs::remove_file(paths.apply_journal()));
+        return Err(match undone {
+            Ok(()) => nothing_done(sides, &error),
+            // The journal is still there: the next one that looks goes on.
+            Err(second) => Error::unavailable(format!(
+                "cannot apply to {}: {error}; and undoing it failed: {second}",
+                sides.project.dir.display()
+            ))
+            .hint("mend that, then use `hotcell diff`, which undoes the rest"),
+        });
+    }
+    journal.done = true;
+    let cleared = journal
+        .save(paths)
+        .and_then(|()| site.clear())
+        .and_then(|()| std::fs::remove_file(paths.apply_journal()));
+    // It is done; what is left is cleared away by the next one that looks.
+    let _ = cleared;
+    Ok(())
+}
+
+fn nothing_done(sides: &Sides<'_>, error: &io::Error) -> Error {
+    let dir = sides.project.dir.display();
+    let failed = Error::unavailable(format!("cannot apply to {dir}: {error}; nothing was applied"));
+    failed.hint(if error.kind() == io::ErrorKind::StorageFull {
+        "free some space there, then try again"
+    } else if error.kind() == io::ErrorKind::PermissionDenied {
+        "apply as a user who may write there"
+    } else {
+        "look at `hotcell diff`, then try again"
+    })
+}
+
+fn is_same(taken: &Stat, was: &Stat) -> bool {
+    let look = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+    look(taken) == look(was)
+}
+
+type Staged = (Vec<Move>, Vec<(usize, Stat)>);
+
+/// Puts everything new into the staging directory, and says what is to be done with it, and what
+/// comes there in its place.
+fn stage(sides: &Sides<'_>, site: &Site<'_>, chosen: &[Found]) -> io::Result<Staged> {
+    let mut removed_directories = Vec::new();
+    let (mut takes, mut makes, mut puts) = (Vec::new(), Vec::new(), Vec::new());
+    let mut checks = Vec::new();
+    let mut made: BTreeSet<&Path> = BTreeSet::new();
+    for (slot, found) in chosen.iter().enumerate() {
+        let path = Bytes::of(&found.change.path);
+        match (found.change.kind, found.change.directory, &found.host, &found.cell) {
+            (ChangeKind::Removed, true, Some(host), _) => removed_directories.push(Move::Remove {
+                path,
+                mode: host.st_mode & 0o7777,
+                uid: host.st_uid,
+                gid: host.st_gid,
+            }),
+            (ChangeKind::Removed, false, Some(host), _) => {
+                takes.push(Move::Take { path, slot });
+                checks.push((slot, *host));
+            }
+            (ChangeKind::Changed, true, Some(host), Some(cell)) => {
+                let (from, to) = (host.st_mode & 0o7777, cell.st_mode & 0o777);
+                makes.push(Move::Mode { path, from, to });
+            }
+            (ChangeKind::Added, true, _, Some(_)) => {
+                make_directories(sides, &found.change.path, &mut made, &mut makes)?;
+            }
+            (ChangeKind::Added | ChangeKind::Changed, false, host, Some(_)) => {
+                let above = found.change.path.parent().unwrap_or(Path::new(""));
+                make_directories(sides, above, &mut made, &mut makes)?;
+                let staged = stage_one(sides, site, slot, found)?;
+                puts.push(match host {
+                    Some(host) => {
+                        checks.push((slot, *host));
+                        Move::Swap { slot, inode: staged.st_ino, path }
+                    }
+                    None => Move::Put { slot, path },
+                });
+            }
+            // It changed again meanwhile.
+            (_, _, _, _) => {
+                let path = found.change.path.display();
+                return Err(io::Error::other(format!("{path} changed at the same moment")));
+            }
+        }
+    }
+    // What is in a directory goes before it.
+    removed_directories.reverse();
+    let moves = takes.into_iter().chain(removed_directories).chain(makes).chain(puts).collect();
+    Ok((moves, checks))
+}
+
+/// Directories that the host lacks, from the top; their files were chosen even if they were not.
+fn make_directories<'a>(
+    sides: &Sides<'_>,
+    path: &'a Path,
+    made: &mut BTreeSet<&'a Path>,
+    moves: &mut Vec<Move>,
+) -> io::Result<()> {
+    let mut missing: Vec<&Path> = Vec::new();
+    for above in path.ancestors().filter(|above| !above.as_os_str().is_empty()) {
+        let is_there = tree::look(sides.host, above)?
+            .is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+        if is_there || made.contains(above) {
+            break;
+        }
+        missing.push(above);
+    }
+    for directory in missing.into_iter().rev() {
+        let like = tree::look(sides.cell, directory)?;
+        let mode = like.map_or(0o755, |stat| stat.st_mode & 0o777);
+        let (uid, gid) = owner_above(sides, directory)?;
+        moves.push(Move::Make { path: Bytes::of(directory), mode, uid, gid });
+        made.insert(directory);
+    }
+    Ok(())
+}
+
+/// Whose something new is: its directory's, or that of the nearest one that is there.
+fn owner_above(sides: &Sides<'_>, path: &Path) -> io::Result<(u32, u32)> {
+    for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+        if let Some(stat) = tree::look(sides.host, above)? {
+            return Ok((stat.st_uid, stat.st_gid));
+        }
+    }
+    let stat = fstat(sides.host)?;
+    Ok((stat.st_uid, stat.st_gid))
+}
+
+/// Puts what the cell has into a slot.
+fn stage_one(sides: &Sides<'_>, site: &Site<'_>, slot: usize, found: &Found) -> io::Result<Stat> {
+    let (above, name) = tree::parent(sides.cell, &found.change.path)?;
+    let place = slot_name(slot);
+    let (uid, gid) = match &found.host {
+        Some(host) => (host.st_uid, host.st_gid),
+        None => owner_above(sides, &found.change.path)?,
+    };
+    match found.kind() {
+        Some(FileType::Symlink) => {
+            let target = readlinkat(&above, name, Vec::new())?;
+            symlinkat(target.as_c_str(), &site.staging, &place)?;
+            give(&site.staging, &place, uid, gid)?;
+        }
+        Some(FileType::RegularFile) => {
+            let mut from = tree::open_file(above.as_fd(), name)?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let to = openat(&site.staging, &place, flags, Mode::from_raw_mode(0o600))?;
+            let mut to = std::fs::File::from(to);
+            io::copy(&mut from, &mut to)?;
+            give(&site.staging, &place, uid, gid)?;
+            let mode = from.metadata().map(|it| std::os::unix::fs::MetadataExt::mode(&it))?;
+            rustix::fs::fchmod(&to, Mode::from_raw_mode(mode & 0o777))?;
+        }
+        Some(_) | None => {
+            let path = found.change.path.display();
+            return Err(io::Error::other(format!("{path} changed at the same moment")));
+        }
+    }
+    tree::look_in(&site.staging, place.as_ref())?
+        .ok_or_else(|| io::Error::other("a staged file vanished"))
+}

@@ -1,0 +1,215 @@
+//! What a cell has changed in its project, and what there is to say of each change.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use hotcell_jail::mounts::Layer;
+use hotcell_jail::views::with_views;
+use hotcell_model::{ChangeKind, ProjectChange};
+use rustix::fs::{FileType, Stat, lgetxattr, readlinkat};
+
+use super::place::Project;
+use super::stamps::{Stamps, changed};
+use super::{TARGET, guarded, tree};
+use crate::compare::{Change, compare_views};
+use crate::order::Placed;
+
+/// A project beside what its cell makes of it.
+pub(super) struct Sides<'a> {
+    pub(super) project: &'a Project,
+    pub(super) stamps: &'a Stamps,
+    /// The real files; can be written to.
+    pub(super) host: &'a OwnedFd,
+    /// As the cell sees them.
+    pub(super) cell: &'a OwnedFd,
+    /// The directories of what the cell wrote, the topmost first.
+    written: &'a [PathBuf],
+}
+
+/// A change with all that decides about it.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) change: Change,
+    /// What the host has.
+    pub(super) host: Option<Stat>,
+    /// What the cell has.
+    pub(super) cell: Option<Stat>,
+    pub(super) guarded: Option<&'static str>,
+    pub(super) drifted: bool,
+}
+
+impl Found {
+    /// As callers see it.
+    pub(super) fn shown(&self) -> ProjectChange {
+        ProjectChange {
+            path: self.change.path.to_string_lossy().into_owned(),
+            change: self.change.kind,
+            directory: self.change.directory,
+            guarded: self.guarded.map(str::to_owned),
+            drifted: self.drifted,
+        }
+    }
+
+    /// Whether it is among these paths, or in one of them.
+    pub(super) fn is_in(&self, paths: &[PathBuf]) -> bool {
+        paths.is_empty() || paths.iter().any(|path| self.change.path.starts_with(path))
+    }
+
+    /// What the cell has there, if it can be brought to the host.
+    pub(super) fn kind(&self) -> Option<FileType> {
+        self.cell.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode))
+    }
+}
+
+/// The part of a cell that its project is.
+pub(super) fn layer_of(placed: &Placed) -> Option<&Layer> {
+    placed.layers.iter().find(|layer| layer.target == Path::new(TARGET))
+}
+
+/// The directories of what the cell wrote to its project, the topmost first.
+pub(super) fn written(layer: &Layer, project: &Project) -> Vec<PathBuf> {
+    let upper = layer.upper.iter().map(|upper| upper.data.clone());
+    let lowers = layer.lowers.iter().map(|lower| lower.path.clone());
+    upper.chain(lowers.filter(|path| *path != project.dir)).collect()
+}
+
+/// Does some work on a project beside what its cell makes of it. What the work says is passed back.
+pub(super) fn with_sides(
+    placed: &Placed,
+    project: &Project,
+    stamps: &Stamps,
+    work: impl FnOnce(&Sides<'_>) -> io::Result<Vec<u8>>,
+) -> io::Result<Vec<u8>> {
+    let layer = layer_of(placed).ok_or_else(|| io::Error::other("the cell has no project"))?;
+    let written = written(layer, project);
+    let now: Vec<PathBuf> = written.iter().cloned().chain([project.dir.clone()]).collect();
+    let views = [vec![project.dir.clone()], now];
+    let done = with_views(&placed.ids, &views, |views| {
+        work(&Sides { project, stamps, host: &views[0], cell: &views[1], written: &written })
+    });
+    done.map_err(io::Error::other)
+}
+
+impl Sides<'_> {
+    /// What differs, at most one more than `limit`.
+    pub(super) fn changes(&self, limit: usize) -> io::Result<Vec<Found>> {
+        let may_differ = |path: &Path| self.written.iter().any(|layer| layer.join(path).is_dir());
+        let changes = compare_views(self.host, self.cell, &may_differ, limit)?;
+        changes.into_iter().map(|change| self.judge(change)).collect()
+    }
+
+    fn judge(&self, change: Change) -> io::Result<Found> {
+        let host = match change.kind {
+            ChangeKind::Added => None,
+            ChangeKind::Changed | ChangeKind::Removed => tree::look(self.host, &change.path)?,
+        };
+        let cell = match change.kind {
+            ChangeKind::Removed => None,
+            ChangeKind::Changed | ChangeKind::Added => tree::look(self.cell, &change.path)?,
+        };
+        let mut found = Found { change, host, cell, guarded: None, drifted: false };
+        found.guarded = self.guard(&found)?;
+        found.drifted = self.has_drifted(&found)?;
+        Ok(found)
+    }
+
+    fn guard(&self, found: &Found) -> io::Result<Option<&'static str>> {
+        let path = &found.change.path;
+        let has = |view: &OwnedFd, path: &Path| tree::look(view, path).ok().flatten().is_some();
+        let is_repository = |directory: &Path| {
+            guarded::is_repository(|name| {
+                let path = directory.join(name);
+                has(self.cell, &path) || has(self.host, &path)
+            })
+        };
+        if let Some(why) = guarded::by_name(path, found.change.directory, is_repository) {
+            return Ok(Some(why));
+        }
+        let Some(kind) = found.kind() else { return Ok(None) };
+        match kind {
+            FileType::RegularFile => {
+                let runs = |stat: &Stat| stat.st_mode & 0o111 != 0;
+                let ran = found.host.as_ref().is_some_and(|stat| {
+                    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && runs(stat)
+                });
+                let is_new = found.cell.as_ref().is_some_and(runs) && !ran;
+                Ok(is_new.then_some("a new program"))
+            }
+            FileType::Symlink => {
+                let (above, name) = tree::parent(self.cell, path)?;
+                let target = readlinkat(&above, name, Vec::new())?;
+                let target = Path::new(std::ffi::OsStr::new(target.to_str().unwrap_or("/")));
+                Ok(leads_out(path, target).then_some("a link that leads out of the project"))
+            }
+            FileType::Directory => Ok(None),
+            FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => Ok(Some(NO_FILE)),
+        }
+    }
+
+    /// Whether the host changed it since the cell began with it, or has it no more.
+    fn has_drifted(&self, found: &Found) -> io::Result<bool> {
+        if found.change.directory {
+            // What is in it tells.
+            return Ok(false);
+        }
+        let path = &found.change.path;
+        match &found.host {
+            Some(stat) => {
+                let by_us = self.stamps.holds(path, stat);
+                Ok(!by_us && changed(stat) >= self.project.attached)
+            }
+            None => Ok(self.began_with_the_hosts(path) && self.something_went_from(path)?),
+        }
+    }
+
+    /// Whether what the cell has was made from a file of the host.
+    fn began_with_the_hosts(&self, path: &Path) -> bool {
+        let has_origin = |file: PathBuf| {
+            ["trusted.overlay.origin", "user.overlay.origin"].iter().any(|name| {
+                let mut value = [0; 512];
+                lgetxattr(&file, *name, &mut value).is_ok()
+            })
+        };
+        let file = self.written.iter().map(|layer| layer.join(path));
+        let mut file = file.filter(|file| file.symlink_metadata().is_ok());
+        file.next().is_some_and(has_origin)
+    }
+
+    /// Whether names came or went in the directory of a path since the cell began with it.
+    fn something_went_from(&self, path: &Path) -> io::Result<bool> {
+        for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+            if let Some(stat) = tree::look(self.host, above)? {
+                return Ok(
+                    !self.stamps.holds(above, &stat) && changed(&stat) >= self.project.attached
+                );
+            }
+        }
+        let stat = rustix::fs::fstat(self.host)?;
+        Ok(!self.stamps.holds(Path::new("."), &stat) && changed(&stat) >= self.project.attached)
+    }
+}
+
+/// Why something is never brought to the host.
+pub(super) const NO_FILE: &str = "no file, link or directory, and stays with the cell";
+
+/// Whether a link at a path of the project may lead to something that is not in it. Where a name is
+/// followed by `..` nobody can tell: the name may be a link itself.
+pub(super) fn leads_out(link: &Path, target: &Path) -> bool {
+    let mut above = link.parent().map_or(0, |parent| parent.components().count());
+    let mut named = false;
+    for part in target.components() {
+        match part {
+            Component::RootDir | Component::Prefix(_) => return true,
+            Component::ParentDir if named || above == 0 => return true,
+            Component::ParentDir => above -= 1,
+            Component::Normal(_) => named = true,
+            Component::CurDir => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,278 @@
+//! How changes of real files are undone that were not all made.
+//!
+//! Everything new is first put into a staging directory of the project, and what it replaces ends up
+//! there. The journal says what is to be done with it; it is written before anything is. Whether a
+//! step was done is seen from the files, so undoing can itself be interrupted.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use hotcell_model::CellId;
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, chmodat, chownat, mkdirat, openat, renameat,
+    renameat_with, unlinkat,
+};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::tree;
+use crate::paths::{CellPaths, read_json};
+
+/// A path as bytes: not every name is text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Bytes(Vec<u8>);
+
+impl Bytes {
+    pub(super) fn of(path: &Path) -> Self {
+        Self(path.as_os_str().as_bytes().to_vec())
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(OsString::from_vec(self.0.clone()))
+    }
+}
+
+/// One step of bringing changes to real files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Move {
+    /// What is at the path goes to the slot.
+    Take { path: Bytes, slot: usize },
+    /// What is in the slot goes to the path, where nothing is.
+    Put { slot: usize, path: Bytes },
+    /// What is in the slot, an inode of this number, and what is at the path change places.
+    Swap { slot: usize, inode: u64, path: Bytes },
+    /// A directory is made.
+    Make { path: Bytes, mode: u32, uid: u32, gid: u32 },
+    /// An empty directory is removed.
+    Remove { path: Bytes, mode: u32, uid: u32, gid: u32 },
+    /// A directory gets another mode.
+    Mode { path: Bytes, from: u32, to: u32 },
+}
+
+/// What is being done to a project.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Journal {
+    pub(super) moves: Vec<Move>,
+    /// Whether all of it was done, and only the staging directory is left.
+    pub(super) done: bool,
+}
+
+impl Journal {
+    /// Writes it down, so that it is there even if the machine stops right after.
+    pub(super) fn save(&self, paths: &CellPaths) -> io::Result<()> {
+        let path = paths.apply_journal();
+        let temporary = path.with_extension("new");
+        let mut file = File::create(&temporary)?;
+        io::Write::write_all(&mut file, &serde_json::to_vec(self)?)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, &path)?;
+        File::open(paths.root())?.sync_all()
+    }
+}
+
+/// The staging directory of a cell in its project.
+pub(super) fn staging_name(cell: &CellId) -> OsString {
+    OsString::from(format!(".hotcell-apply-{cell}"))
+}
+
+/// A project that is being changed.
+#[derive(Debug)]
+pub(super) struct Site<'a> {
+    pub(super) root: &'a OwnedFd,
+    pub(super) staging: OwnedFd,
+    name: OsString,
+}
+
+impl<'a> Site<'a> {
+    /// Makes the staging directory.
+    pub(super) fn make(root: &'a OwnedFd, cell: &CellId) -> io::Result<Self> {
+        mkdirat(root, staging_name(cell), Mode::from_raw_mode(0o700))?;
+        Self::open(root, cell)
+    }
+
+    fn open(root: &'a OwnedFd, cell: &CellId) -> io::Result<Self> {
+        let name = staging_name(cell);
+        let staging = tree::directory(root, Path::new(&name))?;
+        Ok(Self { root, staging, name })
+    }
+
+    /// Does one step.
+    pub(super) fn perform(&self, step: &Move) -> io::Result<()> {
+        match step {
+            Move::Take { path, slot } => {
+                let path = path.path();
+                let (above, name) = tree::parent(self.root, &path)?;
+                renameat_with(
+                    &above,
+                    name,
+                    &self.staging,
+                    slot_name(*slot),
+                    RenameFlags::NOREPLACE,
+                )?;
+            }
+            Move::Put { slot, path } => {
+                let path = path.path();
+                let (above, name) = tree::parent(self.root, &path)?;
+                renameat_with(
+                    &self.staging,
+                    slot_name(*slot),
+                    &above,
+                    name,
+                    RenameFlags::NOREPLACE,
+                )?;
+            }
+            Move::Swap { slot, path, .. } => {
+                let path = path.path();
+                let (above, name) = tree::parent(self.root, &path)?;
+                renameat_with(
+                    &self.staging,
+                    slot_name(*slot),
+                    &above,
+                    name,
+                    RenameFlags::EXCHANGE,
+                )?;
+            }
+            Move::Make { path, mode, uid, gid } => {
+                self.make_directory(&path.path(), *mode, *uid, *gid)?
+            }
+            Move::Remove { path, .. } => {
+                let path = path.path();
+                let (above, name) = tree::parent(self.root, &path)?;
+                unlinkat(&above, name, AtFlags::REMOVEDIR)?;
+            }
+            Move::Mode { path, to, .. } => self.set_mode(&path.path(), *to)?,
+        }
+        Ok(())
+    }
+
+    /// Undoes one step, if it was done.
+    fn undo(&self, step: &Move) -> io::Result<()> {
+        match step {
+            Move::Take { path, slot } => {
+                let path = path.path();
+                let (above, name) = tree::parent(self.root, &path)?;
+                if tree::look_in(&self.staging, OsStr::new(&slot_name(*slot)))?.is_some() {
+                    renameat_with(
+                        &self.staging,
+                        slot_name(*slot),
+                        &above,
+                        name,
+                        RenameFlags::NOREPLACE,
+                    )?;
+                }
+            }
+            Move::Put { slot, path } => {
+                let path = path.path();
+                if tree::look_in(&self.staging, OsStr::new(&slot_name(*slot)))?.is_none() {
+                    let (above, name) = tree::parent(self.root, &path)?;
+                    renameat(&above, name, &self.staging, slot_name(*slot))?;
+                }
+            }
+            Move::Swap { slot, inode, path } => {
+                let path = path.path();
+                let (above, name) = tree::parent(self.root, &path)?;
+                let was_done =
+                    tree::look_in(&above, name)?.is_some_and(|stat| stat.st_ino == *inode);
+                if was_done {
+                    let (from, to) = (slot_name(*slot), RenameFlags::EXCHANGE);
+                    renameat_with(&self.staging, from, &above, name, to)?;
+                }
+            }
+            Move::Make { path, .. } => {
+                let path = path.path();
+                let (above, name) = tree::parent(self.root, &path)?;
+                match unlinkat(&above, name, AtFlags::REMOVEDIR) {
+                    // Somebody may have put something there.
+                    Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            Move::Remove { path, mode, uid, gid } => {
+                match self.make_directory(&path.path(), *mode, *uid, *gid) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    made => made?,
+                }
+            }
+            Move::Mode { path, from, .. } => self.set_mode(&path.path(), *from)?,
+        }
+        Ok(())
+    }
+
+    fn make_directory(&self, path: &Path, mode: u32, uid: u32, gid: u32) -> io::Result<()> {
+        let (above, name) = tree::parent(self.root, path)?;
+        mkdirat(&above, name, Mode::from_raw_mode(0o700))?;
+        give(&above, name, uid, gid)?;
+        chmodat(&above, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+        Ok(())
+    }
+
+    fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
+        let directory = tree::directory(self.root, path)?;
+        rustix::fs::fchmod(directory, Mode::from_raw_mode(mode))?;
+        Ok(())
+    }
+
+    /// Undoes all steps that were done, the last one first.
+    pub(super) fn undo_all(&self, moves: &[Move]) -> io::Result<()> {
+        moves.iter().rev().try_for_each(|step| self.undo(step))
+    }
+
+    /// Removes the staging directory with all that is in it.
+    pub(super) fn clear(&self) -> io::Result<()> {
+        for entry in rustix::fs::Dir::read_from(&self.staging)? {
+            let name = entry?.file_name().to_owned();
+            if name.as_c_str() == c"." || name.as_c_str() == c".." {
+                continue;
+            }
+            unlinkat(&self.staging, &name, AtFlags::empty())?;
+        }
+        unlinkat(self.root, &self.name, AtFlags::REMOVEDIR)?;
+        Ok(())
+    }
+}
+
+/// Where something lies in the staging directory.
+pub(super) fn slot_name(slot: usize) -> String {
+    slot.to_string()
+}
+
+/// Makes something of the staging directory or the project somebody's. Only root can, and an
+/// ordinary user's own files are his already.
+pub(super) fn give(
+    directory: &OwnedFd,
+    name: impl AsRef<OsStr>,
+    uid: u32,
+    gid: u32,
+) -> io::Result<()> {
+    let (owner, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+    match chownat(directory, name.as_ref(), owner, group, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(()) | Err(Errno::PERM | Errno::INVAL) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Ends what a process that died left half done in a project: it is undone, or found to be done.
+pub(super) fn recover(paths: &CellPaths, cell: &CellId, dir: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let root = openat(rustix::fs::CWD, dir, flags, Mode::empty())?;
+    let journal: Option<Journal> = read_json(&paths.apply_journal())?;
+    match Site::open(&root, cell) {
+        Err(error) if tree::is_absent(&error) => {}
+        Err(error) => return Err(error),
+        Ok(site) => {
+            if let Some(journal) = journal.as_ref().filter(|journal| !journal.done) {
+                site.undo_all(&journal.moves)?;
+            }
+            site.clear()?;
+        }
+    }
+    match std::fs::remove_file(paths.apply_journal()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,21 @@
+//! Directories of the host that are workspaces of cells.
+
+mod apply;
+mod changes;
+mod discard;
+mod guarded;
+mod journal;
+mod place;
+mod port;
+mod stamps;
+mod task;
+mod tree;
+pub(crate) mod watch;
+
+#[cfg(test)]
+mod guarded_tests;
+#[cfg(test)]
+mod place_tests;
+
+pub(crate) use place::{Project, TARGET};
+pub(crate) use task::{ProjectOutcome, ProjectTask, carry_out, recover};

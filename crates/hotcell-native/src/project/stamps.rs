@@ -1,0 +1,56 @@
+//! What real files were like right after a cell's changes were brought to them: changed since the
+//! cell began, but by the cell.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::Stat;
+use serde::{Deserialize, Serialize};
+
+use super::place::Moment;
+use crate::paths::{CellPaths, read_json, write_json};
+
+/// The state that a file was left in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    inode: u64,
+    changed: Moment,
+}
+
+impl Stamp {
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self { inode: stat.st_ino, changed: changed(stat) }
+    }
+}
+
+/// When a file was last changed in any way.
+pub(super) fn changed(stat: &Stat) -> Moment {
+    Moment::new(stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX))
+}
+
+/// Stamps by path. A name that is no text has none, and counts as changed by somebody else.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Stamps(BTreeMap<String, Stamp>);
+
+impl Stamps {
+    pub(super) fn load(paths: &CellPaths) -> io::Result<Self> {
+        Ok(read_json(&paths.applied())?.unwrap_or_default())
+    }
+
+    pub(super) fn save(&self, paths: &CellPaths) -> io::Result<()> {
+        write_json(&paths.applied(), self)
+    }
+
+    /// Whether a file is as it was left.
+    pub(super) fn holds(&self, path: &Path, stat: &Stat) -> bool {
+        let stamp = path.to_str().and_then(|path| self.0.get(path));
+        stamp.is_some_and(|stamp| *stamp == Stamp::of(stat))
+    }
+
+    pub(super) fn set(&mut self, path: &Path, stamp: Stamp) {
+        if let Some(path) = path.to_str() {
+            self.0.insert(path.to_owned(), stamp);
+        }
+    }
+}

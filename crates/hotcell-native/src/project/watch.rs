@@ -1,0 +1,150 @@
+//! Notices that the host changed something in a project, so that its cell is shown it.
+//!
+//! The kernel's overlay remembers what it looked up in the directory below, and does not learn of
+//! changes there. So the keeper watches that directory, and lets the overlay forget what it knows
+//! once something has changed.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+/// Directories that are watched at most; a project of more counts as changed all the time.
+const MOST_DIRECTORIES: usize = 16_384;
+/// Directories that are looked into at a time.
+const AT_A_TIME: usize = 64;
+
+/// A watch on a whole project. After the first change nothing is watched until somebody has seen
+/// it; so nothing has to be known of what was changed.
+#[derive(Debug)]
+pub(crate) struct ProjectWatch {
+    dir: PathBuf,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Directories are still being added, so something may have changed in the others.
+    Beginning { inotify: OwnedFd, to_visit: Vec<PathBuf>, visited: usize },
+    /// Everything is watched. Nothing has changed since, but what was changed before that may not
+    /// have been seen yet.
+    Watching { inotify: OwnedFd, seen: bool },
+    /// Something has changed that was not seen yet.
+    Changed,
+    /// It cannot be watched.
+    Unwatched,
+}
+
+impl ProjectWatch {
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        let state = State::begin(&dir);
+        Self { dir, state }
+    }
+
+    /// To be polled: something happens there.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.state {
+            State::Beginning { inotify, .. } | State::Watching { inotify, .. } => {
+                Some(inotify.as_fd())
+            }
+            State::Changed | State::Unwatched => None,
+        }
+    }
+
+    /// Whether there is more to do right now than to wait.
+    pub(crate) fn is_beginning(&self) -> bool {
+        matches!(self.state, State::Beginning { .. })
+    }
+
+    /// Goes on a little.
+    pub(crate) fn step(&mut self) {
+        let State::Beginning { inotify, to_visit, visited } = &mut self.state else { return };
+        for _ in 0..AT_A_TIME {
+            let Some(directory) = to_visit.pop() else { break };
+            *visited += 1;
+            let added = add(inotify.as_fd(), &directory, to_visit);
+            if added.is_err() || *visited > MOST_DIRECTORIES {
+                self.state = State::Unwatched;
+                return;
+            }
+        }
+        if to_visit.is_empty() {
+            self.state = match std::mem::replace(&mut self.state, State::Unwatched) {
+                State::Beginning { inotify, .. } => State::Watching { inotify, seen: false },
+                other @ (State::Watching { .. } | State::Changed | State::Unwatched) => other,
+            };
+        }
+    }
+
+    /// Takes note of what has happened by now.
+    pub(crate) fn look(&mut self) {
+        let State::Watching { inotify, .. } = &self.state else { return };
+        let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 1024];
+        match rustix::io::read(inotify, &mut buffer) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(_) => self.state = State::Changed,
+        }
+    }
+
+    /// Whether the cell may not have been shown all of the project.
+    pub(crate) fn is_unseen(&mut self) -> bool {
+        self.look();
+        match self.state {
+            State::Watching { seen, .. } => !seen,
+            State::Beginning { .. } | State::Changed | State::Unwatched => true,
+        }
+    }
+
+    /// The cell is shown all that had happened when [`Self::is_unseen`] was asked.
+    pub(crate) fn mark_seen(&mut self) {
+        match &mut self.state {
+            State::Watching { seen, .. } => *seen = true,
+            State::Changed => self.state = State::begin(&self.dir),
+            State::Beginning { .. } | State::Unwatched => {}
+        }
+    }
+}
+
+impl State {
+    fn begin(dir: &std::path::Path) -> Self {
+        match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
+            Ok(inotify) => Self::Beginning { inotify, to_visit: vec![dir.to_owned()], visited: 0 },
+            Err(_) => Self::Unwatched,
+        }
+    }
+}
+
+/// Watches a directory, and notes those in it.
+fn add(inotify: BorrowedFd<'_>, directory: &PathBuf, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    let what = WatchFlags::CREATE
+        | WatchFlags::DELETE
+        | WatchFlags::MOVE
+        | WatchFlags::CLOSE_WRITE
+        | WatchFlags::MODIFY
+        | WatchFlags::ATTRIB
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE_SELF
+        | WatchFlags::ONLYDIR
+        | WatchFlags::DONT_FOLLOW
+        | WatchFlags::EXCL_UNLINK;
+    match inotify::add_watch(inotify, directory, what) {
+        Ok(_) => {}
+        // Gone meanwhile, or nobody's business.
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::ACCESS) => {
+            return Ok(());
+        }
+        Err(errno) => return Err(errno.into()),
+    }
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.push(entry.path());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! `hotcell apply`: what a cell changed, for the real files.
+
+use hotcell_model::ProjectApply;
+
+use super::project::{Meant, line};
+use crate::args::Apply;
+use crate::errors::Failure;
+use crate::session::Session;
+use crate::show::{note, print, print_json};
+
+pub(super) async fn apply(session: &Session, args: Apply) -> Result<u8, Failure> {
+    let Meant { cell, paths } = Meant::find(session, &args.of).await?;
+    let done = session.ask(ProjectApply { cell, paths, force: args.force }).await?;
+    if args.of.json {
+        print_json(&done)?;
+        return Ok(0);
+    }
+    let lines: Vec<String> = done.applied.iter().map(|it| format!("{}\n", line(it))).collect();
+    print(lines.concat())?;
+    for change in &done.held_back {
+        let why = change.guarded.as_deref().unwrap_or_default();
+        note(&format!("{} was left out: {why}", change.path));
+    }
+    if !done.held_back.is_empty() {
+        note("what makes this machine run something is applied only when its path is given");
+    }
+    Ok(0)
+}
