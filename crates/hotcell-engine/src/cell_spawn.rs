@@ -7,6 +7,7 @@ use hotcell_model::{
 
 use crate::cell_remove::Busy;
 use crate::cell_standing::Standing;
+use crate::default_cell::check_workspace;
 use crate::new_id::new_cell_id;
 use crate::site::{Made, Site};
 use crate::{check, fingerprint};
@@ -235,7 +236,11 @@ impl<'a> Spawn<'a> {
 
     /// A cell that exists, awake.
     async fn answer(&self, cell: &StoredCell) -> Result<Cell> {
-        self.check_workspace(&cell.spec)?;
+        let by_name = match &cell.spec.alias {
+            Some(alias) => CellRef::Alias(alias.clone()),
+            None => CellRef::Id(cell.spec.id.clone()),
+        };
+        check_workspace(&by_name, cell.spec.workspace.as_ref(), self.workspace.as_ref())?;
         self.site.ready_link(&cell.spec).await?;
         if is_held(&cell.spec) {
             self.site.hold_cell(&cell.spec).await?;
@@ -245,23 +250,6 @@ impl<'a> Spawn<'a> {
             None => cell.isolation.clone(),
         };
         Ok(Cell::from_spec(&cell.spec, CellState::Ready, isolation))
-    }
-
-    /// Refuses a cell that works on something else than was asked for.
-    fn check_workspace(&self, spec: &CellSpec) -> Result<()> {
-        if self.workspace.is_none() || self.workspace == spec.workspace {
-            return Ok(());
-        }
-        let name = spec.alias.as_ref().map_or(spec.id.as_str(), |alias| alias.as_str());
-        let has = match &spec.workspace {
-            Some(workspace) => {
-                format!("works on {} ({})", workspace.dir.display(), workspace.mode.as_str())
-            }
-            None => "has a workspace of its own".to_owned(),
-        };
-        Err(Error::conflict(format!("the cell {name} exists and {has}")).hint(
-            "a workspace is fixed when a cell is made: use another name, or end that cell with `hotcell kill`",
-        ))
     }
 
     /// A cell that was made for one command and has ended: what ran in it is answered from its

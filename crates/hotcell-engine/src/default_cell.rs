@@ -1,6 +1,6 @@
 //! The cell that a caller means without naming it.
 
-use hotcell_model::{Caller, CellRef, CellSpawn, Error, Keep, Request, Result};
+use hotcell_model::{Caller, CellRef, CellSpawn, Error, Keep, Request, Result, Workspace};
 
 use crate::cell_spawn::cell_spawn;
 use crate::site::Site;
@@ -60,8 +60,12 @@ async fn make(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<()> {
         return Ok(());
     }
     name(caller, cell)?;
-    if site.links.find_open(cell).is_some() || site.find_cell(cell).await?.is_some() {
-        return Ok(());
+    let workspace = match site.links.find_workspace(cell) {
+        Some(workspace) => Some(workspace),
+        None => site.find_cell(cell).await?.map(|found| found.spec.workspace),
+    };
+    if let Some(workspace) = workspace {
+        return check_workspace(cell, workspace.as_ref(), caller.default_workspace.as_ref());
     }
     let request = CellSpawn {
         alias: caller.default_cell.clone(),
@@ -71,4 +75,24 @@ async fn make(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<()> {
         ..CellSpawn::default()
     };
     cell_spawn(site, request).await.map(drop)
+}
+
+/// Refuses a cell that works on something else than is asked for.
+pub(crate) fn check_workspace(
+    cell: &CellRef,
+    has: Option<&Workspace>,
+    asked: Option<&Workspace>,
+) -> Result<()> {
+    if asked.is_none() || asked == has {
+        return Ok(());
+    }
+    let has = match has {
+        Some(workspace) => {
+            format!("works on {} ({})", workspace.dir.display(), workspace.mode.as_str())
+        }
+        None => "has a workspace of its own".to_owned(),
+    };
+    Err(Error::conflict(format!("the cell {cell} exists and {has}")).hint(
+        "a workspace is fixed when a cell is made: use another name, or end that cell with `hotcell kill`",
+    ))
 }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hotcell_link::{Ask, Following, Link, LinkError, Tell};
-use hotcell_model::{Alias, CellId, CellRef, CellSpec, Error, ErrorCode, Exec, Pace, Result};
+use hotcell_model::{
+    Alias, CellId, CellRef, CellSpec, Error, ErrorCode, Exec, Pace, Result, Workspace,
+};
 use tokio::time::{sleep, timeout};
 
 use crate::site::Site;
@@ -28,6 +30,8 @@ pub(crate) struct Links {
 #[derive(Debug)]
 pub(crate) struct Slot {
     alias: Option<Alias>,
+    /// The directory of the host that is its workspace.
+    workspace: Option<Workspace>,
     /// The driver that makes changes of the host visible in the cell, where that has to be done.
     refreshed_by: Option<String>,
     link: tokio::sync::Mutex<Option<Arc<Link>>>,
@@ -57,6 +61,13 @@ impl Links {
         slot.open_link().map(|link| (id.clone(), link))
     }
 
+    /// The workspace of a cell to which a link is open; `None` where none is.
+    pub(crate) fn find_workspace(&self, cell: &CellRef) -> Option<Option<Workspace>> {
+        let (id, _) = self.find_open(cell)?;
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get(&id).map(|slot| slot.workspace.clone())
+    }
+
     /// The driver that makes changes of the host visible in a cell, where that has to be done.
     pub(crate) fn refreshed_by(&self, cell: &CellId) -> Option<String> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,6 +84,7 @@ impl Links {
         let slot = slots.entry(spec.id.clone()).or_insert_with(|| {
             Arc::new(Slot {
                 alias: spec.alias.clone(),
+                workspace: spec.workspace.clone(),
                 refreshed_by: spec.refreshed_by().map(str::to_owned),
                 link: tokio::sync::Mutex::default(),
                 holds: AtomicBool::new(false),

@@ -75,6 +75,18 @@ impl IdLayout {
         }
     }
 
+    /// The host ids of ordinary execs.
+    #[must_use]
+    pub fn exec(&self) -> (u32, u32) {
+        match *self {
+            Self::Private { base } => (base + EXEC_ID, base + EXEC_ID),
+            Self::Subordinate { uid_start, gid_start, .. } => {
+                (uid_start + EXEC_ID - 1, gid_start + EXEC_ID - 1)
+            }
+            Self::Single { uid, gid } => (uid, gid),
+        }
+    }
+
     /// The ids that the supervisor has inside.
     #[must_use]
     pub fn supervisor_inside(&self) -> u32 {

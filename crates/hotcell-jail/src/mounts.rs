@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
     fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
@@ -231,6 +231,44 @@ pub(crate) fn copy_tree(path: &Path) -> Result<OwnedFd, StepError> {
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
     open_tree(CWD, path, flags).step(|| format!("open_tree {}", path.display()))
+}
+
+/// A directory by its one true name: no part of the path is a link, whoever can write there.
+///
+/// # Errors
+/// It is not there, or the path leads over a link.
+pub fn open_true(path: &Path) -> Result<OwnedFd, StepError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+        .step(|| format!("open {}", path.display()))
+}
+
+/// A path to what a descriptor is open for, as long as it is open.
+#[must_use]
+pub fn path_of(fd: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}
+
+impl Lower {
+    /// The directory, held fast where others can put something else in its place.
+    pub(crate) fn hold(&self) -> Result<HeldLower, StepError> {
+        match self.ids {
+            LowerIds::Host { .. } => {
+                let held = open_true(&self.path)?;
+                Ok(HeldLower { path: path_of(&held), _held: Some(held) })
+            }
+            LowerIds::Image | LowerIds::Own | LowerIds::Other(_) => {
+                Ok(HeldLower { path: self.path.clone(), _held: None })
+            }
+        }
+    }
+}
+
+/// A directory that stays what it is.
+#[derive(Debug)]
+pub(crate) struct HeldLower {
+    pub(crate) path: PathBuf,
+    _held: Option<OwnedFd>,
 }
 
 /// Attaches a mount to a path of this mount namespace.

@@ -1,6 +1,6 @@
 //! A cell's layers as mounts that are not attached yet.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
@@ -10,7 +10,7 @@ use rustix::thread::UnshareFlags;
 use crate::ids::IdLayout;
 use crate::mounts::{
     Below, Depth, Layer, Lower, LowerIds, OverlayMaker, Upper, attach, copy_tree, make_read_only,
-    make_safe, map_ids, overlay,
+    make_safe, map_ids, overlay, path_of,
 };
 use crate::namespace_work::{host_map, range_map, user_namespace_of};
 use crate::{Step, StepError};
@@ -51,7 +51,7 @@ pub(crate) fn layers_shown_in(
             }
             (upper, shown) => {
                 // Since Linux 6.15 a layer need not be attached anywhere.
-                let unattached: Vec<PathBuf> = shown.iter().map(by_number).collect();
+                let unattached: Vec<PathBuf> = shown.iter().map(path_of).collect();
                 let made = overlay(&unattached, upper.as_ref(), OverlayMaker::Host, layer.below());
                 let made = made
                     .or_else(|_| overlay_attached(shown, upper.as_ref(), layer.below(), scratch))?;
@@ -71,17 +71,13 @@ fn bound(mount: &OwnedFd, layer: &Layer) -> Result<(), StepError> {
     made.step(|| format!("make {} safe", layer.target.display()))
 }
 
-fn by_number(mount: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()))
-}
-
 /// A directory below as a mount that shows the cell's ids.
 fn shown_lower(
     lower: &Lower,
     ids: &IdLayout,
     user_namespace: BorrowedFd<'_>,
 ) -> Result<OwnedFd, StepError> {
-    let mount = copy_tree(&lower.path)?;
+    let mount = copy_tree(&lower.hold()?.path)?;
     let name = || format!("idmapped mount of {}", lower.path.display());
     match (lower.ids, ids) {
         (LowerIds::Own, _) => {}
@@ -133,12 +129,13 @@ pub(crate) fn layers_from_inside(layers: &[Layer]) -> Result<Vec<OwnedFd>, StepE
         .iter()
         .map(|layer| match (&layer.upper, layer.lowers.as_slice()) {
             (None, [only]) => {
-                let tree = copy_tree(&only.path)?;
+                let tree = copy_tree(&only.hold()?.path)?;
                 bound(&tree, layer)?;
                 Ok(tree)
             }
             (upper, lowers) => {
-                let paths: Vec<PathBuf> = lowers.iter().map(|lower| lower.path.clone()).collect();
+                let held = lowers.iter().map(Lower::hold).collect::<Result<Vec<_>, _>>()?;
+                let paths: Vec<PathBuf> = held.iter().map(|held| held.path.clone()).collect();
                 overlay(&paths, upper.as_ref(), OverlayMaker::Inside, layer.below())
             }
         })

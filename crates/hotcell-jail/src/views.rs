@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::fs::{Mode, OFlags};
 
 use crate::ids::IdLayout;
-use crate::mounts::{Below, OverlayMaker, copy_tree, overlay};
+use crate::mounts::{Below, Lower, OverlayMaker, copy_tree, overlay};
 use crate::namespace_work::child_with_ids;
 use crate::overlay::unshare_mounts;
 use crate::{Step, StepError};
@@ -19,7 +19,7 @@ use crate::{Step, StepError};
 /// The views could not be made, or the work failed.
 pub fn with_views(
     ids: &IdLayout,
-    states: &[Vec<PathBuf>],
+    states: &[Vec<Lower>],
     work: impl FnOnce(&[OwnedFd]) -> io::Result<Vec<u8>>,
 ) -> Result<Vec<u8>, StepError> {
     child_with_ids(ids, || {
@@ -35,8 +35,10 @@ pub fn with_views(
     })
 }
 
-fn view(state: &[PathBuf], maker: OverlayMaker) -> Result<OwnedFd, StepError> {
-    let mount = match state {
+fn view(state: &[Lower], maker: OverlayMaker) -> Result<OwnedFd, StepError> {
+    let held = state.iter().map(Lower::hold).collect::<Result<Vec<_>, _>>()?;
+    let paths: Vec<PathBuf> = held.iter().map(|held| held.path.clone()).collect();
+    let mount = match paths.as_slice() {
         [only] => copy_tree(only)?,
         several => overlay(several, None, maker, Below::Still)?,
     };

@@ -150,9 +150,12 @@ pub(crate) fn layers(base: &Path, files: &Path, ids: &IdLayout) -> Vec<Layer> {
 
 /// Makes the directories into which a cell's writes go, as the cell's own.
 pub(crate) fn make_uppers(layers: &[Layer], ids: &IdLayout) -> io::Result<()> {
-    let (uid, gid) = ids.supervisor();
-    for upper in layers.iter().filter_map(|layer| layer.upper.as_ref()) {
-        for directory in [&upper.data, &upper.work] {
+    for layer in layers {
+        let Some(upper) = &layer.upper else { continue };
+        // The top of a part has the owner of the directory for its writes.
+        let is_for_execs = EXEC_DIRECTORIES.iter().any(|it| layer.target == Path::new(it));
+        let top = if is_for_execs { ids.exec() } else { ids.supervisor() };
+        for (directory, (uid, gid)) in [(&upper.data, top), (&upper.work, ids.supervisor())] {
             fs::create_dir_all(directory)?;
             fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
             chown(directory, Some(uid), Some(gid))?;

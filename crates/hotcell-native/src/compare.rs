@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use hotcell_jail::mounts::Lower;
+use hotcell_jail::mounts::{Lower, LowerIds};
 use hotcell_jail::views::with_views;
 use hotcell_model::{ChangeKind, Error, Patch, PathChange};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
@@ -64,13 +64,14 @@ fn try_to_compare(
     let mut said = Said { patch: patch_bytes.map(empty), ..Said::default() };
     for layer in &placed.layers {
         let Some(part) = parts.iter().find(|part| part.target == layer.target) else { continue };
-        let path = |lower: &Lower| lower.path.clone();
-        let before: Vec<PathBuf> = part.lowers.iter().map(path).collect();
-        let upper = layer.upper.iter().map(|upper| upper.data.clone());
-        let now: Vec<PathBuf> = upper.chain(layer.lowers.iter().map(path)).collect();
-        let shared = before.iter().rev().zip(now.iter().rev()).take_while(|(a, b)| a == b).count();
-        let differing: Vec<&PathBuf> =
-            before[..before.len() - shared].iter().chain(&now[..now.len() - shared]).collect();
+        let before = part.lowers.clone();
+        let upper = layer.upper.iter();
+        let upper = upper.map(|upper| Lower { path: upper.data.clone(), ids: LowerIds::Own });
+        let now: Vec<Lower> = upper.chain(layer.lowers.iter().cloned()).collect();
+        let shared =
+            before.iter().rev().zip(now.iter().rev()).take_while(|(a, b)| a.path == b.path).count();
+        let differing = before[..before.len() - shared].iter().chain(&now[..now.len() - shared]);
+        let differing: Vec<&PathBuf> = differing.map(|lower| &lower.path).collect();
         if differing.is_empty() {
             continue;
         }
@@ -78,7 +79,8 @@ fn try_to_compare(
         let written = said.patch.as_ref().map_or(0, |patch| patch.text.len());
         let of_part = with_views(&placed.ids, &[before.clone(), now.clone()], |views| {
             let may_differ = |path: &Path| differing.iter().any(|layer| layer.join(path).is_dir());
-            let mut changes = compare_views(&views[0], &views[1], &may_differ, room)?;
+            let mut changes =
+                compare_views(&views[0], &views[1], ModeBits::All, &may_differ, room)?;
             let truncated = changes.len() > room;
             changes.truncate(room);
             let make = |most: u32| {
@@ -114,19 +116,40 @@ struct Said {
 pub(crate) fn compare_views(
     before: &OwnedFd,
     now: &OwnedFd,
+    bits: ModeBits,
     may_differ: &dyn Fn(&Path) -> bool,
     limit: usize,
 ) -> io::Result<Vec<Change>> {
-    let mut walk = Walk { found: Vec::new(), limit, may_differ };
+    let mut walk = Walk { found: Vec::new(), limit, bits, may_differ };
     walk.directory(before, now, Path::new(""))?;
     walk.found.sort_by(|one, other| one.path.as_os_str().cmp(other.path.as_os_str()));
     Ok(walk.found)
+}
+
+/// Which part of a mode makes files differ.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ModeBits {
+    /// All of it.
+    All,
+    /// Who may read, write and run it.
+    Permissions,
+}
+
+impl ModeBits {
+    fn differ(self, was: &Stat, is: &Stat) -> bool {
+        let bits = match self {
+            Self::All => u32::MAX,
+            Self::Permissions => !0o7000,
+        };
+        (was.st_mode ^ is.st_mode) & bits != 0
+    }
 }
 
 /// Two states side by side, and what was found so far.
 struct Walk<'a> {
     found: Vec<Change>,
     limit: usize,
+    bits: ModeBits,
     may_differ: &'a dyn Fn(&Path) -> bool,
 }
 
@@ -147,7 +170,7 @@ impl Walk<'_> {
                 (Some(stat), None) => self.all(before, name, &path, stat, ChangeKind::Removed)?,
                 (None, Some(stat)) => self.all(now, name, &path, stat, ChangeKind::Added)?,
                 (Some(was), Some(is)) if is_directory(was) && is_directory(is) => {
-                    if was.st_mode != is.st_mode {
+                    if self.bits.differ(was, is) {
                         self.note(&path, is, ChangeKind::Changed);
                     }
                     if (self.may_differ)(&path) {
@@ -160,7 +183,7 @@ impl Walk<'_> {
                     self.all(now, name, &path, is, ChangeKind::Added)?;
                 }
                 (Some(was), Some(is)) => {
-                    if differ((before, was), (now, is), name)? {
+                    if self.bits.differ(was, is) || differ((before, was), (now, is), name)? {
                         self.note(&path, is, ChangeKind::Changed);
                     }
                 }
@@ -197,11 +220,9 @@ impl Walk<'_> {
     }
 }
 
+/// Whether files of one kind and mode have different content.
 fn differ(before: (&OwnedFd, &Stat), now: (&OwnedFd, &Stat), name: &OsString) -> io::Result<bool> {
     let ((before, was), (now, is)) = (before, now);
-    if was.st_mode != is.st_mode {
-        return Ok(true);
-    }
     match FileType::from_raw_mode(is.st_mode) {
         FileType::RegularFile => {
             let look = |stat: &Stat| (stat.st_ino, stat.st_mtime, stat.st_mtime_nsec);

@@ -22,7 +22,7 @@ use crate::isolation::{describe, hierarchies};
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
 use crate::paths::{CellPaths, LockWait, read_json};
-use crate::project;
+use crate::project::{self, Project};
 use crate::removal::remove_files;
 use crate::start::{Started, Supervise, cell_limits, start};
 use crate::watch::{forget, tidy_up, watch};
@@ -106,7 +106,11 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
                 Err(error) => {
                     // Nothing half-made stays behind.
                     let _ = cgroups.remove();
-                    return answer(&Outcome::Failed(start_error(&paths, &error)));
+                    return answer(&Outcome::Failed(start_error(
+                        &paths,
+                        placed.project.as_ref(),
+                        &error,
+                    )));
                 }
             };
             answer(&Outcome::Ready(isolation))?;
@@ -179,7 +183,7 @@ fn answer(outcome: &Outcome) -> io::Result<()> {
 }
 
 /// Why a cell could not be started, with the remedy where it is known.
-fn start_error(paths: &CellPaths, error: &StepError) -> Error {
+fn start_error(paths: &CellPaths, project: Option<&Project>, error: &StepError) -> Error {
     let text = error.to_string();
     // The host name is the first thing that needs a capability inside.
     let namespaces = ["clone into new namespaces", "uid_map", "set the host name"];
@@ -189,6 +193,12 @@ fn start_error(paths: &CellPaths, error: &StepError) -> Error {
         let directory = paths.root().display();
         return Error::unavailable(format!("cannot start the cell in {directory}: {text}"))
             .hint(FREE_SPACE);
+    } else if let Some(project) = project.filter(|project| !project.dir.is_dir()) {
+        let dir = project.dir.display();
+        return Error::unavailable(format!(
+            "cannot start the cell: its workspace {dir} is not there"
+        ))
+        .hint("put the directory back, or end the cell with `hotcell kill`");
     } else if text.contains("overlay") || text.contains("idmapped mount") {
         "the state directory must be on a file system that overlayfs can write to (ext4, xfs, btrfs, tmpfs; not overlayfs or NFS): set HOTCELL_STATE_DIR".to_owned()
     } else {

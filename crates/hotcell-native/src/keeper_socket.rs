@@ -20,6 +20,8 @@ pub(crate) enum KeeperAsk {
     Swap,
     /// To make what the host changed in the cell's project visible.
     Refresh,
+    /// The same, also if the host changed nothing.
+    ShowAnew,
 }
 
 /// Asks the keeper of a cell and waits for its answer.

@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags, open};
 use tempfile::TempDir;
 
 use super::patch;
-use crate::compare::compare_views;
+use crate::compare::{ModeBits, compare_views};
 
 /// Two states of some files.
 struct States(TempDir);
@@ -41,7 +41,7 @@ impl States {
             open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         };
         let (before, now) = (open(self.before())?, open(self.now())?);
-        let changes = compare_views(&before, &now, &|_| true, 1000)?;
+        let changes = compare_views(&before, &now, ModeBits::All, &|_| true, 1000)?;
         Ok(patch(&before, &now, &changes, Path::new(shown_in), most_bytes)?)
     }
 
@@ -235,7 +235,7 @@ fn no_link_leads_a_patch_elsewhere() -> Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let (before, now) =
         (open(states.before(), flags, Mode::empty())?, open(states.now(), flags, Mode::empty())?);
-    let changes = compare_views(&before, &now, &|_| true, 1000)?;
+    let changes = compare_views(&before, &now, ModeBits::All, &|_| true, 1000)?;
     // As if the cell had changed it just now.
     fs::remove_dir_all(states.now().join("d"))?;
     symlink("../secret", states.now().join("d"))?;

@@ -73,6 +73,7 @@ pub(crate) fn watch(
             answer_one(&listener, |ask| match ask {
                 KeeperAsk::Swap => swap(paths, &mut placed, namespaces.as_ref()),
                 KeeperAsk::Refresh => refresh(&placed, project.as_mut(), namespaces.as_ref()),
+                KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), namespaces.as_ref()),
             });
         }
         let Some(open) = link.as_mut().filter(|_| came) else { continue };
@@ -128,9 +129,16 @@ fn refresh(
     namespaces: Option<&CellNamespaces>,
 ) -> Outcome {
     let Some(project) = project else { return Outcome::Done };
-    if !project.is_unseen() {
-        return Outcome::Done;
-    }
+    if project.is_unseen() { show_anew(placed, Some(project), namespaces) } else { Outcome::Done }
+}
+
+/// The same, also if the host changed nothing.
+fn show_anew(
+    placed: &Placed,
+    project: Option<&mut ProjectWatch>,
+    namespaces: Option<&CellNamespaces>,
+) -> Outcome {
+    let Some(project) = project else { return Outcome::Done };
     let Some(namespaces) = namespaces else {
         return Outcome::Failed(Error::unavailable("the namespaces of the cell are out of reach"));
     };

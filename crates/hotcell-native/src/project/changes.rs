@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use hotcell_jail::mounts::Layer;
+use hotcell_jail::mounts::{Layer, Lower, LowerIds};
 use hotcell_jail::views::with_views;
 use hotcell_model::{ChangeKind, ProjectChange};
 use rustix::fs::{FileType, Stat, lgetxattr, readlinkat};
@@ -12,7 +12,7 @@ use rustix::fs::{FileType, Stat, lgetxattr, readlinkat};
 use super::place::Project;
 use super::stamps::{Stamps, changed};
 use super::{TARGET, guarded, tree};
-use crate::compare::{Change, compare_views};
+use crate::compare::{Change, ModeBits, compare_views};
 use crate::order::Placed;
 
 /// A project beside what its cell makes of it.
@@ -83,8 +83,9 @@ pub(super) fn with_sides(
 ) -> io::Result<Vec<u8>> {
     let layer = layer_of(placed).ok_or_else(|| io::Error::other("the cell has no project"))?;
     let written = written(layer, project);
-    let now: Vec<PathBuf> = written.iter().cloned().chain([project.dir.clone()]).collect();
-    let views = [vec![project.dir.clone()], now];
+    let own = |path: &PathBuf| Lower { path: path.clone(), ids: LowerIds::Own };
+    let now: Vec<Lower> = written.iter().map(own).chain([project.lower()]).collect();
+    let views = [vec![project.lower()], now];
     let done = with_views(&placed.ids, &views, |views| {
         work(&Sides { project, stamps, host: &views[0], cell: &views[1], written: &written })
     });
@@ -95,7 +96,7 @@ impl Sides<'_> {
     /// What differs, at most one more than `limit`.
     pub(super) fn changes(&self, limit: usize) -> io::Result<Vec<Found>> {
         let may_differ = |path: &Path| self.written.iter().any(|layer| layer.join(path).is_dir());
-        let changes = compare_views(self.host, self.cell, &may_differ, limit)?;
+        let changes = compare_views(self.host, self.cell, BITS, &may_differ, limit)?;
         changes.into_iter().map(|change| self.judge(change)).collect()
     }
 
@@ -193,6 +194,9 @@ impl Sides<'_> {
         Ok(!self.stamps.holds(Path::new("."), &stat) && changed(&stat) >= self.project.attached)
     }
 }
+
+/// The others never leave a cell.
+const BITS: ModeBits = ModeBits::Permissions;
 
 /// Why something is never brought to the host.
 pub(super) const NO_FILE: &str = "no file, link or directory, and stays with the cell";

@@ -61,11 +61,7 @@ impl Written<'_> {
     /// Takes out these paths, whatever they are.
     pub(super) fn discard(&self, paths: &[PathBuf]) -> Result<()> {
         let mut to_take: Vec<PathBuf> = Vec::new();
-        // In order, so that a directory comes before what is in it and takes it along.
         for path in paths {
-            if to_take.iter().any(|taken| path.starts_with(taken)) {
-                continue;
-            }
             if self.is_in_frozen(path) {
                 return Err(Error::conflict(format!(
                     "{} is part of a checkpoint and cannot be discarded by itself",

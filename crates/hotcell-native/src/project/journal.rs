@@ -11,10 +11,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use hotcell_jail::mounts::open_true;
 use hotcell_model::CellId;
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, chmodat, chownat, mkdirat, openat, renameat,
-    renameat_with, unlinkat,
+    AtFlags, Gid, Mode, RenameFlags, Uid, chmodat, chownat, mkdirat, renameat, renameat_with,
+    unlinkat,
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -258,8 +259,12 @@ pub(super) fn give(
 
 /// Ends what a process that died left half done in a project: it is undone, or found to be done.
 pub(super) fn recover(paths: &CellPaths, cell: &CellId, dir: &Path) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let root = openat(rustix::fs::CWD, dir, flags, Mode::empty())?;
+    let held = match open_true(dir) {
+        // A directory that is gone has nothing that is half done.
+        Err(error) if tree::is_absent(&error.source) => return Ok(()),
+        held => held.map_err(io::Error::other)?,
+    };
+    let root = tree::directory(&held, Path::new("."))?;
     let journal: Option<Journal> = read_json(&paths.apply_journal())?;
     match Site::open(&root, cell) {
         Err(error) if tree::is_absent(&error) => {}

@@ -68,7 +68,6 @@ impl Project {
 
     /// The part of the cell's root that it is, with writes going below `files`.
     pub(crate) fn layer(&self, files: &Path) -> Layer {
-        let ids = LowerIds::Host { uid: self.uid, gid: self.gid };
         let files = files.join(FILES);
         let upper = Upper { data: files.join("data"), work: files.join("work") };
         let (upper, shared) = match self.mode {
@@ -76,8 +75,13 @@ impl Project {
             WorkspaceMode::Ro => (None, None),
             WorkspaceMode::Rw => (None, Some(Shared { read_only: guarded::kept_in(&self.dir) })),
         };
-        let lowers = vec![Lower { path: self.dir.clone(), ids }];
-        Layer { target: PathBuf::from(TARGET), lowers, upper, shared }
+        Layer { target: PathBuf::from(TARGET), lowers: vec![self.lower()], upper, shared }
+    }
+
+    /// The directory as a part of the cell's root.
+    pub(super) fn lower(&self) -> Lower {
+        let ids = LowerIds::Host { uid: self.uid, gid: self.gid };
+        Lower { path: self.dir.clone(), ids }
     }
 }
 

@@ -27,7 +27,7 @@ impl Projects for NativeDriver {
 
     async fn refresh(&self, cell: &CellId) -> Result<()> {
         let cell = cell.clone();
-        self.blocking(move |native| native.refresh(&native.paths.cell(&cell))).await
+        self.blocking(move |native| ask(&native.paths.cell(&cell), KeeperAsk::Refresh)).await
     }
 
     async fn diff(&self, cell: &CellId, asked: &ProjectDiff) -> Result<ProjectChanges> {
@@ -52,14 +52,6 @@ impl Projects for NativeDriver {
 }
 
 impl Native {
-    fn refresh(&self, paths: &CellPaths) -> Result<()> {
-        match ask_keeper(paths, &KeeperAsk::Refresh) {
-            Ok(Outcome::Failed(error)) => Err(error),
-            Ok(_) => Ok(()),
-            Err(error) => Err(Error::unavailable(format!("the keeper did not answer: {error}"))),
-        }
-    }
-
     fn diff_project(&self, cell: &CellId, asked: ProjectDiff) -> Result<ProjectChanges> {
         let paths = self.paths.cell(cell);
         let project = self.project(&paths)?.1;
@@ -155,7 +147,7 @@ impl Native {
     /// Lets a cell that runs see what changed below it, or ends it, so that it does when it wakes.
     fn show_anew(&self, cell: &CellId, paths: &CellPaths) -> Result<()> {
         let alive = SupervisorProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
-        match alive.map(|_| self.refresh(paths)) {
+        match alive.map(|_| ask(paths, KeeperAsk::ShowAnew)) {
             None | Some(Ok(())) => Ok(()),
             Some(Err(error)) => {
                 tracing::info!(%cell, %error, "a cell is ended to see its project anew");
@@ -179,6 +171,14 @@ impl Native {
                 Err(mismatch())
             }
         }
+    }
+}
+
+fn ask(paths: &CellPaths, question: KeeperAsk) -> Result<()> {
+    match ask_keeper(paths, &question) {
+        Ok(Outcome::Failed(error)) => Err(error),
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::unavailable(format!("the keeper did not answer: {error}"))),
     }
 }
 

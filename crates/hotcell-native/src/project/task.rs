@@ -76,11 +76,9 @@ fn failed(project: &Project, error: &io::Error) -> Error {
 
 /// Ends what a process that died left half done in the project of a cell.
 pub(crate) fn recover(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
-    let Some(project) = &placed.project else { return Ok(()) };
-    match journal::recover(paths, &placed.spec.id, &project.dir) {
-        // A directory that is gone has nothing that is half done.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        recovered => recovered,
+    match &placed.project {
+        Some(project) => journal::recover(paths, &placed.spec.id, &project.dir),
+        None => Ok(()),
     }
 }
 
@@ -172,19 +170,17 @@ fn discard(
     let found = with_sides(placed, project, &stamps, |sides| {
         let mut found = sides.changes(usize::MAX - 1)?;
         found.retain(|found| found.is_in(asked));
-        let bytes: Vec<Bytes> = found.iter().map(|it| Bytes::of(&it.change.path)).collect();
         let shown: Vec<ProjectChange> = found.iter().map(Found::shown).collect();
-        Ok(serde_json::to_vec(&(shown, bytes))?)
+        Ok(serde_json::to_vec(&shown)?)
     });
-    let (discarded, changed): (Vec<ProjectChange>, Vec<Bytes>) = found
+    let discarded: Vec<ProjectChange> = found
         .and_then(|found| Ok(serde_json::from_slice(&found)?))
         .map_err(|error| failed(project, &error))?;
     // With no paths at all everything goes at once, by other layers.
     if let (false, Some(layer)) = (asked.is_empty(), layer_of(placed)) {
         let written = written(layer, project);
         if let Some((upper, frozen)) = written.split_first() {
-            let changed: Vec<PathBuf> = changed.iter().map(Bytes::path).collect();
-            Written { upper, frozen, ids: &placed.ids }.discard(&changed)?;
+            Written { upper, frozen, ids: &placed.ids }.discard(asked)?;
         }
     }
     Ok(ProjectOutcome::Discarded { discarded })

@@ -38,8 +38,12 @@ impl Meant {
             ))
             .hint("make a cell on one with `hotcell run --workspace DIR`"));
         };
-        let paths =
-            args.paths.iter().map(|path| within(path, dir, &here)).collect::<Result<_>>()?;
+        let paths = args.paths.iter().map(|path| within(path, dir, &here));
+        let mut paths = paths.collect::<Result<ProjectPaths>>()?;
+        if paths.iter().any(|path| path.as_os_str().is_empty()) {
+            // The project itself is everything.
+            paths.clear();
+        }
         Ok(Self { cell: cell.id.into(), paths })
     }
 }

@@ -29,6 +29,7 @@ mod lifetimes;
 mod many_execs;
 mod output_of_execs;
 mod packages;
+mod projects;
 mod races;
 mod random_kills;
 mod resource_limits;
