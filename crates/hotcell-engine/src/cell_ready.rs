@@ -32,6 +32,22 @@ impl Site {
         Ok(ReadyCell { id: spec.id, link })
     }
 
+    /// The same if it has a supervisor: whoever only looks on wakes nothing.
+    pub(crate) async fn awake(&self, cell: &CellRef) -> Result<ReadyCell> {
+        if let Some((id, link)) = self.links.find_open(cell) {
+            return Ok(ReadyCell { id, link });
+        }
+        let stored = self.get_cell(cell).await?;
+        if let Some(link) = self.find_link(&stored.spec).await? {
+            return Ok(ReadyCell { id: stored.spec.id, link });
+        }
+        match self.resting(&stored).await? {
+            Standing::Over => Err(no_cell(cell)),
+            Standing::Is(_) => Err(Error::unavailable(format!("cell {cell} is asleep"))
+                .hint("nothing changes in it until its next use")),
+        }
+    }
+
     /// The link to a cell's supervisor, which is started if there is none. `not_found` when the
     /// cell turns out to be over; what was left of it is gone then.
     pub(crate) async fn ready_link(&self, spec: &CellSpec) -> Result<Arc<Link>> {

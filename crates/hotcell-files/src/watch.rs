@@ -1,6 +1,6 @@
 //! Telling of changes below a directory, as they happen.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -97,8 +97,9 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// Watches a directory and those in it.
     fn add(&mut self, path: &Path, found: Found) -> rustix::io::Result<()> {
-        let mut left = vec![path.to_owned()];
-        while let Some(path) = left.pop() {
+        // Where there are too many, those near the top are seen.
+        let mut left = VecDeque::from([path.to_owned()]);
+        while let Some(path) = left.pop_front() {
             let directory = match open_inside(self.top, &path) {
                 Ok(directory) => directory,
                 // Gone, replaced or another user's.
@@ -119,7 +120,7 @@ impl Watch<'_> {
                 }
                 let inside = path.join(&name);
                 if kind_of(&directory, &name, kind) == FileType::Directory {
-                    left.push(inside.clone());
+                    left.push_back(inside.clone());
                 }
                 if found == Found::New {
                     self.pending.note(inside, Change::Created);

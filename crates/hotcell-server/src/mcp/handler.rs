@@ -10,15 +10,17 @@ use rmcp::model::{
     GetTaskResult, Implementation, ListPromptsRequestMethod, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, Tool, UpdateTaskParams,
+    ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    UpdateTaskParams,
 };
-use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tracing::Instrument;
 
 use super::calls::Calls;
 use super::exec_call::ExecCall;
 use super::parameters::{self, Methods};
+use super::subscriptions::{self, Subscriptions};
 use super::{resources, tasks};
 use crate::call_id;
 use crate::dialect::{Outcome, Show, ToolCall};
@@ -30,6 +32,7 @@ pub(crate) struct McpHandler {
     pub(super) door: Door,
     pub(super) caller: Caller,
     pub(super) calls: Calls,
+    pub(super) subscriptions: Subscriptions,
     versions: &'static [ProtocolVersion],
 }
 
@@ -41,7 +44,8 @@ const CANCEL_GRACE_S: f64 = 5.0;
 impl McpHandler {
     /// A handler for a caller, for these revisions of the protocol.
     pub(crate) fn new(door: Door, caller: Caller, versions: &'static [ProtocolVersion]) -> Self {
-        Self { door, caller, calls: Calls::default(), versions }
+        let (calls, subscriptions) = (Calls::default(), Subscriptions::default());
+        Self { door, caller, calls, subscriptions, versions }
     }
 
     async fn perform(
@@ -141,6 +145,7 @@ impl ServerHandler for McpHandler {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_resources_subscribe()
             .enable_completions()
             .enable_tasks()
             .build();
@@ -217,6 +222,42 @@ impl ServerHandler for McpHandler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let read = resources::read(self, &request.uri);
         self.answer("resources/read", &context, read).await.map(Into::into)
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let begun = subscriptions::subscribe(self, request.uri, context.peer.clone());
+        self.answer("resources/subscribe", &context, begun).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let end = async {
+            self.subscriptions.end(&request.uri);
+            Ok(())
+        };
+        self.answer("resources/unsubscribe", &context, end).await
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(subscriptions::accepted(self, requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let listen = async {
+            subscriptions::listen(self, &context).await;
+            Ok(())
+        };
+        self.answer("subscriptions/listen", context.request_context(), listen).await
     }
 
     async fn complete(
