@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use hotcell_model::{Caller, CancelStatus, Error, ExecCancel, ExecId, Reply, Request, Signal};
+use hotcell_model::{
+    Caller, CancelStatus, Error, ExecCancel, ExecId, FileCall, FileOp, Reply, Request, Signal,
+};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetTaskParams,
@@ -21,7 +23,7 @@ use super::calls::Calls;
 use super::exec_call::ExecCall;
 use super::parameters::{self, Methods};
 use super::subscriptions::{self, Subscriptions};
-use super::{resources, tasks};
+use super::{resources, search_call, tasks};
 use crate::call_id;
 use crate::dialect::{Outcome, Show, ToolCall};
 use crate::door::Door;
@@ -58,8 +60,17 @@ impl McpHandler {
         if let Request::ExecRun(run) = request {
             return ExecCall { handler: self, tool, context }.perform(run).await;
         }
+        let answer = async {
+            match (request, context.meta.get_progress_token()) {
+                (
+                    Request::FileCall(FileCall { cell, op: FileOp::Search(search), .. }),
+                    Some(token),
+                ) => search_call::perform(self, cell, search, token, context).await,
+                (request, _) => self.door.call(&self.caller, request).await,
+            }
+        };
         tokio::select! {
-            answered = self.door.call(&self.caller, request) => Ok(match show {
+            answered = answer => Ok(match show {
                 Some(show) => self.show(tool, answered, show, context),
                 None => self.tell(tool, answered),
             }),

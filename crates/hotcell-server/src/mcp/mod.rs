@@ -5,6 +5,7 @@ mod exec_call;
 mod handler;
 mod parameters;
 mod resources;
+mod search_call;
 mod subscriptions;
 mod tasks;
 mod workspaces;

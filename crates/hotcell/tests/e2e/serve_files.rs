@@ -512,6 +512,17 @@ fn text_is_found(world: &World) {
     );
     let many = client.call("fs_search", json!({ "pattern": "1", "limit": 10_000 }));
     assert_eq!(many["truncated"], true);
+    assert!(client.received().iter().all(|line| line["method"] != "notifications/progress"));
+    let asked = json!({
+        "name": "fs_search", "arguments": { "pattern": "two", "ignore_case": true },
+        "_meta": { "progressToken": "early" },
+    });
+    let found = client.request("tools/call", asked);
+    let matches = &found["result"]["structuredContent"]["matches"];
+    assert_eq!(matches.as_array().unwrap().len(), 2, "{found}");
+    assert_eq!(matches[0]["path"], "/workspace/d/f", "{found}");
+    let told = client.find("progress", |line| line["params"]["progressToken"] == "early");
+    assert!(told["params"]["message"].as_str().unwrap().contains("/workspace/"), "{told}");
     let names = client.call("fs_search", json!({ "pattern": "^d/", "in": "names" }));
     assert_eq!(names["matches"][0]["path"], "/workspace/d/f", "{names}");
     let wrong = refused(&mut client, "fs_search", json!({ "pattern": "(" }));
