@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use hotcell_model::{FileCall, FileMatch, FileMatches, FileSearch, FileStream, SearchIn};
 
-use crate::errors::{Failure, in_flags};
+use crate::errors::Failure;
 use crate::file_args::Search;
 use crate::pieces;
 use crate::session::Session;
@@ -33,7 +33,7 @@ pub(super) async fn search(session: &Session, args: Search) -> Result<u8, Failur
     };
     if args.json {
         let call = FileCall::new(directory.cell, search.into());
-        let done = session.ask(call).await.map_err(in_flags)?;
+        let done = session.ask(call).await?;
         let found: FileMatches = done.result.try_into()?;
         print_json(&found)?;
         return Ok(code(found.matches.len()));
@@ -45,11 +45,7 @@ pub(super) async fn search(session: &Session, args: Search) -> Result<u8, Failur
         unread.extend_from_slice(&piece);
         printed.lines(&mut unread)
     })
-    .await
-    .map_err(|failure| match failure {
-        Failure::Refused(error) => in_flags(error).into(),
-        other @ (Failure::Output(_) | Failure::Terminal(_) | Failure::ToldToLeave(_)) => other,
-    })?;
+    .await?;
     let found: FileMatches = found.try_into()?;
     if printed.count == 0 {
         // A cell of an older version tells all of it in the end.
