@@ -25,20 +25,36 @@ impl Site {
     /// The cell that is called so, with its supervisor, which is started if there is none, and with
     /// what the host changed in its project.
     pub(crate) async fn ready(&self, cell: &CellRef) -> Result<ReadyCell> {
-        let ready = self.awake(cell).await?;
+        let ready = self.woken(cell).await?;
         if let Some(driver) = self.links.refreshed_by(&ready.id) {
             self.refresh(&ready.id, &driver).await;
         }
         Ok(ready)
     }
 
-    async fn awake(&self, cell: &CellRef) -> Result<ReadyCell> {
+    async fn woken(&self, cell: &CellRef) -> Result<ReadyCell> {
         if let Some((id, link)) = self.links.find_open(cell) {
             return Ok(ReadyCell { id, link });
         }
         let spec = self.get_cell(cell).await?.spec;
         let link = self.ready_link(&spec).await?;
         Ok(ReadyCell { id: spec.id, link })
+    }
+
+    /// The cell if it has a supervisor: whoever only looks on wakes nothing.
+    pub(crate) async fn awake(&self, cell: &CellRef) -> Result<ReadyCell> {
+        if let Some((id, link)) = self.links.find_open(cell) {
+            return Ok(ReadyCell { id, link });
+        }
+        let stored = self.get_cell(cell).await?;
+        if let Some(link) = self.find_link(&stored.spec).await? {
+            return Ok(ReadyCell { id: stored.spec.id, link });
+        }
+        match self.resting(&stored).await? {
+            Standing::Over => Err(no_cell(cell)),
+            Standing::Is(_) => Err(Error::unavailable(format!("cell {cell} is asleep"))
+                .hint("nothing changes in it until its next use")),
+        }
     }
 
     /// The link to a cell's supervisor, which is started if there is none. `not_found` when the

@@ -63,7 +63,8 @@ pub(crate) async fn file_stream(site: &Site, request: FileStream) -> Result<File
 async fn begin(site: &Site, cell: &CellRef, op: FileOp) -> Result<FileTransfer> {
     let mut lost = LinkError::Lost;
     for _ in 0..ATTEMPTS {
-        let ready = site.ready(cell).await?;
+        let only_looks_on = matches!(op, FileOp::Watch(_));
+        let ready = if only_looks_on { site.awake(cell).await? } else { site.ready(cell).await? };
         match ready.link.file(op.clone()).await {
             Ok(FileConversation { sender, receiver }) => {
                 return Ok(FileTransfer {

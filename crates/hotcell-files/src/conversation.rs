@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +10,7 @@ use hotcell_link::{
     DATA_BYTES, DataHead, FrameKind, MAX_FRAME_BYTES, Tell, UPLOAD_WINDOW, data_cost, encode,
 };
 use hotcell_model::{Error, Result};
+use rustix::event::{EventfdFlags, eventfd};
 use serde::Serialize;
 
 use crate::fault::cancelled;
@@ -65,6 +67,8 @@ struct Flow {
     credit: i64,
     /// Whether the caller is no longer interested.
     over: bool,
+    /// What is told of that beside those who wait for content.
+    bell: Option<OwnedFd>,
 }
 
 /// One conversation. Both the thread that reads frames and the one that works have it.
@@ -85,6 +89,7 @@ impl Conversation {
             complete: false,
             credit: i64::from(window),
             over: false,
+            bell: None,
         };
         Self { channel, out, flow: Mutex::new(flow), moved: Condvar::new() }
     }
@@ -116,7 +121,18 @@ impl Conversation {
         let mut flow = self.lock();
         flow.over = true;
         flow.came.clear();
+        if let Some(bell) = &flow.bell {
+            // It is full when it has been rung before.
+            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+        }
         self.moved.notify_all();
+    }
+
+    /// A descriptor that can be read once the caller is no longer interested.
+    pub(crate) fn bell(&self) -> io::Result<OwnedFd> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        self.lock().bell = Some(bell.try_clone()?);
+        Ok(bell)
     }
 
     /// Whether the caller is no longer interested.

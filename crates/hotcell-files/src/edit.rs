@@ -93,7 +93,7 @@ fn apply(path: &CellPath, before: &str, edits: &[TextEdit]) -> Result<(String, u
 fn apply_one(path: &CellPath, text: &mut String, edit: &TextEdit, number: usize) -> Result<u64> {
     if edit.old.is_empty() {
         return Err(Error::invalid(format!("the old text of edit {number} is empty"))
-            .hint("name the text to be replaced; to write a whole file use fs_write"));
+            .hint("name the text to be replaced; a whole file is written, not edited"));
     }
     if edit.old == edit.new {
         return Err(

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 
 use hotcell_model::{Error, FilesPacked, Result};
-use rustix::fs::{FileType, Stat, renameat};
+use rustix::fs::{FileType, Stat, renameat, syncfs};
 use rustix::io::Errno;
 
 use crate::changes::make_parents;
@@ -38,7 +38,9 @@ impl Imported {
             })
             .and_then(|target| {
                 let step = &mut Step::Move(&mut undo);
-                merge(&self.staging.inside, &aside, target, conversation, step)
+                merge(&self.staging.inside, &aside, target, conversation, step)?;
+                // One by one, thousands of small files would take far longer.
+                syncfs(&self.staging.inside).tried(|| format!("unpack into {}", self.target))
             });
         match placed {
             Ok(()) => {

@@ -134,6 +134,7 @@ fn with_narrowed_roots_nothing_outside_is_ever_read() {
             include_ignored: true,
             context_lines: 0,
             limit: 100,
+            early: false,
         };
         for _ in 0..ROUNDS / 10 {
             let (matches, _) = talk(&[], |conversation| search(tree, &wanted, conversation));

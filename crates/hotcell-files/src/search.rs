@@ -80,6 +80,8 @@ struct Hunt<'a> {
     limit: usize,
     files: AtomicU64,
     found: Mutex<Found>,
+    /// How many matches may still be told early. Held while they are: lines are not to mix.
+    untold: Option<Mutex<usize>>,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +119,7 @@ impl<'a> Hunt<'a> {
             limit: request.limit as usize,
             files: AtomicU64::new(0),
             found: Mutex::default(),
+            untold: request.early.then(|| Mutex::new(request.limit as usize)),
         })
     }
 
@@ -210,10 +213,26 @@ impl<'a> Hunt<'a> {
     }
 
     fn add(&self, matches: Vec<FileMatch>, bytes: usize) {
+        self.tell(&matches);
         let mut found = self.lock();
         found.matches.extend(matches);
         found.bytes += bytes;
         found.full |= found.matches.len() > self.limit || found.bytes > MOST_BYTES;
+    }
+
+    /// Tells of matches before all of them are found, where that is wanted.
+    fn tell(&self, matches: &[FileMatch]) {
+        let Some(untold) = &self.untold else { return };
+        let mut untold = untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = Vec::new();
+        for one in matches.iter().take(*untold) {
+            // Its keys are strings: serialising cannot fail.
+            lines.extend(serde_json::to_vec(one).unwrap_or_default());
+            lines.push(b'\n');
+        }
+        *untold = untold.saturating_sub(matches.len());
+        // A caller that is gone is noticed elsewhere.
+        let _ = self.conversation.send(&lines);
     }
 
     fn finish(self) -> FileMatches {
@@ -262,7 +281,11 @@ fn matcher(request: &FileSearch) -> Result<RegexMatcher> {
     }
     builder.build(&request.pattern).map_err(|error| {
         let shown: String = request.pattern.chars().take(200).collect();
-        Error::invalid(format!("the pattern `{}` cannot be read: {error}", shown.escape_debug()))
+        // It is told with lines that point into the pattern.
+        let error = error.to_string();
+        let reason = error.lines().next_back().unwrap_or_default();
+        let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+        Error::invalid(format!("the pattern `{}` cannot be read: {reason}", shown.escape_debug()))
             .hint("it is a regular expression about one line; pass literal to look for plain text")
     })
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use hotcell_model::{ErrorCode, FileMatches, FileSearch, Result, SearchIn};
+use hotcell_model::{ErrorCode, FileMatch, FileMatches, FileSearch, Result, SearchIn};
 
 use crate::search::search;
 use crate::testing::{Place, talk};
@@ -20,6 +20,7 @@ fn wanted(pattern: &str) -> FileSearch {
         include_ignored: false,
         context_lines: 0,
         limit: 100,
+        early: false,
     }
 }
 
@@ -142,6 +143,26 @@ fn only_so_much_is_found() {
     let found = find(&place, &FileSearch { limit: 10_000, ..wanted("\u{1}") });
     assert!(found.truncated);
     assert!(serde_json::to_vec(&found).unwrap().len() < 5 << 20);
+}
+
+#[test]
+fn matches_are_told_as_they_are_found() {
+    let place = Place::new();
+    for number in 0..40 {
+        place.put(&format!("d{number}/f"), "a needle in it\n".repeat(50));
+    }
+    let request = FileSearch { early: true, limit: 10_000, ..wanted("needle") };
+    let (found, told) = talk(&[], |conversation| search(&place.tree, &request, conversation));
+    let lines = told.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mut told: Vec<FileMatch> =
+        lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+    told.sort_by_key(|one| (one.path.clone(), one.line));
+    assert_eq!((told.len(), told), (2000, found.unwrap().matches));
+    let few = FileSearch { early: true, limit: 70, ..wanted("needle") };
+    let (_, told) = talk(&[], |conversation| search(&place.tree, &few, conversation));
+    assert_eq!(told.iter().filter(|byte| **byte == b'\n').count(), 70);
+    let (_, told) = talk(&[], |conversation| search(&place.tree, &wanted("needle"), conversation));
+    assert!(told.is_empty());
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::read::read;
 use crate::search::search;
 use crate::settled::Ticks;
 use crate::tree::{Roots, Tree};
-use crate::undo::{NoUndo, UndoLog, recover};
+use crate::undo::{MadeParents, NoUndo, UndoLog, recover};
 use crate::unpacked::Bounds;
 use crate::watch::watch;
 use crate::write::stage;
@@ -99,9 +99,14 @@ impl Site {
             FileOp::Write(request) => {
                 // Others need not wait for a slow sender.
                 let mut content = conversation.content();
-                let ready = stage(tree, request, &mut content, &mut NoUndo)?;
+                let mut parents = MadeParents::default();
+                let staged = stage(tree, request, &mut content, &mut parents);
                 let _changing = self.changing();
-                FileResult::Written(ready.place(request, &mut NoUndo)?)
+                let written = staged.and_then(|ready| ready.place(tree, request, &mut parents));
+                if written.is_err() {
+                    parents.take_back();
+                }
+                FileResult::Written(written?)
             }
             FileOp::Edit(request) => {
                 let _changing = self.changing();

@@ -125,6 +125,41 @@ fn what_is_asked_is_done() {
 }
 
 #[test]
+fn what_is_given_up_leaves_no_directory() {
+    let mut served = Served::new();
+    let write = |path: &str| FileWrite {
+        path: path.to_owned(),
+        create_parents: true,
+        ..FileWrite::default()
+    };
+    let workspace = served.directory.path().join("workspace");
+    for (channel, path) in [(1, "made/for/one"), (2, "made/for/two")] {
+        served.ask(channel, write(path));
+        served.send(FrameKind::Data, channel, &DataHead { last: false }, b"half");
+        while !workspace.join("made/for").exists() {
+            std::thread::yield_now();
+        }
+    }
+    // The second is under way; where it goes was made for the first.
+    served.ask(3, FileStat { path: "made/for".into() });
+    served.answer(3);
+    served.send(FrameKind::Forget, 1, &(), &[]);
+    assert_eq!(served.failure(1), ErrorCode::Cancelled);
+    served.send(FrameKind::Data, 2, &DataHead { last: true }, b" and half");
+    assert!(matches!(served.answer(2).0, Tell::File(_)));
+    assert_eq!(std::fs::read(workspace.join("made/for/two")).unwrap(), b"half and half");
+    served.ask(4, write("gone/with/it"));
+    served.send(FrameKind::Data, 4, &DataHead { last: false }, b"half");
+    while !workspace.join("gone/with").exists() {
+        std::thread::yield_now();
+    }
+    served.send(FrameKind::Forget, 4, &(), &[]);
+    assert_eq!(served.failure(4), ErrorCode::Cancelled);
+    assert!(!workspace.join("gone").exists());
+    served.end();
+}
+
+#[test]
 fn watches_leave_room_for_others_and_go_when_they_are_forgotten() {
     let mut served = Served::new();
     let most = 16;

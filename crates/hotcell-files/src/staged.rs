@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use hotcell_model::{FileWritten, Precondition, Result};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, fchmod, fstat,
-    fsync, futimens, linkat, openat, renameat, renameat_with, statat, unlinkat,
+    AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, fchmod, fstat, fsync,
+    futimens, linkat, openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::etag::{etag_of, require};
 use crate::fault::{Tried, fault};
-use crate::tree::Slot;
+use crate::tree::{Slot, require_regular};
 use crate::undo::Undo;
 
 const PREFIX: &str = ".hotcell-";
@@ -238,21 +238,9 @@ pub(crate) fn mark_moment(file: impl AsFd) -> rustix::io::Result<()> {
 
 /// A file of another user could be replaced in a directory of one's own, but not kept as theirs.
 fn require_replaceable(slot: &Slot, present: &Stat) -> Result<()> {
-    let what = || format!("write {}", slot.path);
-    match FileType::from_raw_mode(present.st_mode) {
-        FileType::RegularFile if present.st_uid == geteuid().as_raw() => Ok(()),
-        FileType::RegularFile => Err(fault(&what(), Errno::PERM)),
-        FileType::Directory => Err(fault(&what(), Errno::ISDIR)),
-        FileType::Symlink
-        | FileType::Fifo
-        | FileType::Socket
-        | FileType::CharacterDevice
-        | FileType::BlockDevice
-        | FileType::Unknown => {
-            Err(hotcell_model::Error::conflict(format!("cannot {}: it is no regular file", what()))
-                .hint("delete it first, or choose another name"))
-        }
-    }
+    let what = format!("write {}", slot.path);
+    require_regular(&what, present, "delete it first, or choose another name")?;
+    if present.st_uid == geteuid().as_raw() { Ok(()) } else { Err(fault(&what, Errno::PERM)) }
 }
 
 /// Moving a file changes one of its times; its content is told by the others.

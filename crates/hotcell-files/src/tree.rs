@@ -307,17 +307,22 @@ impl Tree {
 
 /// Only a regular file has content that can be read at leisure.
 fn require_file(path: &CellPath, stat: &Stat) -> Result<()> {
+    let hint = "pipes, sockets and devices can only be used by commands";
+    require_regular(&format!("read {path}"), stat, hint)
+}
+
+/// Refuses to do something with what is no regular file.
+pub(crate) fn require_regular(what: &str, stat: &Stat, hint: &str) -> Result<()> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),
-        FileType::Directory => Err(fault(&format!("read {path}"), Errno::ISDIR)),
+        FileType::Directory => Err(fault(what, Errno::ISDIR)),
         FileType::Symlink
         | FileType::Fifo
         | FileType::Socket
         | FileType::CharacterDevice
         | FileType::BlockDevice
         | FileType::Unknown => {
-            Err(Error::conflict(format!("cannot read {path}: it is no regular file"))
-                .hint("pipes, sockets and devices can only be used by commands"))
+            Err(Error::conflict(format!("cannot {what}: it is no regular file")).hint(hint))
         }
     }
 }

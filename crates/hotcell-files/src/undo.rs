@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -40,6 +41,42 @@ pub(crate) struct NoUndo;
 
 impl Undo for NoUndo {
     fn creating(&mut self, _slot: &Slot, _inode: Option<u64>) -> Result<()> {
+        Ok(())
+    }
+
+    fn replacing(&mut self, _slot: &Slot) -> Result<()> {
+        Ok(())
+    }
+
+    fn removing(&mut self, _slot: &Slot) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn moving(&mut self, _from: &Slot, _to: &Slot) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// For a file that is written in one step: the directories that were made for it.
+#[derive(Debug, Default)]
+pub(crate) struct MadeParents(Vec<(OwnedFd, OsString)>);
+
+impl MadeParents {
+    /// Removes those in which nothing is.
+    pub(crate) fn take_back(self) {
+        for (directory, name) in self.0.iter().rev() {
+            // In use, or gone.
+            let _ = unlinkat(directory, name, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+impl Undo for MadeParents {
+    fn creating(&mut self, slot: &Slot, inode: Option<u64>) -> Result<()> {
+        if inode.is_none() {
+            let directory = slot.directory.try_clone().tried(|| format!("make {}", slot.path))?;
+            self.0.push((directory, slot.name.clone()));
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Telling of changes below a directory, as they happen.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -24,8 +24,8 @@ use crate::watch_pending::{Change, Pending, tell};
 
 /// Directories that one watch sees.
 const MOST_DIRECTORIES: usize = 4096;
-/// How often is looked whether anybody still listens.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often is looked whether the directory itself is still there.
+const LOOK: Duration = Duration::from_secs(1);
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Tells of changes until nobody listens any more or the directory itself is gone.
@@ -37,6 +37,7 @@ pub(crate) fn watch(tree: &Tree, request: &FileWatch, conversation: &Conversatio
         return Err(Error::denied(format!("{path} is made up by the kernel, not stored"))
             .hint("watch a directory that holds files"));
     }
+    let bell = conversation.bell().tried(what)?;
     let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).tried(what)?;
     let mut watch = Watch {
         top: &top,
@@ -57,7 +58,7 @@ pub(crate) fn watch(tree: &Tree, request: &FileWatch, conversation: &Conversatio
         if watch.is_gone {
             return Ok(());
         }
-        wait(&events, watch.pending.wait().unwrap_or(LOOK).min(LOOK)).tried(what)?;
+        wait([&events, &bell], watch.pending.wait().unwrap_or(LOOK).min(LOOK)).tried(what)?;
         watch.read(&mut buffer).tried(what)?;
         // As long as it is open, nothing is told of its removal.
         if fstat(&top).tried(what)?.st_nlink == 0 {
@@ -67,8 +68,8 @@ pub(crate) fn watch(tree: &Tree, request: &FileWatch, conversation: &Conversatio
 }
 
 /// Waits until something happens, or for a while.
-fn wait(events: &OwnedFd, most: Duration) -> rustix::io::Result<()> {
-    let mut polled = [PollFd::new(events, PollFlags::IN)];
+fn wait(on: [&OwnedFd; 2], most: Duration) -> rustix::io::Result<()> {
+    let mut polled = on.map(|descriptor| PollFd::new(descriptor, PollFlags::IN));
     let most = Timespec::try_from(most).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
     match poll(&mut polled, Some(&most)) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -97,8 +98,9 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// Watches a directory and those in it.
     fn add(&mut self, path: &Path, found: Found) -> rustix::io::Result<()> {
-        let mut left = vec![path.to_owned()];
-        while let Some(path) = left.pop() {
+        // Where there are too many, those near the top are seen.
+        let mut left = VecDeque::from([path.to_owned()]);
+        while let Some(path) = left.pop_front() {
             let directory = match open_inside(self.top, &path) {
                 Ok(directory) => directory,
                 // Gone, replaced or another user's.
@@ -119,7 +121,7 @@ impl Watch<'_> {
                 }
                 let inside = path.join(&name);
                 if kind_of(&directory, &name, kind) == FileType::Directory {
-                    left.push(inside.clone());
+                    left.push_back(inside.clone());
                 }
                 if found == Found::New {
                     self.pending.note(inside, Change::Created);

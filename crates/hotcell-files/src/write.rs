@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use hotcell_model::{FileWrite, FileWritten, Result};
+use rustix::fs::fstat;
 
 use crate::changes::make_parents;
 use crate::fault::Tried;
@@ -18,7 +19,7 @@ pub(crate) fn write(
     content: &mut dyn Read,
     undo: &mut dyn Undo,
 ) -> Result<FileWritten> {
-    stage(tree, request, content, undo)?.place(request, undo)
+    stage(tree, request, content, undo)?.place(tree, request, undo)
 }
 
 /// Content that has come, and where it is to go.
@@ -35,21 +36,37 @@ pub(crate) fn stage(
     content: &mut dyn Read,
     undo: &mut dyn Undo,
 ) -> Result<Ready> {
+    let slot = open_slot(tree, request, undo)?;
+    let mut staged = Staged::new(&slot)?;
+    io::copy(content, &mut staged).tried(|| format!("write {}", slot.path))?;
+    Ok(Ready { slot, staged })
+}
+
+/// Where the file is to be, with the directories above it if they are to be made.
+fn open_slot(tree: &Tree, request: &FileWrite, undo: &mut dyn Undo) -> Result<Slot> {
     let path = CellPath::parse(&request.path)?;
     if request.create_parents
         && let Some((parent, _)) = path.split()
     {
         make_parents(tree, &parent, undo)?;
     }
-    let slot = tree.slot(&path, Parents::Expected, Links::Followed)?;
-    let mut staged = Staged::new(&slot)?;
-    io::copy(content, &mut staged).tried(|| format!("write {path}"))?;
-    Ok(Ready { slot, staged })
+    tree.slot(&path, Parents::Expected, Links::Followed)
 }
 
 impl Ready {
     /// Puts the content in place.
-    pub(crate) fn place(self, request: &FileWrite, undo: &mut dyn Undo) -> Result<FileWritten> {
+    pub(crate) fn place(
+        mut self,
+        tree: &Tree,
+        request: &FileWrite,
+        undo: &mut dyn Undo,
+    ) -> Result<FileWritten> {
+        let directory =
+            fstat(&self.slot.directory).tried(|| format!("write {}", self.slot.path))?;
+        // Whoever made it for another file may have taken it back.
+        if directory.st_nlink == 0 && request.create_parents {
+            self.slot = open_slot(tree, request, undo)?;
+        }
         self.staged.place(&self.slot, request.mode, &request.precondition, undo)
     }
 }

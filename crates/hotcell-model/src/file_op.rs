@@ -266,6 +266,10 @@ pub struct FileSearch {
     pub context_lines: u32,
     /// How many matches at most.
     pub limit: u32,
+    /// Whether matches are told at once as well, in the order in which they are found: each as a
+    /// line of content.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub early: bool,
 }
 
 /// Does several things.

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call_meter::CallMeter;
 use crate::dialect::Dialect;
+use crate::watches::Watches;
 
 /// How soon it is looked again at the soonest for cells that nobody holds.
 const ADOPT_PAUSE: Duration = Duration::from_millis(200);
@@ -30,6 +31,7 @@ pub struct Door {
     /// Done when waits are to end early: whoever waits is answered with how things stand.
     pub(crate) draining: CancellationToken,
     pub(crate) meter: CallMeter,
+    pub(crate) watches: Watches,
     #[cfg(feature = "conformance")]
     pub(crate) fixtures: Option<crate::conformance::Rounds>,
 }
@@ -44,6 +46,7 @@ impl Door {
             closing: CancellationToken::new(),
             draining: CancellationToken::new(),
             meter: CallMeter::default(),
+            watches: Watches::default(),
             #[cfg(feature = "conformance")]
             fixtures: None,
         }
@@ -123,6 +126,11 @@ impl Door {
             self.refused(error);
         }
         begun
+    }
+
+    /// The same for what looks on and tries again: it is no call, and its failures are nobody's.
+    pub(crate) async fn watch(&self, caller: &Caller, request: FileStream) -> Result<FileTransfer> {
+        Box::pin(self.engine.transfer(caller, request)).await
     }
 
     pub(crate) fn fresh_exec_id(&self) -> Result<ExecId> {

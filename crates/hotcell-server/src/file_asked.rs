@@ -305,6 +305,7 @@ impl From<SearchFiles> for FileSearch {
             include_ignored: asked.include_ignored,
             context_lines: asked.context_lines,
             limit: asked.limit,
+            early: false,
         }
     }
 }

@@ -18,6 +18,7 @@ mod mcp;
 pub mod stdio;
 mod toolsets;
 mod traces;
+mod watches;
 
 use std::sync::Arc;
 

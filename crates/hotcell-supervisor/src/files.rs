@@ -11,8 +11,8 @@ use std::time::Duration;
 use hotcell_files::Roots;
 use hotcell_jail::process::{Groups, Identity, become_ordinary, end_now};
 use hotcell_jail::{Forked, fork, signals};
-use hotcell_link::{Frame, FrameKind, Tell, decode, encode};
-use hotcell_model::{Error, Result, Signal};
+use hotcell_link::{FileAsk, Frame, FrameKind, Tell, decode, encode};
+use hotcell_model::{Error, FileOp, Result, Signal};
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use rustix::process::Pid;
 
@@ -26,6 +26,8 @@ const UNDO_LOG: &str = "files.undo";
 const READ_BYTES: usize = 64 * 1024;
 /// How long the process stays when it has nothing to do.
 const STAYS: Duration = Duration::from_secs(30);
+/// No watch is asked for by more.
+const WATCH_BYTES: usize = 64 * 1024;
 /// How long it may say nothing while it has something to do: it is stopped, by whom ever.
 const SILENT: Duration = Duration::from_secs(20);
 
@@ -38,6 +40,8 @@ pub(crate) struct Files {
     channels: HashMap<Asker, u32>,
     /// What nobody waits for any more and the process has not let go of yet.
     abandoned: HashSet<u32>,
+    /// What of all that only looks on: it ends when nobody listens, and keeps the cell from nothing.
+    watches: HashSet<u32>,
     last_channel: u32,
     leaves_at: Option<Moment>,
     /// Processes that were let go and have not ended yet.
@@ -59,8 +63,13 @@ struct Process {
 }
 
 impl Files {
-    /// Whether nothing is being done.
+    /// Whether nothing is being done, but for looking on.
     pub(crate) fn is_idle(&self) -> bool {
+        self.askers.keys().chain(&self.abandoned).all(|channel| self.watches.contains(channel))
+    }
+
+    /// Whether the process has nothing to do.
+    fn is_unused(&self) -> bool {
         self.askers.is_empty() && self.abandoned.is_empty()
     }
 
@@ -84,7 +93,7 @@ impl Files {
 
     /// When the process that has something to do has said nothing for too long.
     fn silent_at(&self) -> Option<Moment> {
-        let process = self.process.as_ref().filter(|_| !self.is_idle())?;
+        let process = self.process.as_ref().filter(|_| !self.is_unused())?;
         Some(process.heard_at.after(SILENT))
     }
 
@@ -110,7 +119,7 @@ impl Files {
 
     /// Lets the process leave some time after the last thing was done.
     fn note_end(&mut self) {
-        if self.is_idle() {
+        if self.is_unused() {
             self.leaves_at = Some(Moment::now().after(STAYS));
         }
     }
@@ -127,7 +136,7 @@ impl Supervisor {
             return;
         }
         let files = &mut self.files;
-        if files.is_idle()
+        if files.is_unused()
             && let Some(process) = &mut files.process
         {
             process.heard_at = Moment::now();
@@ -136,6 +145,9 @@ impl Supervisor {
         let channel = files.last_channel;
         files.askers.insert(channel, asker);
         files.channels.insert(asker, channel);
+        if is_watch(frame) {
+            files.watches.insert(channel);
+        }
         files.leaves_at = None;
         files.send(FrameKind::File, channel, &frame.head, &frame.blob);
         self.note_activity();
@@ -252,6 +264,7 @@ impl Supervisor {
         if is_last {
             self.files.forget(frame.channel);
             self.files.abandoned.remove(&frame.channel);
+            self.files.watches.remove(&frame.channel);
             self.files.note_end();
             self.note_activity();
             self.settle_pause();
@@ -281,9 +294,18 @@ impl Supervisor {
         }
     }
 
-    /// Lets the process go.
+    /// Lets the process go. Whoever looks on is told, and may ask again.
     pub(crate) fn dismiss_files_now(&mut self) {
         self.files.leaves_at = None;
+        self.files.channels.clear();
+        self.files.abandoned.clear();
+        self.files.watches.clear();
+        let error = Error::unavailable("the cell is held still, which ends what watches its files")
+            .hint("look at what is there, then watch again");
+        let watching: Vec<Asker> = self.files.askers.drain().map(|(_, asker)| asker).collect();
+        for asker in watching {
+            self.tell(asker, &Tell::Failed(error.clone()));
+        }
         if let Some(process) = self.files.process.take() {
             self.let_go(&process);
         }
@@ -330,8 +352,9 @@ impl Supervisor {
         self.let_go(&process);
         self.files.leaves_at = None;
         self.files.channels.clear();
-        let any_abandoned = !self.files.abandoned.is_empty();
+        let was_working = !self.files.is_idle();
         self.files.abandoned.clear();
+        self.files.watches.clear();
         let error = Error::unavailable("the process that serves the cell's files was ended")
             .hint("look at what is there, then try again");
         let askers: Vec<Asker> = self.files.askers.drain().map(|(_, asker)| asker).collect();
@@ -339,7 +362,7 @@ impl Supervisor {
             self.tell(*asker, &Tell::Failed(error.clone()));
         }
         self.note_activity();
-        if any_abandoned || !askers.is_empty() {
+        if was_working {
             self.recover_files();
         }
     }
@@ -403,6 +426,12 @@ fn serve(identity: Identity, stream: UnixStream, undo_log: OwnedFd) -> i32 {
         Ok(()) => 0,
         Err(_) => 1,
     }
+}
+
+/// Whether something is asked for that goes on until nobody listens any more.
+fn is_watch(frame: &Frame) -> bool {
+    frame.head.len() <= WATCH_BYTES
+        && matches!(frame.head::<FileAsk>(), Ok(FileAsk { op: FileOp::Watch(_), window: _ }))
 }
 
 fn open_undo_log(records: BorrowedFd<'_>) -> io::Result<OwnedFd> {

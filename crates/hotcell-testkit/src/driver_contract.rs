@@ -179,6 +179,7 @@ pub async fn run_driver_contract(
         checkpoints::a_running_cell_goes_back_to_what_was_kept,
         checkpoints::forks_share_files_and_no_changes,
         checkpoints::what_begins_during_a_pause_waits,
+        checkpoints::who_looks_on_keeps_no_cell_from_holding_still,
         checkpoints::what_runs_is_held_still_and_goes_on,
         limits::memory_ends_the_exec_alone,
         limits::processes_are_counted,

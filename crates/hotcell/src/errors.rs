@@ -73,20 +73,23 @@ impl Failure {
 fn tell_error(error: &Error, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "error: {}", error.message)?;
     match &error.hint {
-        Some(hint) => writeln!(to, "hint: {hint}"),
+        Some(hint) => writeln!(to, "hint: {}", in_flags(hint)),
         None => Ok(()),
     }
 }
 
-/// What the hints of a cell's files call by the names of arguments, and people by flags.
-const FLAGS: [(&str, &str); 2] = [("replace_all", "--all"), ("pass literal", "pass --literal")];
+/// What the hints of a cell's files call by the names of arguments, and people otherwise.
+const FLAGS: [(&str, &str); 5] = [
+    ("replace_all", "--all"),
+    ("pass literal", "pass --literal"),
+    ("a command with as_root", "`hotcell run --as-root`"),
+    ("delete it with recursive", "delete it by a command, for example rm -r"),
+    ("leave it out by exclude", "leave it out"),
+];
 
-/// An error with its hint in the words of the command line.
-pub(crate) fn in_flags(mut error: Error) -> Error {
-    error.hint = error
-        .hint
-        .map(|hint| FLAGS.iter().fold(hint, |hint, (argument, flag)| hint.replace(argument, flag)));
-    error
+/// A hint in the words of the command line.
+fn in_flags(hint: &str) -> String {
+    FLAGS.iter().fold(hint.to_owned(), |hint, (argument, flag)| hint.replace(argument, flag))
 }
 
 /// The exit code that shows how an exec ended.

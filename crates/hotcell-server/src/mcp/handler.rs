@@ -3,23 +3,27 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use hotcell_model::{Caller, CancelStatus, Error, ExecCancel, ExecId, Reply, Request, Signal};
+use hotcell_model::{
+    Caller, CancelStatus, Error, ExecCancel, ExecId, FileCall, FileOp, Reply, Request, Signal,
+};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetTaskParams,
     GetTaskResult, Implementation, ListPromptsRequestMethod, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, Tool, UpdateTaskParams,
+    ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    UpdateTaskParams,
 };
-use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tracing::Instrument;
 
 use super::calls::Calls;
 use super::exec_call::ExecCall;
 use super::parameters::{self, Methods};
-use super::{resources, tasks};
+use super::subscriptions::{self, Subscriptions};
+use super::{resources, search_call, tasks};
 use crate::call_id;
 use crate::dialect::{Outcome, Show, ToolCall};
 use crate::door::Door;
@@ -30,6 +34,7 @@ pub(crate) struct McpHandler {
     pub(super) door: Door,
     pub(super) caller: Caller,
     pub(super) calls: Calls,
+    pub(super) subscriptions: Subscriptions,
     versions: &'static [ProtocolVersion],
 }
 
@@ -41,7 +46,8 @@ const CANCEL_GRACE_S: f64 = 5.0;
 impl McpHandler {
     /// A handler for a caller, for these revisions of the protocol.
     pub(crate) fn new(door: Door, caller: Caller, versions: &'static [ProtocolVersion]) -> Self {
-        Self { door, caller, calls: Calls::default(), versions }
+        let (calls, subscriptions) = (Calls::default(), Subscriptions::default());
+        Self { door, caller, calls, subscriptions, versions }
     }
 
     async fn perform(
@@ -54,8 +60,17 @@ impl McpHandler {
         if let Request::ExecRun(run) = request {
             return ExecCall { handler: self, tool, context }.perform(run).await;
         }
+        let answer = async {
+            match (request, context.meta.get_progress_token()) {
+                (
+                    Request::FileCall(FileCall { cell, op: FileOp::Search(search), .. }),
+                    Some(token),
+                ) => search_call::perform(self, cell, search, token, context).await,
+                (request, _) => self.door.call(&self.caller, request).await,
+            }
+        };
         tokio::select! {
-            answered = self.door.call(&self.caller, request) => Ok(match show {
+            answered = answer => Ok(match show {
                 Some(show) => self.show(tool, answered, show, context),
                 None => self.tell(tool, answered),
             }),
@@ -141,6 +156,7 @@ impl ServerHandler for McpHandler {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_resources_subscribe()
             .enable_completions()
             .enable_tasks()
             .build();
@@ -217,6 +233,42 @@ impl ServerHandler for McpHandler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let read = resources::read(self, &request.uri);
         self.answer("resources/read", &context, read).await.map(Into::into)
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let begun = subscriptions::subscribe(self, request.uri, context.peer.clone());
+        self.answer("resources/subscribe", &context, begun).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let end = async {
+            self.subscriptions.end(&request.uri);
+            Ok(())
+        };
+        self.answer("resources/unsubscribe", &context, end).await
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(subscriptions::accepted(self, requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let listen = async {
+            subscriptions::listen(self, &context).await;
+            Ok(())
+        };
+        self.answer("subscriptions/listen", context.request_context(), listen).await
     }
 
     async fn complete(

@@ -5,6 +5,8 @@ mod exec_call;
 mod handler;
 mod parameters;
 mod resources;
+mod search_call;
+mod subscriptions;
 mod tasks;
 mod workspaces;
 

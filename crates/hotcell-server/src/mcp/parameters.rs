@@ -51,7 +51,10 @@ const METHODS: &[(&str, Parameters)] = &[
     ("tools/call", &[("name", Text, Required), ("arguments", Object, Optional)]),
     ("tools/list", PAGE),
 ];
-/// The same for what the newest revision has no more.
+/// The same for what only the newest revision has.
+const NEW_METHODS: &[(&str, Parameters)] =
+    &[("subscriptions/listen", &[("notifications", Object, Required)])];
+/// The same for what it has no more.
 const OLD_METHODS: &[(&str, Parameters)] = &[
     (
         "initialize",
@@ -62,6 +65,8 @@ const OLD_METHODS: &[(&str, Parameters)] = &[
         ],
     ),
     ("ping", &[]),
+    ("resources/subscribe", &[("uri", Text, Required)]),
+    ("resources/unsubscribe", &[("uri", Text, Required)]),
 ];
 
 /// Which methods there are.
@@ -73,11 +78,11 @@ pub(super) enum Methods {
 
 /// What is wrong with the parameters of a method; `None` when there is no such method.
 pub(super) fn find_fault(methods: Methods, method: &str, params: Option<&Value>) -> Option<String> {
-    let older = match methods {
-        Methods::Newest => &[],
+    let own = match methods {
+        Methods::Newest => NEW_METHODS,
         Methods::Older => OLD_METHODS,
     };
-    let (_, parameters) = METHODS.iter().chain(older).find(|(name, _)| *name == method)?;
+    let (_, parameters) = METHODS.iter().chain(own).find(|(name, _)| *name == method)?;
     let fault = match params {
         Some(params) if !params.is_object() => Some("params is to be an object".to_owned()),
         params => parameters.iter().find_map(|parameter| fault_of(*parameter, params)),

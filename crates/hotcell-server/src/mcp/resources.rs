@@ -57,10 +57,7 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
 
 /// One stream of an exec, all of it or its head and tail; or a file.
 pub(super) async fn read(handler: &McpHandler, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let unknown = || {
-        let data = serde_json::json!({ "uri": uri });
-        ErrorData::resource_not_found(format!("there is no resource {uri}"), Some(data))
-    };
+    let unknown = || unknown(uri);
     if let Some(named) = workspaces::parse(uri) {
         return match workspaces::read(handler, uri, named).await {
             Err(error) if error.code == HotcellCode::NotFound => Err(unknown()),
@@ -83,6 +80,12 @@ pub(super) async fn read(handler: &McpHandler, uri: &str) -> Result<ReadResource
     }
     let contents = ResourceContents::text(text, uri).with_mime_type("text/plain");
     Ok(ReadResourceResult::new(vec![contents]))
+}
+
+/// The error for a resource that is not there.
+pub(super) fn unknown(uri: &str) -> ErrorData {
+    let data = serde_json::json!({ "uri": uri });
+    ErrorData::resource_not_found(format!("there is no resource {uri}"), Some(data))
 }
 
 fn parse(uri: &str) -> Option<(ExecId, Stream)> {

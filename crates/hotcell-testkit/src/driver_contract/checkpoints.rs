@@ -1,9 +1,10 @@
 //! States of a cell's files, where the driver keeps them.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use hotcell_link::{Ask, Link, Stillness};
+use hotcell_link::{Ask, FileConversation, FileEvent, Link, Stillness};
 use hotcell_model::{
-    ChangeKind, CheckpointId, CheckpointMeans, Checkpointer, Driver, ErrorCode, PathChange,
+    ChangeKind, CheckpointId, CheckpointMeans, Checkpointer, Driver, ErrorCode, FileWatch, Keep,
+    PathChange,
 };
 
 use super::guest::{Guest, Outcome, random, sh, spec};
@@ -141,6 +142,58 @@ pub(super) async fn what_begins_during_a_pause_waits(place: &DriverPlace) -> Res
     drop(other);
     ensure!(guest.closed().await? == hotcell_model::CloseReason::Asleep);
     Ok(())
+}
+
+pub(super) async fn who_looks_on_keeps_no_cell_from_holding_still(
+    place: &DriverPlace,
+) -> Result<()> {
+    let guest = Guest::start_with(place, |spec| {
+        spec.keep = Keep::Always;
+        spec.sleep_after_s = 3;
+    })
+    .await?;
+    guest.output_of("echo 1 > f").await?;
+    let mut watching = watch(&guest).await?;
+    guest.ask(&Ask::Pause(Stillness::Empty), &[]).await?;
+    match watching.receiver.next().await? {
+        FileEvent::Failed(error) => ensure!(error.code == ErrorCode::Unavailable, "{error:?}"),
+        other @ (FileEvent::Data(_) | FileEvent::Done(_)) => {
+            bail!("a watch of a cell that is held still: {other:?}")
+        }
+    }
+    // One that is asked for meanwhile begins when the cell goes on.
+    let op = FileWatch { path: ".".to_owned() };
+    let mut waiting = guest.link.file(op.into()).await?;
+    guest.ask(&Ask::Resume, &[]).await?;
+    ensure!(line(&mut waiting).await?.contains("watching"));
+    guest.output_of("echo 2 > f").await?;
+    let told = line(&mut waiting).await?;
+    ensure!(told.contains("/workspace/f") && told.contains("modified"), "{told}");
+    if checkpointer(&*guest.driver).is_some() {
+        let kept = keep(&guest).await?;
+        let _watching = watch(&guest).await?;
+        restore(&guest, &kept).await?;
+    }
+    // Nor from falling asleep.
+    let _watching = watch(&guest).await?;
+    ensure!(guest.closed().await? == hotcell_model::CloseReason::Asleep);
+    Ok(())
+}
+
+/// Watches the workspace, from now on.
+async fn watch(guest: &Guest) -> Result<FileConversation> {
+    let op = FileWatch { path: ".".to_owned() };
+    let mut conversation = guest.link.file(op.into()).await?;
+    ensure!(line(&mut conversation).await?.contains("watching"));
+    Ok(conversation)
+}
+
+/// What a watch tells next.
+async fn line(conversation: &mut FileConversation) -> Result<String> {
+    match conversation.receiver.next().await? {
+        FileEvent::Data(line) => Ok(String::from_utf8(line)?),
+        other @ (FileEvent::Done(_) | FileEvent::Failed(_)) => bail!("a watch ended: {other:?}"),
+    }
 }
 
 pub(super) async fn what_runs_is_held_still_and_goes_on(place: &DriverPlace) -> Result<()> {

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::cell_path::CellPath;
 use crate::environment::Environment;
-use crate::errors::{Failure, in_flags};
+use crate::errors::Failure;
 use crate::file_args::Edit;
 use crate::pieces::local_fault;
 use crate::session::Session;
@@ -48,7 +48,7 @@ pub(super) async fn edit(
         precondition: Precondition::default(),
         dry_run: args.dry_run,
     };
-    let done = session.ask(FileCall::new(args.file.cell, edit.into())).await.map_err(in_flags)?;
+    let done = session.ask(FileCall::new(args.file.cell, edit.into())).await?;
     let edited: FileEdited = done.result.try_into()?;
     match args.json {
         true => print_json(&edited)?,

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use hotcell_model::{FileCall, FileMatch, FileMatches, FileSearch, SearchIn};
+use hotcell_model::{FileCall, FileMatch, FileMatches, FileSearch, FileStream, SearchIn};
 
-use crate::errors::{Failure, in_flags};
+use crate::errors::Failure;
 use crate::file_args::Search;
+use crate::pieces;
 use crate::session::Session;
 use crate::show::{note, one_line, print, print_json};
 
@@ -28,49 +29,88 @@ pub(super) async fn search(session: &Session, args: Search) -> Result<u8, Failur
         include_ignored: args.hidden,
         context_lines: args.context,
         limit: args.limit,
+        early: !args.json,
     };
-    let call = FileCall::new(directory.cell, search.into());
-    let done = session.ask(call).await.map_err(in_flags)?;
-    let found: FileMatches = done.result.try_into()?;
     if args.json {
+        let call = FileCall::new(directory.cell, search.into());
+        let done = session.ask(call).await?;
+        let found: FileMatches = done.result.try_into()?;
         print_json(&found)?;
-    } else {
-        let shown = |path: &str| match is_relative {
-            true => one_line(path.strip_prefix(HOME).unwrap_or(path), usize::MAX),
-            false => one_line(path, usize::MAX),
-        };
-        print(text(&found.matches, shown, args.context > 0))?;
-        if found.truncated {
-            note(&format!("there are more than {} matches; raise --limit", found.matches.len()));
-        }
+        return Ok(code(found.matches.len()));
     }
-    Ok(if found.matches.is_empty() { NOTHING_FOUND } else { 0 })
+    let mut printed = Printed { is_relative, apart: args.context > 0, count: 0 };
+    let stream = FileStream { cell: directory.cell, op: search.into() };
+    let mut unread = Vec::new();
+    let found = pieces::receive(session, stream, async |piece| {
+        unread.extend_from_slice(&piece);
+        printed.lines(&mut unread)
+    })
+    .await?;
+    let found: FileMatches = found.try_into()?;
+    if printed.count == 0 {
+        // A cell of an older version tells all of it in the end.
+        printed.matches(&found.matches)?;
+    }
+    if found.truncated {
+        note(&format!("there are more than {} matches; raise --limit", printed.count));
+    }
+    Ok(code(printed.count))
 }
 
-/// Matches as grep shows them; those with context have a line between them.
-fn text(matches: &[FileMatch], shown: impl Fn(&str) -> String, apart: bool) -> String {
-    let mut text = String::new();
-    for (at, one) in matches.iter().enumerate() {
-        let path = shown(&one.path);
-        let (Some(line), Some(found)) = (one.line, &one.text) else {
-            text.push_str(&path);
-            text.push('\n');
-            continue;
-        };
-        if apart && at > 0 {
-            text.push_str("--\n");
-        }
-        let first = line.saturating_sub(one.before.len() as u64);
-        // Writing to a string cannot fail.
-        for (number, before) in (first..).zip(&one.before) {
-            let _ = writeln!(text, "{path}-{number}-{}", harmless(before));
-        }
-        let _ = writeln!(text, "{path}:{line}:{}", harmless(found));
-        for (number, after) in (line + 1..).zip(&one.after) {
-            let _ = writeln!(text, "{path}-{number}-{}", harmless(after));
-        }
+fn code(count: usize) -> u8 {
+    if count == 0 { NOTHING_FOUND } else { 0 }
+}
+
+/// What was printed so far.
+struct Printed {
+    is_relative: bool,
+    /// Whether there is a line between matches.
+    apart: bool,
+    count: usize,
+}
+
+impl Printed {
+    /// Prints the matches that are told by whole lines, and leaves the rest.
+    fn lines(&mut self, unread: &mut Vec<u8>) -> Result<(), Failure> {
+        let Some(end) = unread.iter().rposition(|byte| *byte == b'\n') else { return Ok(()) };
+        let rest = unread.split_off(end + 1);
+        let lines = std::mem::replace(unread, rest);
+        let matches: Vec<FileMatch> = lines
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect();
+        self.matches(&matches)
     }
-    text
+
+    /// Prints matches as grep shows them.
+    fn matches(&mut self, matches: &[FileMatch]) -> Result<(), Failure> {
+        let mut text = String::new();
+        for one in matches {
+            let path = match self.is_relative {
+                true => one_line(one.path.strip_prefix(HOME).unwrap_or(&one.path), usize::MAX),
+                false => one_line(&one.path, usize::MAX),
+            };
+            self.count += 1;
+            let (Some(line), Some(found)) = (one.line, &one.text) else {
+                text.push_str(&path);
+                text.push('\n');
+                continue;
+            };
+            if self.apart && self.count > 1 {
+                text.push_str("--\n");
+            }
+            let first = line.saturating_sub(one.before.len() as u64);
+            // Writing to a string cannot fail.
+            for (number, before) in (first..).zip(&one.before) {
+                let _ = writeln!(text, "{path}-{number}-{}", harmless(before));
+            }
+            let _ = writeln!(text, "{path}:{line}:{}", harmless(found));
+            for (number, after) in (line + 1..).zip(&one.after) {
+                let _ = writeln!(text, "{path}-{number}-{}", harmless(after));
+            }
+        }
+        print(text)
+    }
 }
 
 /// A line without what a terminal would act upon.

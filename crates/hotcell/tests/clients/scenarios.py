@@ -439,6 +439,52 @@ async def files_are_worked_with(site, name):
         assert contents[0].text == "one\n2\n", contents
 
 
+async def changes_are_told(site, name):
+    uri = f"workspace:{name}/notes"
+    told = []
+
+    async def heard(message):
+        if getattr(message, "method", "") == "notifications/resources/updated":
+            told.append(message.params.uri)
+
+    async def change_and_hear(client, hear):
+        for number in range(3):
+            before = len(told)
+            command = f"echo {number} > notes; echo elsewhere > other"
+            await call(client, "exec_run", cell=name, command=command)
+            await hear(before)
+            read = await client.read_resource(uri)
+            assert read.contents[0].text == f"{number}\n", read
+            if number == 1:
+                await call(client, "cell_checkpoint", cell=name, action="create")
+
+    async with site.client(message_handler=heard) as client:
+        await spawn(client, name)
+        if not site.is_modern:
+            await client.subscribe_resource(uri)
+
+            async def hear(before):
+                async def more():
+                    return len(told) > before
+
+                await eventually("a change is told", more)
+
+            await change_and_hear(client, hear)
+            await client.unsubscribe_resource(uri)
+            assert set(told) == {uri}, told
+            return
+        async with client.listen(resource_subscriptions=[uri]) as stream:
+            assert stream.honored.resource_subscriptions == [uri], stream.honored
+            events = aiter(stream)
+
+            async def hear(before):
+                event = await anext(events)
+                assert event.uri == uri, event
+
+            await anext(events)
+            await change_and_hear(client, hear)
+
+
 async def mistakes_are_named(site, name):
     async with site.client() as client:
         for tool, arguments, named in (
@@ -471,5 +517,6 @@ ALL = [
     a_long_call_becomes_a_task,
     execs_are_resources,
     files_are_worked_with,
+    changes_are_told,
     mistakes_are_named,
 ]

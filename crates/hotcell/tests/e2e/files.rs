@@ -265,7 +265,17 @@ fn text_is_found(world: &World) {
         "work",
         "mkdir d; printf 'one\\ntwo\\nthree\\n' > d/f; echo TWO > g",
     ]);
-    assert_eq!(world.text(["search", "-i", "two", "work"]), "d/f:2:two\ng:1:TWO\n");
+    let found = world.text(["search", "-i", "two", "work"]);
+    let mut lines: Vec<_> = found.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["d/f:2:two", "g:1:TWO"]);
+    let all = world.json(["search", "-i", "two", "work", "--json"]);
+    assert_eq!(all["matches"][1]["path"], "/workspace/g", "{all}");
+    // What is found first is printed before the rest is looked at.
+    world.text(["run", "--cell", "work", "mkdir e; seq 200000 > e/many"]);
+    let some = world.hotcell(["search", "--limit", "10000", "1", "work:e"]).run().succeeded();
+    assert_eq!(some.stdout().lines().count(), 10_000);
+    assert!(some.stderr().contains("more than 10000 matches"), "{}", some.stderr());
     assert_eq!(
         world.text(["search", "-C", "1", "two", "work:d"]),
         "d/f-1-one\nd/f:2:two\nd/f-3-three\n"
@@ -273,6 +283,7 @@ fn text_is_found(world: &World) {
     world.hotcell(["search", "absent", "work"]).run().exited(1);
     let wrong = world.hotcell(["search", "(", "work"]).run().exited(2);
     assert!(wrong.stderr().contains("--literal"), "{wrong:?}");
+    assert_eq!(wrong.stderr().lines().count(), 2, "{wrong:?}");
 }
 
 fn what_cannot_be_copied_is_said(world: &World) {

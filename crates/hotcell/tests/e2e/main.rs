@@ -40,6 +40,7 @@ mod serve_http_bounds;
 mod serve_http_end;
 mod serve_lifetimes;
 mod serve_stdio;
+mod serve_subscriptions;
 mod serve_traces;
 mod serve_v1;
 mod serve_waits;

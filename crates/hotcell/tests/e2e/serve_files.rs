@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{Connection, Era, HttpServer, McpClient, Sent, World, eventually, peak_kib};
+use crate::world::{
+    Connection, Era, HttpServer, McpClient, Sent, World, cpu_ticks, descendants, eventually,
+    peak_kib,
+};
 
 in_worlds! {
     [root, rootless]
@@ -22,6 +25,7 @@ in_worlds! {
     [root]
     a_large_archive_is_a_link,
     text_is_found,
+    a_search_that_is_cancelled_ends,
     files_are_resources,
     parts_and_conditions_are_understood,
     odd_paths_are_paths,
@@ -497,6 +501,38 @@ fn a_large_archive_is_a_link(world: &World) {
     assert!(error["hint"].as_str().unwrap().contains("hotcell cp"), "{error}");
 }
 
+fn a_search_that_is_cancelled_ends(world: &World) {
+    let mut client = McpClient::start(world, Era::Modern);
+    client.call("cell_spawn", json!({ "alias": "busy", "persistent": true }));
+    // A few GiB to look through, in little space.
+    let make =
+        "yes 'no hay without a needl' | head -c 64M > 0; for i in $(seq 60); do ln 0 $i; done";
+    client.call("exec_run", json!({ "cell": "busy", "command": make }));
+    let supervisor = world.supervisor("busy");
+    let used = || descendants(supervisor).into_iter().map(cpu_ticks).sum::<i32>();
+    for token in [json!({}), json!({ "progressToken": 1 })] {
+        let before = used();
+        let search = client.ask(
+            "tools/call",
+            json!({
+                "name": "fs_search", "_meta": token,
+                "arguments": { "cell": "busy", "pattern": "[a-z ]+needle$" },
+            }),
+        );
+        eventually("it searches", || used() > before + 10);
+        client.send(&json!({
+            "jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": { "requestId": search },
+        }));
+        eventually("it ends", || {
+            let before = used();
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            used() <= before + 1
+        });
+    }
+    client.leave().0.succeeded();
+}
+
 fn text_is_found(world: &World) {
     let mut client = McpClient::start(world, Era::Modern);
     let make = "mkdir d; printf 'one\\ntwo\\nthree\\n' > d/f; echo TWO > g; seq 100000 > many";
@@ -512,6 +548,17 @@ fn text_is_found(world: &World) {
     );
     let many = client.call("fs_search", json!({ "pattern": "1", "limit": 10_000 }));
     assert_eq!(many["truncated"], true);
+    assert!(client.received().iter().all(|line| line["method"] != "notifications/progress"));
+    let asked = json!({
+        "name": "fs_search", "arguments": { "pattern": "two", "ignore_case": true },
+        "_meta": { "progressToken": "early" },
+    });
+    let found = client.request("tools/call", asked);
+    let matches = &found["result"]["structuredContent"]["matches"];
+    assert_eq!(matches.as_array().unwrap().len(), 2, "{found}");
+    assert_eq!(matches[0]["path"], "/workspace/d/f", "{found}");
+    let told = client.find("progress", |line| line["params"]["progressToken"] == "early");
+    assert!(told["params"]["message"].as_str().unwrap().contains("/workspace/"), "{told}");
     let names = client.call("fs_search", json!({ "pattern": "^d/", "in": "names" }));
     assert_eq!(names["matches"][0]["path"], "/workspace/d/f", "{names}");
     let wrong = refused(&mut client, "fs_search", json!({ "pattern": "(" }));

@@ -10,6 +10,7 @@ in_worlds! {
     [root, rootless]
     cells_and_execs_are_made_shown_and_ended,
     a_stream_is_taken_up_again,
+    checkpoints_are_kept_compared_and_gone_back_to,
 }
 
 in_worlds! {
@@ -201,4 +202,66 @@ fn the_description_is_served(world: &World) {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
     let kept: Value = serde_json::from_slice(&std::fs::read(kept).unwrap()).unwrap();
     assert_eq!(served, kept);
+}
+
+fn checkpoints_are_kept_compared_and_gone_back_to(world: &World) {
+    let server = HttpServer::start(world);
+    let run = |cell: &str, command: &str| {
+        let asked = json!({ "cell": cell, "command": command });
+        let ran = server.ask(&Sent::post("/v1/execs", &asked)).is(201).json();
+        assert_eq!(ran["exec"]["end"]["exit_code"], 0, "{ran}");
+        let messages = ran["messages"].as_array().unwrap().iter();
+        messages.map(|message| message["data"].as_str().unwrap()).collect::<String>()
+    };
+    let spawn = json!({ "alias": "kept", "persistent": true });
+    let cell = server.ask(&Sent::post("/v1/cells", &spawn)).is(201).json();
+    run("kept", "echo 1 > f; mkdir d");
+    let all = "/v1/cells/kept/checkpoints";
+    let made = server.ask(&Sent::post(all, &json!({}))).is(201).json();
+    assert_eq!((&made["means"], &made["cell"]), (&json!("stacked"), &cell["id"]));
+    let listed = server.ask(&Sent::get(all)).is(200).json();
+    assert_eq!(listed["checkpoints"][0]["id"], made["id"]);
+
+    run("kept", "echo 2 > f; rm -r d; touch g");
+    let one = format!("{all}/{}", made["id"].as_str().unwrap());
+    let diff = server.ask(&Sent::get(&format!("{one}/diff"))).is(200).json();
+    let changes = diff["changes"].as_array().unwrap().iter();
+    let told: Vec<_> = changes.map(|change| (&change["path"], &change["change"])).collect();
+    let expected = [("d", "removed"), ("f", "changed"), ("g", "added")];
+    let expected = expected.map(|(name, what)| (json!(format!("/workspace/{name}")), json!(what)));
+    assert!(told.iter().copied().eq(expected.iter().map(|(path, what)| (path, what))), "{diff}");
+    let few = server.ask(&Sent::get(&format!("{one}/diff?limit=1"))).is(200).json();
+    assert_eq!((few["changes"].as_array().unwrap().len(), &few["truncated"]), (1, &json!(true)));
+
+    let restore = format!("{one}/restore");
+    let long = json!({ "cell": "kept", "argv": ["sleep", "1000"], "wait_s": 0 });
+    server.ask(&Sent::post("/v1/execs", &long)).is(201);
+    let refused = server.ask(&Sent::post(&restore, &json!({}))).is(409).json();
+    assert_eq!(refused["code"], "conflict");
+    server.ask(&Sent::post(&restore, &json!({ "force": true }))).is(200);
+    assert_eq!(run("kept", "cat f; ls"), "1\nd\nf\n");
+
+    run("kept", "echo now > f");
+    let forks = "/v1/cells/kept/forks";
+    let then = json!({ "checkpoint": made["id"], "alias": "then", "count": 2 });
+    let forked = server.ask(&Sent::post(forks, &then)).is(201).json();
+    assert_eq!(forked["cells"][1]["alias"], "then-2", "{forked}");
+    assert_eq!(run("then-2", "cat f"), "1\n");
+    let now = server.ask(&Sent::post(forks, &json!({ "alias": "now" }))).is(201).json();
+    assert_eq!(now["cells"].as_array().unwrap().len(), 1, "{now}");
+    assert_eq!(run("now", "cat f"), "now\n");
+
+    server.ask(&Sent::delete(&one)).is(200);
+    assert_eq!(server.ask(&Sent::delete(&one)).is(404).json()["code"], "not_found");
+    for (path, body, status) in [
+        (restore.as_str(), json!({}), 404),
+        (restore.as_str(), json!({ "forc": true }), 400),
+        ("/v1/cells/kept/checkpoints/c_1/restore", json!({}), 400),
+        ("/v1/cells/nobody/checkpoints", json!({}), 404),
+        (forks, json!({ "count": 0 }), 400),
+        (forks, json!({ "alias": "now" }), 409),
+    ] {
+        server.ask(&Sent::post(path, &body)).is(status);
+    }
+    server.terminate().succeeded();
 }

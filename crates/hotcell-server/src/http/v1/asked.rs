@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    Alias, CellRef, CellSpawn, Error, ExecId, ExecInput, ExecList, ExecPoll, ExecRun,
+    Alias, CellRef, CellSpawn, CheckpointId, Error, ExecId, ExecInput, ExecList, ExecPoll, ExecRun,
     ExecStatusFilter, Keep, Network, OutputFilter, Priority, RESULT_BYTES, RequestedLimits, Result,
     Signal, Stream, TerminalSize, Workspace,
 };
@@ -80,6 +80,40 @@ pub(super) struct KillCell {
     /// End what runs in it, too; otherwise that is a conflict.
     #[serde(default)]
     pub(super) force: bool,
+}
+
+/// How much of a comparison.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CompareCheckpoint {
+    /// How many changes at most.
+    #[serde(default = "changes")]
+    pub(super) limit: u32,
+    /// Also what changed in files, in the form of `git diff`.
+    #[serde(default)]
+    pub(super) content: bool,
+}
+
+/// How a cell goes back to a checkpoint.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RestoreCheckpoint {
+    /// End what runs in it; otherwise that is a conflict.
+    #[serde(default)]
+    pub(super) force: bool,
+}
+
+/// Cells to make from another.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForkCell {
+    /// As its files were then; as they are now when left out.
+    pub(super) checkpoint: Option<CheckpointId>,
+    /// A name; several get a number after it.
+    pub(super) alias: Option<Alias>,
+    /// How many.
+    #[serde(default = "one")]
+    pub(super) count: u32,
 }
 
 /// A command to run: `command` or `argv`.
@@ -302,6 +336,14 @@ fn wait() -> f64 {
 
 fn result_bytes() -> u64 {
     RESULT_BYTES
+}
+
+fn changes() -> u32 {
+    1000
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn limit() -> u32 {

@@ -3,6 +3,8 @@
 mod archives;
 mod asked;
 mod cells;
+mod checkpoint_table;
+mod checkpoints;
 mod download;
 mod events;
 mod execs;
@@ -28,7 +30,7 @@ use axum::extract::{Extension, Path, Query as QueryString, Request, State};
 use axum::response::Response;
 use axum::routing::{MethodFilter, get, on};
 use bytes::Bytes;
-use hotcell_model::{Caller, CellRef, Error, ExecId, Query};
+use hotcell_model::{Caller, CellRef, CheckpointId, Error, ExecId, Query};
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode, request};
 use serde::Serialize;
@@ -92,7 +94,7 @@ struct Call {
     caller: Caller,
     /// What the path names.
     named: String,
-    /// The path of a file that it names too.
+    /// The path of a file, or the id of a checkpoint, that it names too.
     path: String,
     head: request::Parts,
     body: Bytes,
@@ -109,6 +111,11 @@ impl Call {
     /// The exec that the path names.
     fn exec(&self) -> Result<ExecId, Error> {
         self.named.parse()
+    }
+
+    /// The checkpoint that the path names.
+    fn checkpoint(&self) -> Result<CheckpointId, Error> {
+        self.path.parse()
     }
 
     /// What is put; nothing the second time.

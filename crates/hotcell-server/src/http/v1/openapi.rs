@@ -51,6 +51,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
             "path" => {
                 "The path of a file, relative to /workspace; an absolute one begins with %2F."
             }
+            "checkpoint" => "The checkpoint's id.",
             _ => "The exec's id.",
         };
         parameters.push(json!({

@@ -1,5 +1,5 @@
 //! Every operation of the API in one table, from which routes and description are made; those on
-//! files stand in `file_table.rs`.
+//! files stand in `file_table.rs`, those on checkpoints in `checkpoint_table.rs`.
 
 use hotcell_model::{Cell, CellDetails, CellKilled, Cells, Exec, ExecCancelled, Execs};
 use http::Method;
@@ -9,6 +9,7 @@ use super::asked::{
     CancelExec, FollowOutput, KillCell, ListCells, ListExecs, ReadOutput, RunExec, SendInput,
     SpawnCell,
 };
+use super::checkpoint_table::CHECKPOINT_OPERATIONS;
 use super::file_table::FILE_OPERATIONS;
 use super::shown::{InputShown, PageShown, RunShown};
 use super::{Answering, Call, cells, execs};
@@ -48,7 +49,7 @@ impl Operation {
 
 /// Every operation there is.
 pub(super) fn operations() -> impl Iterator<Item = &'static Operation> {
-    OPERATIONS.iter().chain(FILE_OPERATIONS)
+    OPERATIONS.iter().chain(FILE_OPERATIONS).chain(CHECKPOINT_OPERATIONS)
 }
 
 pub(super) fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

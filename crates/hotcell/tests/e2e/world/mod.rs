@@ -29,8 +29,8 @@ pub(crate) use machine::{Need, clients, is_root, program, require, setting};
 pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
-    cpu_ticks, descendants, fd_count, handles, has_pending, is_alive, kill_9, marked, peak_kib,
-    processes_of, resident_kib, send, session_of, state_of, unique,
+    cpu_ticks, descendants, fd_count, handles, has_pending, inotify_count, is_alive, kill_9,
+    marked, peak_kib, processes_of, resident_kib, send, session_of, state_of, unique,
 };
 pub(crate) use terminal::Terminal;
 

@@ -95,6 +95,15 @@ pub(crate) fn fd_count(pid: i32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
+/// How many queues for changes of files a process has open; none once it is gone.
+pub(crate) fn inotify_count(pid: i32) -> usize {
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_queue = |link: &fs::DirEntry| {
+        fs::read_link(link.path()).is_ok_and(|to| to.to_string_lossy().contains("inotify"))
+    };
+    links.filter(is_queue).count()
+}
+
 /// The most memory that a process has used so far, in KiB; nothing once it is gone.
 pub(crate) fn peak_kib(pid: i32) -> u64 {
     memory_kib(pid, "VmHWM:")
