@@ -30,8 +30,11 @@ pub(crate) struct Prepared {
 /// Looks everything up in the cell as it is now.
 pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
     if spec.as_root && !plan.ids.root {
-        return Err(Error::unsupported("as_root needs an id 0, and this cell has a single id")
-            .hint("give the user subordinate ids (`usermod --add-subuids`) and install newuidmap, or run as root"));
+        let refused = Error::unsupported("as_root needs an id 0, and this cell has a single id");
+        return Err(refused.hint(match &plan.spec.workspace {
+            Some(_) => "use a cell without a directory of the host as its workspace, or run hotcell as root",
+            None => "give the user subordinate ids (`usermod --add-subuids`) and install newuidmap, or run as root",
+        }));
     }
     let shell = shell();
     let env = environment(plan, spec, shell);
