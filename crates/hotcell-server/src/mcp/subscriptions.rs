@@ -146,6 +146,10 @@ pub(super) async fn listen(handler: &McpHandler, context: &SubscriptionContext) 
             }
         });
     }
+    if tasks.is_empty() {
+        // A stream on which nothing ever comes is nobody's wish.
+        return;
+    }
     tokio::select! {
         () = context.cancelled() => {}
         () = handler.door.draining.cancelled() => {}
@@ -161,7 +165,10 @@ async fn listen_to(
 ) -> Result<Listening> {
     let cell = find(door, caller, cell).await?;
     let listening = door.watches.listen(door, caller, cell, &path);
-    listening.begun().await?;
+    tokio::select! {
+        begun = listening.begun() => begun?,
+        () = door.closing.cancelled() => return Err(Error::unavailable("the server ends")),
+    }
     Ok(listening)
 }
 
