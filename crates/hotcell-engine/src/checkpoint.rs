@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hotcell_link::{Ask, Link, LinkError, Stillness};
 use hotcell_model::{
     CellId, CellLock, CellRef, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
-    CheckpointDiff, CheckpointId, CheckpointList, CheckpointMeans, CheckpointRestore, Checkpointer,
-    Checkpoints, Driver, Error, ErrorCode, Result, StoredCell,
+    CheckpointDiff, CheckpointId, CheckpointList, CheckpointMeans, CheckpointPurpose,
+    CheckpointRestore, Checkpointer, Checkpoints, Driver, Error, ErrorCode, Result, StoredCell,
 };
 
 use crate::cell_find::no_cell;
@@ -23,7 +23,7 @@ pub(crate) async fn checkpoint_create(
     request: CheckpointCreate,
 ) -> Result<Checkpoint> {
     let held = site.hold_for_checkpoint(&request.cell).await?;
-    let made = held.checkpoint(site).await;
+    let made = held.checkpoint(site, CheckpointPurpose::Keeping).await;
     held.release().await;
     made
 }
@@ -162,8 +162,7 @@ impl Site {
         cell: &StoredCell,
         id: &CheckpointId,
     ) -> Result<Checkpoint> {
-        let all = self.checkpointer(cell)?.list(&cell.spec.id).await?;
-        all.into_iter().find(|checkpoint| checkpoint.id == *id).ok_or_else(|| {
+        self.checkpointer(cell)?.find(&cell.spec.id, id).await?.ok_or_else(|| {
             Error::not_found(format!("cell {} has no checkpoint {id}", cell.spec.id))
                 .hint("list them with `hotcell checkpoint list`")
         })
@@ -176,9 +175,13 @@ impl HeldCell {
     }
 
     /// Keeps the present state.
-    pub(crate) async fn checkpoint(&self, site: &Site) -> Result<Checkpoint> {
+    pub(crate) async fn checkpoint(
+        &self,
+        site: &Site,
+        purpose: CheckpointPurpose,
+    ) -> Result<Checkpoint> {
         let id = new_checkpoint_id()?;
-        site.checkpointer(&self.cell)?.create(self.id(), &id, self.means).await
+        site.checkpointer(&self.cell)?.create(self.id(), &id, self.means, purpose).await
     }
 
     /// Lets the cell go on. One that cannot be told falls asleep, and wakes at the next use.

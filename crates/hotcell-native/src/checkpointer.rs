@@ -4,6 +4,7 @@
 //! which a checkpoint is made or restored. Before it nothing has happened; after it a cell that
 //! runs is given the new layers by its keeper, or ended, so that it wakes on them.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,17 +13,19 @@ use async_trait::async_trait;
 use hotcell_jail::ids::{Starter, starter};
 use hotcell_jail::mounts::{Lower, Upper};
 use hotcell_model::{
-    CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId, CheckpointMeans, Checkpointer,
-    Error, Result, Timestamp,
+    CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId, CheckpointMeans, CheckpointPurpose,
+    Checkpointer, Error, Result, Timestamp,
 };
+use rustix::process::getpid;
 
 use crate::base::make_uppers;
-use crate::checkpoint_file::{CheckpointFile, Part, seen_by_another};
+use crate::checkpoint_file::{CheckpointFile, seen_by_another};
+use crate::disk::{find_sizes, own};
 use crate::driver::{Native, NativeDriver, at};
 use crate::id_range;
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::layer_store::LayerStore;
-use crate::order::{Outcome, PLACED_VERSION, Placed, SupervisorProcess, Task};
+use crate::order::{Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, read_json, write_json};
 
 #[async_trait]
@@ -32,9 +35,15 @@ impl Checkpointer for NativeDriver {
         cell: &CellId,
         checkpoint: &CheckpointId,
         means: CheckpointMeans,
+        purpose: CheckpointPurpose,
     ) -> Result<Checkpoint> {
+        let (cell, id) = (cell.clone(), checkpoint.clone());
+        self.blocking(move |native| native.create_checkpoint(&cell, id, means, purpose)).await
+    }
+
+    async fn find(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<Option<Checkpoint>> {
         let (cell, checkpoint) = (cell.clone(), checkpoint.clone());
-        self.blocking(move |native| native.create_checkpoint(&cell, checkpoint, means)).await
+        self.blocking(move |native| native.find_checkpoint(&cell, &checkpoint)).await
     }
 
     async fn list(&self, cell: &CellId) -> Result<Vec<Checkpoint>> {
@@ -85,11 +94,22 @@ impl Native {
         cell: &CellId,
         id: CheckpointId,
         means: CheckpointMeans,
+        purpose: CheckpointPurpose,
     ) -> Result<Checkpoint> {
         let paths = self.paths.cell(cell);
         let placed = self.placed(&paths)?;
+        let created_at = Timestamp::now();
+        let checkpoint = Checkpoint { id, cell: cell.clone(), created_at, means, bytes: None };
+        let forked_by = match purpose {
+            CheckpointPurpose::Keeping => None,
+            CheckpointPurpose::Forking => Some(
+                WhichProcess::of(getpid())
+                    .map_err(|error| at("tell which process forks", &paths, &error))?,
+            ),
+        };
+        let new = CheckpointFile { checkpoint, lowers: Vec::new(), forked_by };
         if means == CheckpointMeans::Copied {
-            return self.copy_checkpoint(&paths, &placed, id);
+            return self.copy_checkpoint(&paths, &placed, new);
         }
         let stack = || -> io::Result<Placed> {
             let layers = LayerStore::new(&self.paths);
@@ -106,24 +126,7 @@ impl Native {
         if stacked.layers != placed.layers {
             self.put_in_force(cell, &paths)?;
         }
-        self.write_checkpoint(&paths, cell, id, means, stacked.parts())
-    }
-
-    fn write_checkpoint(
-        &self,
-        paths: &CellPaths,
-        cell: &CellId,
-        id: CheckpointId,
-        means: CheckpointMeans,
-        lowers: Vec<Part>,
-    ) -> Result<Checkpoint> {
-        let created_at = Timestamp::now();
-        let checkpoint = Checkpoint { id, cell: cell.clone(), created_at, means, bytes: None };
-        let file = CheckpointFile { checkpoint, lowers };
-        fs::create_dir_all(paths.checkpoints())
-            .and_then(|()| write_json(&paths.checkpoint(&file.checkpoint.id), &file))
-            .map_err(|error| at("write down a checkpoint in", paths, &error))?;
-        Ok(file.checkpoint)
+        write_checkpoint(&paths, CheckpointFile { lowers: stacked.parts(), ..new })
     }
 
     /// Keeps the state of a cell that goes on writing to the layer it has.
@@ -131,7 +134,7 @@ impl Native {
         &self,
         paths: &CellPaths,
         placed: &Placed,
-        id: CheckpointId,
+        new: CheckpointFile,
     ) -> Result<Checkpoint> {
         let failed = |error: io::Error| at("make a checkpoint in", paths, &error);
         let layers = LayerStore::new(&self.paths);
@@ -157,23 +160,35 @@ impl Native {
                 return Err(Error::internal("the keeper copied nothing"));
             }
         }
-        self.write_checkpoint(paths, &placed.spec.id, id, CheckpointMeans::Copied, lowers)
+        write_checkpoint(paths, CheckpointFile { lowers, ..new })
+    }
+
+    fn find_checkpoint(&self, cell: &CellId, id: &CheckpointId) -> Result<Option<Checkpoint>> {
+        let paths = self.paths.cell(cell);
+        let file: Option<CheckpointFile> = read_json(&paths.checkpoint(id))
+            .map_err(|error| at("read a checkpoint of", &paths, &error))?;
+        Ok(file.filter(|file| file.forked_by.is_none()).map(|file| file.checkpoint))
     }
 
     fn list_checkpoints(&self, cell: &CellId) -> Result<Vec<Checkpoint>> {
         let paths = self.paths.cell(cell);
-        let list = || -> io::Result<Vec<Checkpoint>> {
+        let list = || -> io::Result<Vec<CheckpointFile>> {
             let mut found = Vec::new();
             for path in paths.checkpoint_files()? {
-                let file: Option<CheckpointFile> = read_json(&path)?;
-                found.extend(file.map(|file| file.checkpoint));
+                let file = read_json::<CheckpointFile>(&path)?;
+                found.extend(file.filter(|file| file.forked_by.is_none()));
             }
-            found.sort_by(|one, other| {
-                (one.created_at, &one.id).cmp(&(other.created_at, &other.id))
-            });
+            let age =
+                |kept: &CheckpointFile| (kept.checkpoint.created_at, kept.checkpoint.id.clone());
+            found.sort_by_key(age);
             Ok(found)
         };
-        list().map_err(|error| at("list the checkpoints in", &paths, &error))
+        let mut kept = list().map_err(|error| at("list the checkpoints in", &paths, &error))?;
+        if !count_bytes(&mut kept) && matches!(self.order(&paths, Task::Measure), Ok(Outcome::Done))
+        {
+            count_bytes(&mut kept);
+        }
+        Ok(kept.into_iter().map(|kept| kept.checkpoint).collect())
     }
 
     fn compare_checkpoint(
@@ -257,7 +272,7 @@ impl Native {
 
     /// Lets a cell that runs have what its `cell.json` says, one way or the other.
     fn put_in_force(&self, cell: &CellId, paths: &CellPaths) -> Result<()> {
-        let alive = SupervisorProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
+        let alive = WhichProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
         if alive.is_none() {
             return Ok(());
         }
@@ -304,6 +319,30 @@ impl Native {
                 .hint("list them with `hotcell checkpoint list`")
         })
     }
+}
+
+fn write_checkpoint(paths: &CellPaths, file: CheckpointFile) -> Result<Checkpoint> {
+    fs::create_dir_all(paths.checkpoints())
+        .and_then(|()| write_json(&paths.checkpoint(&file.checkpoint.id), &file))
+        .map_err(|error| at("write down a checkpoint in", paths, &error))?;
+    Ok(file.checkpoint)
+}
+
+/// Says of each checkpoint, oldest first, what it holds that none before it does; whether everything
+/// was measured.
+fn count_bytes(kept: &mut [CheckpointFile]) -> bool {
+    let (mut parts, mut files) = (HashSet::new(), HashSet::new());
+    for CheckpointFile { checkpoint, lowers, .. } in kept {
+        let own = lowers.iter().flat_map(|part| own(&part.lowers));
+        let mut bytes = 0;
+        for part in own.filter(|part| parts.insert(part.clone())) {
+            let Ok(Some(sizes)) = find_sizes(&part) else { return false };
+            let more = sizes.into_iter().filter(|(file, _)| files.insert(*file));
+            bytes += more.map(|(_, bytes)| bytes).sum::<u64>();
+        }
+        checkpoint.bytes = Some(bytes);
+    }
+    true
 }
 
 /// Whether anything was written to a part.

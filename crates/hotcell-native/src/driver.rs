@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::{host_base, layers};
 use crate::isolation::hierarchies;
 use crate::layer_store::LayerStore;
-use crate::order::{Order, Outcome, PLACED_VERSION, Placed, SupervisorProcess, Task};
+use crate::order::{Order, Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
 use crate::removal::remove_directory;
 use crate::{diagnose, id_range, machine, program};
@@ -220,11 +220,11 @@ impl Native {
     pub(crate) fn stop(&self, cell: &CellId) -> Result<()> {
         let paths = self.paths.cell(cell);
         let failed = |error: io::Error| at("stop", &paths, &error);
-        if let Some(pid) = SupervisorProcess::find(&paths).map_err(failed)? {
+        if let Some(pid) = WhichProcess::find(&paths).map_err(failed)? {
             let pidfd =
                 pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
             // Looked up again: only now the number is bound to the process.
-            if SupervisorProcess::find(&paths).map_err(failed)? == Some(pid) {
+            if WhichProcess::find(&paths).map_err(failed)? == Some(pid) {
                 send_by_pidfd(std::os::fd::AsFd::as_fd(&pidfd), 9).map_err(failed)?;
                 let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
                 rustix::event::poll(&mut fds, None).map_err(|errno| failed(errno.into()))?;

@@ -1,15 +1,16 @@
 //! `hotcell keep`: the host-side half of a cell, a process of its own that needs no other.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::host::close_inherited;
-use hotcell_jail::ids::starter;
+use hotcell_jail::ids::{IdLayout, starter};
+use hotcell_jail::namespace_work::{Namespace, work_in};
 use hotcell_jail::signals::use_defaults;
 use hotcell_jail::swap::CellNamespaces;
-use hotcell_jail::{Forked, StepError, fork};
+use hotcell_jail::{Forked, Step as _, StepError, fork};
 use hotcell_model::Error;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -17,14 +18,18 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::compare::compare;
 use crate::copy_layer::copy_layer;
 use crate::diagnose::try_out;
+use crate::disk::Written;
 use crate::driver::FREE_SPACE;
 use crate::isolation::{describe, hierarchies};
 use crate::layer_store::LayerStore;
-use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
+use crate::order::{Order, Outcome, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, LockWait, read_json};
 use crate::removal::remove_files;
 use crate::start::{Started, Supervise, cell_limits, start};
 use crate::watch::{forget, tidy_up, watch};
+
+/// What a copy must leave free on the disk.
+const LEFT_FREE: u64 = 64 << 20;
 
 /// The whole life of a keeper: its order comes on standard input, its outcome goes to standard
 /// output, and then it belongs to nobody. The supervisor that it starts is a fork of it, which goes
@@ -116,7 +121,7 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             let Some(_lock) = paths.lock_keeper(LockWait::Try)? else {
                 return answer(&Outcome::Done);
             };
-            let found = SupervisorProcess::find(&paths)?.map(|pid| (pid, open_pidfd(pid)));
+            let found = WhichProcess::find(&paths)?.map(|pid| (pid, open_pidfd(pid)));
             answer(&Outcome::Done)?;
             match found {
                 Some((pid, Ok(pidfd))) => {
@@ -133,11 +138,13 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
                 "cannot remove layers that nobody needs: {error}"
             )))),
         },
-        Task::Copy { pairs } => match copy_layer(pairs, &placed.ids) {
+        Task::Measure => match measure(&paths, &placed) {
+            Ok(_) => answer(&Outcome::Done),
+            Err(error) => answer(&Outcome::Failed(unmeasured(&error))),
+        },
+        Task::Copy { pairs } => match copy(&paths, &placed, pairs) {
             Ok(()) => answer(&Outcome::Done),
-            Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
-                "cannot copy what the cell has written: {error}"
-            )))),
+            Err(error) => answer(&Outcome::Failed(error)),
         },
         Task::Compare { parts, limit, patch_bytes } => {
             answer(&compare(&placed, parts, *limit, *patch_bytes))
@@ -156,6 +163,54 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             }
         }
     }
+}
+
+/// What the cell writes to takes, and everything that counts as written by it.
+fn measure(paths: &CellPaths, placed: &Placed) -> Result<(u64, u64), StepError> {
+    let namespace = match placed.ids {
+        IdLayout::Private { .. } => Namespace::Own,
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Namespace::New(&placed.ids),
+    };
+    let written = Written::by(paths, placed).step(|| "read the cell's checkpoints".to_owned())?;
+    let live = work_in(namespace, || written.live_bytes())?;
+    Ok((live, live + work_in(namespace, || written.frozen_bytes())?))
+}
+
+fn unmeasured(error: &StepError) -> Error {
+    Error::unavailable(format!("cannot measure what the cell has written: {error}"))
+}
+
+/// Copies what a cell has written where there is room for that.
+fn copy(paths: &CellPaths, placed: &Placed, pairs: &[(PathBuf, PathBuf)]) -> Result<(), Error> {
+    let (live, used) = measure(paths, placed).map_err(|error| unmeasured(&error))?;
+    let limit = placed.spec.limits.disk_mb << 20;
+    if live + used > limit {
+        return Err(Error::limit_exceeded(format!(
+            "something runs in the cell, so that what it has written would have to be copied: with \
+             {} MiB more it would be over its disk limit of {} MiB, of which it uses {} MiB",
+            live.div_ceil(1 << 20),
+            placed.spec.limits.disk_mb,
+            used.div_ceil(1 << 20)
+        ))
+        .hint("delete checkpoints or files, or try when nothing runs: nothing is copied then"));
+    }
+    let layers = paths.native().layers();
+    let disk = rustix::fs::statvfs(&layers).map_err(|errno| {
+        Error::unavailable(format!("cannot look at the disk of {}: {errno}", layers.display()))
+    })?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free < live + LEFT_FREE {
+        return Err(Error::unavailable(format!(
+            "a copy of what the cell has written takes {} MiB, and {} MiB are free at {}",
+            live.div_ceil(1 << 20),
+            free >> 20,
+            layers.display()
+        ))
+        .hint(FREE_SPACE));
+    }
+    copy_layer(pairs, &placed.ids).map_err(|error| {
+        Error::unavailable(format!("cannot copy what the cell has written: {error}"))
+    })
 }
 
 fn open_pidfd(pid: Pid) -> io::Result<std::os::fd::OwnedFd> {

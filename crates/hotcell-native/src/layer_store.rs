@@ -54,13 +54,14 @@ impl<'a> LayerStore<'a> {
         }
     }
 
-    /// Removes every layer that nobody names. Where a description cannot be read nothing is.
+    /// Removes every layer that nobody names, and checkpoints that were for forks which nobody makes
+    /// any more. Where a description cannot be read nothing is.
     pub(crate) fn collect(&self, ids: &IdLayout) -> io::Result<()> {
+        let _lock = self.lock(FlockOperation::LockExclusive)?;
         let layers = match fs::read_dir(self.paths.layers()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             layers => layers?,
         };
-        let _lock = self.lock(FlockOperation::LockExclusive)?;
         let named = self.named()?;
         for layer in layers {
             let path = layer?.path();
@@ -91,6 +92,9 @@ impl<'a> LayerStore<'a> {
             }
             for file in cell.checkpoint_files()? {
                 if let Some(kept) = read_json::<CheckpointFile>(&file)? {
+                    if kept.is_left() && fs::remove_file(&file).is_ok() {
+                        continue;
+                    }
                     let lowers = kept.lowers.iter().flat_map(|part| &part.lowers);
                     lowers.for_each(|lower| name(&lower.path));
                 }

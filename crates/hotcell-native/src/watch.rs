@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::ids::IdLayout;
@@ -17,7 +17,7 @@ use hotcell_model::Error;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{WaitOptions, waitpid};
 
-use crate::disk::used_bytes;
+use crate::disk::Written;
 use crate::id_range;
 use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
@@ -62,7 +62,7 @@ pub(crate) fn watch(
         match open.take_activity() {
             Ok(true) => {
                 let user = namespaces.as_ref().map(|namespaces| namespaces.user.as_fd());
-                if let Some(state) = account.measure(&placed.files(paths), user) {
+                if let Some(state) = account.measure(paths, &placed, user) {
                     // A supervisor that is ending needs to know no more.
                     let _ = open.tell(state);
                 }
@@ -157,7 +157,28 @@ struct DiskAccount {
     /// reach.
     user_namespace: Option<OwnedFd>,
     used_bytes: u64,
+    /// What counts besides what is written to now, and what that takes.
+    frozen: Option<(Written, u64)>,
+    /// As of when.
+    stamp: Stamp,
     not_before: Instant,
+}
+
+/// Changes with what a cell is made of and with its checkpoints.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Stamp([Option<SystemTime>; 2]);
+
+impl Stamp {
+    fn of(paths: &CellPaths) -> Self {
+        let changed = |path: PathBuf| std::fs::metadata(path).and_then(|is| is.modified()).ok();
+        Self([paths.placed(), paths.checkpoints()].map(changed))
+    }
+
+    /// Whether a further change is sure to look different.
+    fn is_settled(&self) -> bool {
+        const SETTLED: Duration = Duration::from_secs(1);
+        self.0.iter().flatten().all(|at| at.elapsed().is_ok_and(|ago| ago > SETTLED))
+    }
 }
 
 impl DiskAccount {
@@ -167,13 +188,33 @@ impl DiskAccount {
             ids: placed.ids,
             user_namespace: None,
             used_bytes: 0,
+            frozen: None,
+            stamp: Stamp::default(),
             not_before: Instant::now(),
         }
     }
 
+    /// What counts as written, read anew when something may have changed.
+    fn written(&mut self, paths: &CellPaths, placed: &Placed) -> io::Result<Written> {
+        let stamp = Stamp::of(paths);
+        if let Some((written, _)) = &self.frozen
+            && stamp.is_settled()
+            && stamp == self.stamp
+        {
+            return Ok(written.clone());
+        }
+        self.stamp = stamp;
+        Written::by(paths, placed)
+    }
+
     /// Measures unless that was done just now. Over the limit, whatever makes it worse must end;
     /// what tidies up may go on.
-    fn measure(&mut self, files: &Path, user: Option<BorrowedFd<'_>>) -> Option<DiskState> {
+    fn measure(
+        &mut self,
+        paths: &CellPaths,
+        placed: &Placed,
+        user: Option<BorrowedFd<'_>>,
+    ) -> Option<DiskState> {
         let started = Instant::now();
         if started < self.not_before {
             return None;
@@ -183,11 +224,18 @@ impl DiskAccount {
             // A keeper that came later: the supervisor's own is out of reach by now.
             self.user_namespace = Some(new_user_namespace(&self.ids).ok()?);
         }
+        let written = self.written(paths, placed).ok()?;
         let namespace = match user.or(self.user_namespace.as_ref().map(AsFd::as_fd)) {
             Some(held) if !is_private => Namespace::Held(held),
             Some(_) | None => Namespace::Own,
         };
-        let used = work_in(namespace, || used_bytes(files)).ok()?;
+        let live = work_in(namespace, || written.live_bytes()).ok()?;
+        let frozen = match &self.frozen {
+            Some((before, bytes)) if *before == written => *bytes,
+            Some(_) | None => work_in(namespace, || written.frozen_bytes()).ok()?,
+        };
+        self.frozen = Some((written, frozen));
+        let used = live + frozen;
         self.not_before =
             Instant::now() + started.elapsed().min(Duration::from_secs(6)) * MEASURE_SHARE;
         let grew = used > self.used_bytes;
