@@ -1,6 +1,7 @@
 //! Checkpoints of a cell's files.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hotcell_link::{Ask, Link, LinkError, Stillness};
 use hotcell_model::{
@@ -16,6 +17,9 @@ use crate::site::Site;
 
 /// How often a question is asked again whose connection broke.
 const ATTEMPTS: u32 = 5;
+/// How long a cell that is held still for something else is waited for.
+const HELD_WITHIN: Duration = Duration::from_secs(2);
+const HELD_APART: Duration = Duration::from_millis(5);
 
 /// Keeps the present state of a cell's files.
 pub(crate) async fn checkpoint_create(
@@ -132,12 +136,20 @@ impl Site {
 
     /// The link by which a cell was told to hold still; `None` when it has no supervisor.
     async fn pause(&self, cell: &StoredCell, stillness: Stillness) -> Result<Option<Arc<Link>>> {
-        for _ in 0..ATTEMPTS {
+        let held_until = Instant::now() + HELD_WITHIN;
+        let mut attempts = 0;
+        while attempts < ATTEMPTS {
             let Some(link) = self.find_link(&cell.spec).await? else { return Ok(None) };
             match links::ask(&link, &cell.spec.id, &Ask::Pause(stillness)).await {
                 Ok(_) => return Ok(Some(link)),
                 // One that is just ending is soon not there.
-                Err(LinkError::Lost) => {}
+                Err(LinkError::Lost) => attempts += 1,
+                // Its layers are being exchanged, which takes milliseconds.
+                Err(LinkError::Failed(error))
+                    if error.code == ErrorCode::Unavailable && Instant::now() < held_until =>
+                {
+                    tokio::time::sleep(HELD_APART).await;
+                }
                 Err(error) => {
                     // It may hold still later than it was waited for.
                     let _ = links::ask(&link, &cell.spec.id, &Ask::Resume).await;

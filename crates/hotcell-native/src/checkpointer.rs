@@ -21,10 +21,12 @@ use rustix::process::getpid;
 use crate::base::make_uppers;
 use crate::checkpoint_file::{CheckpointFile, seen_by_another};
 use crate::disk::{find_sizes, own};
-use crate::driver::{Native, NativeDriver, at};
+use crate::driver::{Native, NativeDriver, at, stop_supervisor};
+use crate::flatten::{Aim, CellLayers, make_targets, replace_in};
 use crate::id_range;
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
-use crate::layer_store::LayerStore;
+use crate::layer_store::{LayerStore, Making};
+use crate::merge_layers::Merge;
 use crate::order::{Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, read_json, write_json};
 
@@ -97,6 +99,8 @@ impl Native {
         purpose: CheckpointPurpose,
     ) -> Result<Checkpoint> {
         let paths = self.paths.cell(cell);
+        let _lock =
+            paths.lock_layers().map_err(|error| at("change the layers of", &paths, &error))?;
         let placed = self.placed(&paths)?;
         let created_at = Timestamp::now();
         let checkpoint = Checkpoint { id, cell: cell.clone(), created_at, means, bytes: None };
@@ -111,10 +115,17 @@ impl Native {
         if means == CheckpointMeans::Copied {
             return self.copy_checkpoint(&paths, &placed, new);
         }
+        let layers = LayerStore::new(&self.paths);
+        let making = layers.making().map_err(|error| at("make a checkpoint in", &paths, &error))?;
+        let merges = self.make_fewer(&paths, &layers, &making)?;
         let stack = || -> io::Result<Placed> {
-            let layers = LayerStore::new(&self.paths);
-            let making = layers.making()?;
-            let stacked = placed.stacked(layers.make(&making)?, is_written);
+            let upper = layers.make(&making)?;
+            let mut stacked = placed.stacked(upper.clone(), is_written);
+            if !merges.is_empty() {
+                let mut parts = stacked.parts();
+                replace_in(&mut parts, &merges);
+                stacked = stacked.on(&parts, upper);
+            }
             if stacked.layers != placed.layers {
                 make_uppers(&stacked.layers, &stacked.ids)?;
                 write_json(&paths.placed(), &stacked)?;
@@ -124,7 +135,7 @@ impl Native {
         let stacked = stack().map_err(|error| at("make a checkpoint in", &paths, &error))?;
         // Before anything else can fail: what is a layer now must not be written to.
         if stacked.layers != placed.layers {
-            self.put_in_force(cell, &paths)?;
+            put_in_force(&paths)?;
         }
         write_checkpoint(&paths, CheckpointFile { lowers: stacked.parts(), ..new })
     }
@@ -163,6 +174,32 @@ impl Native {
         write_checkpoint(paths, CheckpointFile { lowers, ..new })
     }
 
+    /// What is to become one first, and has, since the cell has as many layers as it may have.
+    fn make_fewer(
+        &self,
+        paths: &CellPaths,
+        store: &LayerStore<'_>,
+        making: &Making,
+    ) -> Result<Vec<Merge>> {
+        let failed = |error: io::Error| at("make layers fewer in", paths, &error);
+        let cell = CellLayers::read(paths).map_err(failed)?;
+        if !cell.is_full() {
+            return Ok(Vec::new());
+        }
+        let merges = make_targets(store, making, &cell.groups(Aim::Depth)).map_err(failed)?;
+        match self.order(paths, Task::Merge { merges: merges.clone() })? {
+            Outcome::Done => Ok(merges),
+            Outcome::Failed(error) => {
+                // It may do with one more.
+                tracing::warn!(%error, "the layers of a cell cannot be made fewer");
+                Ok(Vec::new())
+            }
+            Outcome::Ready(_) | Outcome::Probed(_) | Outcome::Compared { .. } => {
+                Err(Error::internal("the keeper made no layers one"))
+            }
+        }
+    }
+
     fn find_checkpoint(&self, cell: &CellId, id: &CheckpointId) -> Result<Option<Checkpoint>> {
         let paths = self.paths.cell(cell);
         let file: Option<CheckpointFile> = read_json(&paths.checkpoint(id))
@@ -199,6 +236,10 @@ impl Native {
         patch_bytes: Option<u32>,
     ) -> Result<CheckpointDiff> {
         let paths = self.paths.cell(cell);
+        // Nobody may let go of its layers meanwhile.
+        let _making = LayerStore::new(&self.paths)
+            .making()
+            .map_err(|error| at("compare with a checkpoint in", &paths, &error))?;
         let kept = self.checkpoint(&paths, checkpoint)?;
         match self.order(&paths, Task::Compare { parts: kept.lowers, limit, patch_bytes })? {
             Outcome::Compared { changes, truncated, patch } => {
@@ -213,6 +254,8 @@ impl Native {
 
     fn restore_checkpoint(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
         let paths = self.paths.cell(cell);
+        let _lock =
+            paths.lock_layers().map_err(|error| at("change the layers of", &paths, &error))?;
         let placed = self.placed(&paths)?;
         let kept = self.checkpoint(&paths, checkpoint)?;
         let restored = || -> io::Result<()> {
@@ -223,13 +266,15 @@ impl Native {
             write_json(&paths.placed(), &restored)
         };
         restored().map_err(|error| at("restore a checkpoint in", &paths, &error))?;
-        self.put_in_force(cell, &paths)?;
+        put_in_force(&paths)?;
         self.collect(&paths);
         Ok(())
     }
 
     fn delete_checkpoint(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
         let paths = self.paths.cell(cell);
+        let _lock =
+            paths.lock_layers().map_err(|error| at("change the layers of", &paths, &error))?;
         let kept = self.checkpoint(&paths, checkpoint)?;
         fs::remove_file(paths.checkpoint(checkpoint))
             .map_err(|error| at("delete a checkpoint in", &paths, &error))?;
@@ -238,6 +283,7 @@ impl Native {
         if !kept.lowers.iter().flat_map(|part| &part.lowers).all(own) {
             self.collect(&paths);
         }
+        self.give_back_room(&paths);
         Ok(())
     }
 
@@ -270,26 +316,20 @@ impl Native {
         made().map_err(|error| at("make", &paths, &error))
     }
 
-    /// Lets a cell that runs have what its `cell.json` says, one way or the other.
-    fn put_in_force(&self, cell: &CellId, paths: &CellPaths) -> Result<()> {
-        let alive = WhichProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
-        if alive.is_none() {
-            return Ok(());
-        }
-        match ask_keeper(paths, &KeeperAsk::Swap) {
-            Ok(Outcome::Done) => Ok(()),
-            other => {
-                tracing::info!(%cell, ?other, "a cell is ended to wake on other layers");
-                self.stop(cell)
-            }
-        }
-    }
-
     /// Removes layers that nobody names any more; failing that, the next one does.
     pub(crate) fn collect(&self, paths: &CellPaths) {
         match self.order(paths, Task::Collect) {
             Ok(Outcome::Done) => {}
             other => tracing::warn!(?other, "layers that nobody needs may be left"),
+        }
+    }
+
+    /// Lets layers become one that nobody needs apart any more, without waiting for it; failing
+    /// that, the next one does.
+    fn give_back_room(&self, paths: &CellPaths) {
+        let needed = CellLayers::read(paths).is_ok_and(|cell| !cell.groups(Aim::Room).is_empty());
+        if needed && let Err(error) = self.order(paths, Task::Flatten(Aim::Room)) {
+            tracing::warn!(%error, "layers that nobody needs apart stay");
         }
     }
 
@@ -321,6 +361,22 @@ impl Native {
     }
 }
 
+/// Lets a cell that runs have what its `cell.json` says, one way or the other.
+pub(crate) fn put_in_force(paths: &CellPaths) -> Result<()> {
+    let alive = WhichProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
+    if alive.is_none() {
+        return Ok(());
+    }
+    match ask_keeper(paths, &KeeperAsk::Swap) {
+        Ok(Outcome::Done) => Ok(()),
+        other => {
+            let cell = paths.root().file_name();
+            tracing::info!(?cell, ?other, "a cell is ended to wake on other layers");
+            stop_supervisor(paths)
+        }
+    }
+}
+
 fn write_checkpoint(paths: &CellPaths, file: CheckpointFile) -> Result<Checkpoint> {
     fs::create_dir_all(paths.checkpoints())
         .and_then(|()| write_json(&paths.checkpoint(&file.checkpoint.id), &file))
@@ -346,7 +402,7 @@ fn count_bytes(kept: &mut [CheckpointFile]) -> bool {
 }
 
 /// Whether anything was written to a part.
-fn is_written(upper: &Upper) -> bool {
+pub(crate) fn is_written(upper: &Upper) -> bool {
     // What cannot be looked at may have been written to.
     fs::read_dir(&upper.data).map_or(true, |mut entries| entries.next().is_some())
 }

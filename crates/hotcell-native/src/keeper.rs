@@ -20,8 +20,10 @@ use crate::copy_layer::copy_layer;
 use crate::diagnose::try_out;
 use crate::disk::Written;
 use crate::driver::FREE_SPACE;
+use crate::flatten::flatten;
 use crate::isolation::{describe, hierarchies};
 use crate::layer_store::LayerStore;
+use crate::merge_layers::merge_layers;
 use crate::order::{Order, Outcome, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, LockWait, read_json};
 use crate::removal::remove_files;
@@ -99,10 +101,10 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
     match &order.task {
         Task::Start => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
-            // What was removed meanwhile does not come back.
-            if !paths.placed().exists() {
+            // What was removed meanwhile does not come back, and its layers may be others by now.
+            let Some(placed) = read_json::<Placed>(&paths.placed())? else {
                 return answer(&Outcome::Done);
-            }
+            };
             let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
             let started = start(&paths, &placed, supervise, &hierarchies, &cgroups, &isolation);
             let started = match started {
@@ -138,6 +140,19 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
                 "cannot remove layers that nobody needs: {error}"
             )))),
         },
+        Task::Merge { merges } => {
+            let merge = |merge| merge_layers(merge, &placed.ids, &|| true);
+            match merges.iter().try_for_each(merge) {
+                Ok(()) => answer(&Outcome::Done),
+                Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
+                    "cannot make layers one: {error}"
+                )))),
+            }
+        }
+        Task::Flatten(aim) => {
+            answer(&Outcome::Done)?;
+            flatten(&paths, *aim)
+        }
         Task::Measure => match measure(&paths, &placed) {
             Ok(_) => answer(&Outcome::Done),
             Err(error) => answer(&Outcome::Failed(unmeasured(&error))),

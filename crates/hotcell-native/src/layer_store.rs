@@ -13,6 +13,7 @@ use hotcell_jail::ids::IdLayout;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use crate::checkpoint_file::CheckpointFile;
+use crate::flatten::InTheMaking;
 use crate::order::Placed;
 use crate::paths::{CellPaths, NativePaths, read_json};
 use crate::removal::remove_files;
@@ -89,6 +90,9 @@ impl<'a> LayerStore<'a> {
                 placed.upper.iter().for_each(|upper| name(upper));
                 let lowers = placed.layers.iter().flat_map(|layer| &layer.lowers);
                 lowers.for_each(|lower| name(&lower.path));
+            }
+            if let Some(making) = read_json::<InTheMaking>(&cell.in_the_making())? {
+                making.layers.iter().for_each(|layer| name(layer));
             }
             for file in cell.checkpoint_files()? {
                 if let Some(kept) = read_json::<CheckpointFile>(&file)? {

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_file::Part;
 use crate::driver::CgroupUse;
+use crate::flatten::Aim;
+use crate::merge_layers::Merge;
 use crate::paths::{CellPaths, read_json, write_json};
 
 /// What a cell is on this machine; kept in its directory.
@@ -55,6 +57,13 @@ pub(crate) enum Task {
     Remove,
     /// Remove layers that nobody names.
     Collect,
+    /// Make layers one, each of some others.
+    Merge {
+        /// Which.
+        merges: Vec<Merge>,
+    },
+    /// Make the cell's layers fewer; that it was begun is all that is answered.
+    Flatten(Aim),
     /// Measure what the cell has written and writes to no more.
     Measure,
     /// Copy what the cell has written, if its disk limit and the disk have room for that.

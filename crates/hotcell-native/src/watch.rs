@@ -18,10 +18,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{WaitOptions, waitpid};
 
 use crate::disk::Written;
+use crate::driver::{CgroupUse, order_keeper};
+use crate::flatten::{Aim, MANY, written_by_cells};
 use crate::id_range;
 use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
-use crate::order::{Outcome, Placed};
+use crate::order::{Order, Outcome, Placed, Task};
 use crate::paths::{CellPaths, read_json};
 use crate::removal::{remove_directory, remove_files};
 use crate::start::Started;
@@ -41,6 +43,7 @@ pub(crate) fn watch(
     let mut link = paths.connect()?.map(WatchLink::open).transpose()?;
     let mut account = DiskAccount::new(&placed);
     let listener = paths.listen_as_keeper()?;
+    flatten_if_deep(paths, &placed);
     loop {
         let mut fds =
             vec![PollFd::new(&pidfd, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
@@ -56,6 +59,7 @@ pub(crate) fn watch(
         }
         if !fds[1].revents().is_empty() {
             answer_one(&listener, |KeeperAsk::Swap| swap(paths, &mut placed, namespaces.as_ref()));
+            flatten_if_deep(paths, &placed);
         }
         let came = fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
         let Some(open) = link.as_mut().filter(|_| came) else { continue };
@@ -65,6 +69,9 @@ pub(crate) fn watch(
                 if let Some(state) = account.measure(paths, &placed, user) {
                     // A supervisor that is ending needs to know no more.
                     let _ = open.tell(state);
+                    if account.wants_room() {
+                        start_flattening(paths, Aim::Room);
+                    }
                 }
             }
             Ok(false) => {}
@@ -74,6 +81,20 @@ pub(crate) fn watch(
     // Its end is collected if it is this process's child, and by init otherwise.
     let _ = waitpid(Some(pid), WaitOptions::empty());
     tidy_up(paths, &placed, cgroups)
+}
+
+/// Lets the layers of a cell become fewer where they are many.
+fn flatten_if_deep(paths: &CellPaths, placed: &Placed) {
+    if placed.layers.iter().any(|layer| written_by_cells(&layer.lowers) > MANY) {
+        start_flattening(paths, Aim::Depth);
+    }
+}
+
+/// By a process of its own, which nobody waits for. Failing that, the next time.
+fn start_flattening(paths: &CellPaths, aim: Aim) {
+    let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
+    let order = Order { directory, cgroups, task: Task::Flatten(aim) };
+    let _ = order_keeper(Path::new("/proc/self/exe"), &order);
 }
 
 /// Gives the cell the layers that its description names now.
@@ -161,6 +182,8 @@ struct DiskAccount {
     frozen: Option<(Written, u64)>,
     /// As of when.
     stamp: Stamp,
+    /// When room was last asked for, and how long not again since there was none.
+    asked_for_room: Option<(Instant, Duration)>,
     not_before: Instant,
 }
 
@@ -190,8 +213,27 @@ impl DiskAccount {
             used_bytes: 0,
             frozen: None,
             stamp: Stamp::default(),
+            asked_for_room: None,
             not_before: Instant::now(),
         }
+    }
+
+    /// Whether it is time to look for room in layers that nobody can see: over the limit, and ever
+    /// more seldom where that does not help.
+    fn wants_room(&mut self) -> bool {
+        const FIRST: Duration = Duration::from_secs(2);
+        const LONGEST: Duration = Duration::from_secs(600);
+        if self.used_bytes <= self.limit_bytes {
+            self.asked_for_room = None;
+            return false;
+        }
+        let wait = match self.asked_for_room {
+            Some((at, wait)) if at.elapsed() < wait => return false,
+            Some((_, wait)) => (wait * 2).min(LONGEST),
+            None => FIRST,
+        };
+        self.asked_for_room = Some((Instant::now(), wait));
+        true
     }
 
     /// What counts as written, read anew when something may have changed.

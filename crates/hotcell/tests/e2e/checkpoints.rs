@@ -19,6 +19,7 @@ in_worlds! { [root, rootless]
     clients_killed_while_they_change_layers_leave_one_state_or_the_other,
     a_copy_needs_room_below_the_disk_limit,
     what_checkpoints_hold_counts_against_the_disk_limit,
+    deleting_checkpoints_gives_room_back,
     a_fork_that_was_killed_leaves_no_checkpoint,
 }
 
@@ -191,6 +192,23 @@ fn what_checkpoints_hold_counts_against_the_disk_limit(world: &World) {
         let bytes = checkpoint["bytes"].as_u64().unwrap();
         assert!((4_000_000..4_500_000).contains(&bytes), "{listed}");
     }
+}
+
+fn deleting_checkpoints_gives_room_back(world: &World) {
+    let grow = "for i in $(seq 60); do head -c 20000 /dev/zero >> more; sleep 0.05; done; echo all";
+    world.text(["run", "--cell", "loop", "--disk", "16M", "true"]);
+    let mut kept = Vec::new();
+    for _ in 0..5 {
+        world.text(["run", "--cell", "loop", "head -c 4000000 /dev/zero > big"]);
+        kept.push(create(world, "loop"));
+    }
+    for checkpoint in &kept {
+        world.text(["checkpoint", "delete", "loop", id_of(checkpoint)]);
+    }
+    eventually("there is room again", || {
+        world.hotcell(["run", "--cell", "loop", grow]).run().stdout() == "all\n"
+    });
+    assert_eq!(world.text(["run", "--cell", "loop", "wc -c < big"]), "4000000\n");
 }
 
 fn a_fork_that_was_killed_leaves_no_checkpoint(world: &World) {
