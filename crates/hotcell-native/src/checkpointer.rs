@@ -331,6 +331,8 @@ impl Native {
         if needed && let Err(error) = self.order(paths, Task::Flatten(Aim::Room)) {
             tracing::warn!(%error, "layers that nobody needs apart stay");
         }
+        // One that does not run is measured when it does.
+        let _ = ask_keeper(paths, &KeeperAsk::Measure);
     }
 
     fn placed(&self, paths: &CellPaths) -> Result<Placed> {

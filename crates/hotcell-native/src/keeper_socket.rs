@@ -18,6 +18,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) enum KeeperAsk {
     /// To give its cell the layers that its `cell.json` names now.
     Swap,
+    /// To measure soon what the cell takes on disk: something was removed.
+    Measure,
 }
 
 /// Asks the keeper of a cell and waits for its answer.

@@ -14,7 +14,7 @@ use hotcell_jail::swap::{CellNamespaces, swap_layers};
 use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
 use hotcell_model::Error;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, waitpid};
 
 use crate::disk::Written;
@@ -31,6 +31,9 @@ use crate::start::Started;
 /// Measuring takes at most this part of the keeper's time.
 const MEASURE_SHARE: u32 = 10;
 
+/// So long after layers were exchanged or removed it is measured what is left.
+const MEASURE_AFTER: Duration = Duration::from_millis(300);
+
 /// Watches a supervisor until it ends, then tidies up.
 pub(crate) fn watch(
     paths: &CellPaths,
@@ -43,14 +46,17 @@ pub(crate) fn watch(
     let mut link = paths.connect()?.map(WatchLink::open).transpose()?;
     let mut account = DiskAccount::new(&placed);
     let listener = paths.listen_as_keeper()?;
-    flatten_if_deep(paths, &placed);
+    let mut flattening = Flattening::default();
+    flattening.begin_if_deep(paths, &placed);
+    let mut measure_at = None;
     loop {
         let mut fds =
             vec![PollFd::new(&pidfd, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
         if let Some(link) = &link {
             fds.push(PollFd::from_borrowed_fd(link.stream.as_fd(), PollFlags::IN));
         }
-        match poll(&mut fds, None) {
+        let timeout = measure_at.map(time_until);
+        match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -58,19 +64,26 @@ pub(crate) fn watch(
             break;
         }
         if !fds[1].revents().is_empty() {
-            answer_one(&listener, |KeeperAsk::Swap| swap(paths, &mut placed, namespaces.as_ref()));
-            flatten_if_deep(paths, &placed);
+            measure_at = Some(account.not_before.max(Instant::now() + MEASURE_AFTER));
+            answer_one(&listener, |ask| match ask {
+                KeeperAsk::Swap => swap(paths, &mut placed, namespaces.as_ref()),
+                KeeperAsk::Measure => Outcome::Done,
+            });
+            flattening.begin_if_deep(paths, &placed);
         }
         let came = fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
-        let Some(open) = link.as_mut().filter(|_| came) else { continue };
-        match open.take_activity() {
+        let is_time = measure_at.is_some_and(|at| at <= Instant::now());
+        measure_at = measure_at.filter(|_| !is_time);
+        let Some(open) = link.as_mut().filter(|_| came || is_time) else { continue };
+        let active = if came { open.take_activity() } else { Ok(false) };
+        match active.map(|active| active || is_time) {
             Ok(true) => {
                 let user = namespaces.as_ref().map(|namespaces| namespaces.user.as_fd());
                 if let Some(state) = account.measure(paths, &placed, user) {
                     // A supervisor that is ending needs to know no more.
                     let _ = open.tell(state);
                     if account.wants_room() {
-                        start_flattening(paths, Aim::Room);
+                        flattening.begin(paths, Aim::Room);
                     }
                 }
             }
@@ -83,18 +96,34 @@ pub(crate) fn watch(
     tidy_up(paths, &placed, cgroups)
 }
 
-/// Lets the layers of a cell become fewer where they are many.
-fn flatten_if_deep(paths: &CellPaths, placed: &Placed) {
-    if placed.layers.iter().any(|layer| written_by_cells(&layer.lowers) > MANY) {
-        start_flattening(paths, Aim::Depth);
-    }
+fn time_until(at: Instant) -> Timespec {
+    let left = at.saturating_duration_since(Instant::now());
+    let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+    Timespec { tv_sec: seconds, tv_nsec: i64::from(left.subsec_nanos()) }
 }
 
-/// By a process of its own, which nobody waits for. Failing that, the next time.
-fn start_flattening(paths: &CellPaths, aim: Aim) {
-    let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
-    let order = Order { directory, cgroups, task: Task::Flatten(aim) };
-    let _ = order_keeper(Path::new("/proc/self/exe"), &order);
+/// What makes the layers of a cell fewer: a process of its own, which nobody waits for.
+#[derive(Debug, Default)]
+struct Flattening {
+    begun_at: Option<Instant>,
+}
+
+impl Flattening {
+    fn begin_if_deep(&mut self, paths: &CellPaths, placed: &Placed) {
+        const APART: Duration = Duration::from_millis(500);
+        let is_deep = placed.layers.iter().any(|layer| written_by_cells(&layer.lowers) > MANY);
+        if is_deep && self.begun_at.is_none_or(|at| at.elapsed() > APART) {
+            self.begin(paths, Aim::Depth);
+        }
+    }
+
+    /// Failing that, the next time.
+    fn begin(&mut self, paths: &CellPaths, aim: Aim) {
+        self.begun_at = Some(Instant::now());
+        let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
+        let order = Order { directory, cgroups, task: Task::Flatten(aim) };
+        let _ = order_keeper(Path::new("/proc/self/exe"), &order);
+    }
 }
 
 /// Gives the cell the layers that its description names now.

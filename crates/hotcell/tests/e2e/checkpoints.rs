@@ -202,9 +202,12 @@ fn deleting_checkpoints_gives_room_back(world: &World) {
         world.text(["run", "--cell", "loop", "head -c 4000000 /dev/zero > big"]);
         kept.push(create(world, "loop"));
     }
+    let disk = || world.json(["info", "loop", "--json"])["stats"]["disk_bytes"].as_u64();
+    eventually("the cell takes much", || disk().is_some_and(|bytes| bytes > 20_000_000));
     for checkpoint in &kept {
         world.text(["checkpoint", "delete", "loop", id_of(checkpoint)]);
     }
+    eventually("the cell takes little", || disk().is_some_and(|bytes| bytes < 6_000_000));
     eventually("there is room again", || {
         world.hotcell(["run", "--cell", "loop", grow]).run().stdout() == "all\n"
     });
