@@ -113,7 +113,11 @@ pub(crate) fn overlay(
             }
         }
         match maker {
-            OverlayMaker::Host => fsconfig_set_string(&context, "redirect_dir", "on")?,
+            OverlayMaker::Host => {
+                fsconfig_set_string(&context, "redirect_dir", "on")?;
+                // A layer has its files whole, whatever this kernel does by default.
+                fsconfig_set_string(&context, "metacopy", "off")?;
+            }
             OverlayMaker::Inside => fsconfig_set_flag(&context, "userxattr")?,
         }
         fsconfig_create(&context)?;

@@ -28,7 +28,7 @@ use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::layer_store::{LayerStore, Making};
 use crate::merge_layers::Merge;
 use crate::order::{Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
-use crate::paths::{CellPaths, read_json, write_json};
+use crate::paths::{CellPathLock, CellPaths, read_json, write_json};
 
 #[async_trait]
 impl Checkpointer for NativeDriver {
@@ -99,8 +99,7 @@ impl Native {
         purpose: CheckpointPurpose,
     ) -> Result<Checkpoint> {
         let paths = self.paths.cell(cell);
-        let _lock =
-            paths.lock_layers().map_err(|error| at("change the layers of", &paths, &error))?;
+        let _lock = lock_layers(&paths)?;
         let placed = self.placed(&paths)?;
         let created_at = Timestamp::now();
         let checkpoint = Checkpoint { id, cell: cell.clone(), created_at, means, bytes: None };
@@ -254,8 +253,7 @@ impl Native {
 
     fn restore_checkpoint(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
         let paths = self.paths.cell(cell);
-        let _lock =
-            paths.lock_layers().map_err(|error| at("change the layers of", &paths, &error))?;
+        let _lock = lock_layers(&paths)?;
         let placed = self.placed(&paths)?;
         let kept = self.checkpoint(&paths, checkpoint)?;
         let restored = || -> io::Result<()> {
@@ -273,8 +271,7 @@ impl Native {
 
     fn delete_checkpoint(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
         let paths = self.paths.cell(cell);
-        let _lock =
-            paths.lock_layers().map_err(|error| at("change the layers of", &paths, &error))?;
+        let _lock = lock_layers(&paths)?;
         let kept = self.checkpoint(&paths, checkpoint)?;
         fs::remove_file(paths.checkpoint(checkpoint))
             .map_err(|error| at("delete a checkpoint in", &paths, &error))?;
@@ -347,9 +344,7 @@ impl Native {
                 .hint("make a new cell to work with checkpoints"))
             }
             Some(placed) => Ok(placed),
-            None => {
-                Err(Error::unavailable("the cell was never started").hint("run something in it"))
-            }
+            None => Err(never_started()),
         }
     }
 
@@ -361,6 +356,18 @@ impl Native {
                 .hint("list them with `hotcell checkpoint list`")
         })
     }
+}
+
+/// Lets nobody else change of which layers a cell and its checkpoints are made.
+fn lock_layers(paths: &CellPaths) -> Result<Option<CellPathLock>> {
+    match paths.lock_layers() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(never_started()),
+        locked => locked.map_err(|error| at("change the layers of", paths, &error)),
+    }
+}
+
+fn never_started() -> Error {
+    Error::unavailable("the cell was never started").hint("run something in it")
 }
 
 /// Lets a cell that runs have what its `cell.json` says, one way or the other.

@@ -20,6 +20,7 @@ in_worlds! { [root, rootless]
     a_copy_needs_room_below_the_disk_limit,
     what_checkpoints_hold_counts_against_the_disk_limit,
     deleting_checkpoints_gives_room_back,
+    what_a_fork_begins_with_counts_for_its_parent,
     a_fork_that_was_killed_leaves_no_checkpoint,
 }
 
@@ -212,6 +213,24 @@ fn deleting_checkpoints_gives_room_back(world: &World) {
         world.hotcell(["run", "--cell", "loop", grow]).run().stdout() == "all\n"
     });
     assert_eq!(world.text(["run", "--cell", "loop", "wc -c < big"]), "4000000\n");
+}
+
+fn what_a_fork_begins_with_counts_for_its_parent(world: &World) {
+    world.text(["run", "--cell", "parent", "head -c 8000000 /dev/zero > big"]);
+    world.text(["fork", "parent", "--name", "child"]);
+    let disk = |cell: &str| {
+        world.text(["run", "--cell", cell, "head -c 3000000 /dev/zero > own"]);
+        let info = || world.json(["info", cell, "--json"])["stats"]["disk_bytes"].as_u64();
+        eventually("it was measured", || info().is_some_and(|bytes| bytes > 3_000_000));
+        info().unwrap()
+    };
+    let (parent, child) = (disk("parent"), disk("child"));
+    assert!((11_000_000..12_000_000).contains(&parent), "the parent takes {parent}");
+    assert!((3_000_000..4_000_000).contains(&child), "the child takes {child}");
+    let kept = create(world, "child");
+    let listed = world.json(["checkpoint", "list", "child", "--json"]);
+    let bytes = listed["checkpoints"][0]["bytes"].as_u64().unwrap();
+    assert!(bytes < 4_000_000, "{} takes {bytes}", id_of(&kept));
 }
 
 fn a_fork_that_was_killed_leaves_no_checkpoint(world: &World) {

@@ -13,6 +13,7 @@ in_worlds! { [root, rootless, single_id]
 in_worlds! { [root, rootless]
     layers_made_fewer_by_processes_that_are_killed_show_the_same,
     what_a_cell_removed_gives_room_once_no_checkpoint_needs_it,
+    a_cell_that_is_full_of_layers_waits_until_they_are_fewer,
 }
 
 /// Everything that can be seen of files; hard links by their common numbers.
@@ -158,4 +159,27 @@ fn what_a_cell_removed_gives_room_once_no_checkpoint_needs_it(world: &World) {
     eventually("there is room again", || !is_full());
     let seen = world.text(["run", "--cell", "full", "cat big3 big4 | wc -c; cat small"]);
     assert_eq!(seen, "8000000\n0\n1\n2\n3\n4\n");
+}
+
+fn a_cell_that_is_full_of_layers_waits_until_they_are_fewer(world: &World) {
+    world.text(["run", "--cell", "full", "true"]);
+    // Whoever would make them fewer in the background finds that somebody does.
+    let lock = world.native_dir("full").join("flattening.lock");
+    let lock = std::fs::File::create(lock).unwrap();
+    lock.lock().unwrap();
+    let mut kept = Vec::new();
+    let mut deepest = 0;
+    for round in 0..55 {
+        let write = format!("echo {round} >> all; mkdir d{round}; rm -rf d{}", round - 2);
+        world.text(["run", "--cell", "full", &write]);
+        kept.push(create(world, "full"));
+        deepest = deepest.max(depth(world, "full"));
+    }
+    assert!(deepest == 50 || deepest == 13, "there were {deepest} layers");
+    assert!(depth(world, "full") < deepest, "the layers never became fewer");
+    for round in [20, 48, 50, 54] {
+        world.text(["checkpoint", "restore", "full", &kept[round]]);
+        let seen = world.text(["run", "--cell", "full", "tail -n 1 all; ls -d d*"]);
+        assert_eq!(seen, format!("{round}\nd{}\nd{round}\n", round - 1));
+    }
 }
