@@ -1,8 +1,8 @@
 //! Makes cells that begin with the files of another.
 
 use hotcell_model::{
-    Alias, Cell, CellFork, CellSpec, CellState, Cells, CheckpointId, Error, Keep, Result,
-    StoredCell, Timestamp,
+    Alias, Cell, CellFork, CellSpec, CellState, Cells, CheckpointId, CheckpointPurpose, Error,
+    Keep, Result, StoredCell, Timestamp,
 };
 
 use crate::new_id::new_cell_id;
@@ -26,7 +26,7 @@ pub(crate) async fn cell_fork(site: &Site, request: CellFork) -> Result<Cells> {
         }
         None => {
             let held = site.hold_for_checkpoint(&request.cell).await?;
-            let made = held.checkpoint(site).await;
+            let made = held.checkpoint(site, CheckpointPurpose::Forking).await;
             let cell = held.cell.clone();
             held.release().await;
             (cell, made?.id, true)

@@ -1,12 +1,13 @@
 //! Checkpoints of a cell's files.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hotcell_link::{Ask, Link, LinkError, Stillness};
 use hotcell_model::{
     CellId, CellLock, CellRef, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
-    CheckpointDiff, CheckpointId, CheckpointList, CheckpointMeans, CheckpointRestore, Checkpointer,
-    Checkpoints, Driver, Error, ErrorCode, Result, StoredCell,
+    CheckpointDiff, CheckpointId, CheckpointList, CheckpointMeans, CheckpointPurpose,
+    CheckpointRestore, Checkpointer, Checkpoints, Driver, Error, ErrorCode, Result, StoredCell,
 };
 
 use crate::cell_find::no_cell;
@@ -16,6 +17,9 @@ use crate::site::Site;
 
 /// How often a question is asked again whose connection broke.
 const ATTEMPTS: u32 = 5;
+/// How long a cell that is held still for something else is waited for.
+const HELD_WITHIN: Duration = Duration::from_secs(2);
+const HELD_APART: Duration = Duration::from_millis(5);
 
 /// Keeps the present state of a cell's files.
 pub(crate) async fn checkpoint_create(
@@ -23,7 +27,7 @@ pub(crate) async fn checkpoint_create(
     request: CheckpointCreate,
 ) -> Result<Checkpoint> {
     let held = site.hold_for_checkpoint(&request.cell).await?;
-    let made = held.checkpoint(site).await;
+    let made = held.checkpoint(site, CheckpointPurpose::Keeping).await;
     held.release().await;
     made
 }
@@ -132,12 +136,20 @@ impl Site {
 
     /// The link by which a cell was told to hold still; `None` when it has no supervisor.
     async fn pause(&self, cell: &StoredCell, stillness: Stillness) -> Result<Option<Arc<Link>>> {
-        for _ in 0..ATTEMPTS {
+        let held_until = Instant::now() + HELD_WITHIN;
+        let mut attempts = 0;
+        while attempts < ATTEMPTS {
             let Some(link) = self.find_link(&cell.spec).await? else { return Ok(None) };
             match links::ask(&link, &cell.spec.id, &Ask::Pause(stillness)).await {
                 Ok(_) => return Ok(Some(link)),
                 // One that is just ending is soon not there.
-                Err(LinkError::Lost) => {}
+                Err(LinkError::Lost) => attempts += 1,
+                // Its layers are being exchanged, which takes milliseconds.
+                Err(LinkError::Failed(error))
+                    if error.code == ErrorCode::Unavailable && Instant::now() < held_until =>
+                {
+                    tokio::time::sleep(HELD_APART).await;
+                }
                 Err(error) => {
                     // It may hold still later than it was waited for.
                     let _ = links::ask(&link, &cell.spec.id, &Ask::Resume).await;
@@ -162,8 +174,7 @@ impl Site {
         cell: &StoredCell,
         id: &CheckpointId,
     ) -> Result<Checkpoint> {
-        let all = self.checkpointer(cell)?.list(&cell.spec.id).await?;
-        all.into_iter().find(|checkpoint| checkpoint.id == *id).ok_or_else(|| {
+        self.checkpointer(cell)?.find(&cell.spec.id, id).await?.ok_or_else(|| {
             Error::not_found(format!("cell {} has no checkpoint {id}", cell.spec.id))
                 .hint("list them with `hotcell checkpoint list`")
         })
@@ -176,9 +187,13 @@ impl HeldCell {
     }
 
     /// Keeps the present state.
-    pub(crate) async fn checkpoint(&self, site: &Site) -> Result<Checkpoint> {
+    pub(crate) async fn checkpoint(
+        &self,
+        site: &Site,
+        purpose: CheckpointPurpose,
+    ) -> Result<Checkpoint> {
         let id = new_checkpoint_id()?;
-        site.checkpointer(&self.cell)?.create(self.id(), &id, self.means).await
+        site.checkpointer(&self.cell)?.create(self.id(), &id, self.means, purpose).await
     }
 
     /// Lets the cell go on. One that cannot be told falls asleep, and wakes at the next use.

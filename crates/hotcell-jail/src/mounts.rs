@@ -64,6 +64,17 @@ pub enum LowerIds {
     },
 }
 
+impl LowerIds {
+    /// Whether a cell wrote the directory.
+    #[must_use]
+    pub fn are_of_a_cell(self) -> bool {
+        match self {
+            Self::Own | Self::Other(_) => true,
+            Self::Image | Self::Host { .. } => false,
+        }
+    }
+}
+
 /// Cells of the first format had one directory below, of an image.
 fn one_or_many<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Vec<Lower>, D::Error> {
     #[derive(Deserialize)]
@@ -151,6 +162,8 @@ pub(crate) fn overlay(
         match (maker, below) {
             (OverlayMaker::Host, Below::Still) => {
                 fsconfig_set_string(&context, "redirect_dir", "on")?;
+                // A layer has its files whole, whatever this kernel does by default.
+                fsconfig_set_string(&context, "metacopy", "off")?;
             }
             (OverlayMaker::Host, Below::Changing) => {
                 for feature in ["redirect_dir", "index", "metacopy", "xino"] {

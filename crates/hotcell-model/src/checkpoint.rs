@@ -16,6 +16,16 @@ pub enum CheckpointMeans {
     Copied,
 }
 
+/// What a checkpoint is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckpointPurpose {
+    /// To be there until it is deleted.
+    Keeping,
+    /// For forks that this process makes right away. It is not listed, and does not outlive the
+    /// process.
+    Forking,
+}
+
 /// An immutable state of everything a cell wrote, `/tmp` left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoint {
@@ -27,7 +37,7 @@ pub struct Checkpoint {
     pub created_at: Timestamp,
     /// How it was made.
     pub means: CheckpointMeans,
-    /// What was written since the checkpoint before it, in bytes on disk; known a while after.
+    /// What it holds that no checkpoint before it does, in bytes on disk; told in a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
@@ -156,9 +166,13 @@ pub trait Checkpointer: Send + Sync + std::fmt::Debug {
         cell: &CellId,
         checkpoint: &CheckpointId,
         means: CheckpointMeans,
+        purpose: CheckpointPurpose,
     ) -> Result<Checkpoint>;
 
-    /// The checkpoints of a cell, oldest first.
+    /// A checkpoint of a cell.
+    async fn find(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<Option<Checkpoint>>;
+
+    /// The checkpoints of a cell, oldest first, with what each holds that none before it does.
     async fn list(&self, cell: &CellId) -> Result<Vec<Checkpoint>>;
 
     /// What changed since a checkpoint, at most `limit` paths; with `patch_bytes` also how.

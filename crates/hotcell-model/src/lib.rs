@@ -39,8 +39,8 @@ pub use caller::Caller;
 pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep, Network};
 pub use checkpoint::{
     CellFork, ChangeKind, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
-    CheckpointDiff, CheckpointList, CheckpointMeans, CheckpointRestore, Checkpointer, Checkpoints,
-    Patch, PathChange,
+    CheckpointDiff, CheckpointList, CheckpointMeans, CheckpointPurpose, CheckpointRestore,
+    Checkpointer, Checkpoints, Patch, PathChange,
 };
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,

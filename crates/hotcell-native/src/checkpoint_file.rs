@@ -7,7 +7,7 @@ use hotcell_jail::mounts::{Layer, Lower, LowerIds, Upper};
 use hotcell_model::Checkpoint;
 use serde::{Deserialize, Serialize};
 
-use crate::order::Placed;
+use crate::order::{Placed, WhichProcess};
 
 /// A checkpoint, as its file in the cell's directory has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,17 @@ pub(crate) struct CheckpointFile {
     pub(crate) checkpoint: Checkpoint,
     /// What each part of the cell's root is made of.
     pub(crate) lowers: Vec<Part>,
+    /// The process that forks from it, if that is all it is for. It goes when that is done, or
+    /// with the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) forked_by: Option<WhichProcess>,
+}
+
+impl CheckpointFile {
+    /// Whether it was left by a process that did not finish its forks.
+    pub(crate) fn is_left(&self) -> bool {
+        self.forked_by.as_ref().is_some_and(|process| !process.is_alive())
+    }
 }
 
 /// One part of a root without what is written to it.
@@ -81,12 +92,16 @@ fn upper_of(old: &Upper, upper: &std::path::Path) -> Upper {
     Upper { data: upper.join(name).join("data"), work: upper.join(name).join("work") }
 }
 
-/// The parts of a cell as another one sees them, which has ids of its own.
+/// The parts of a cell as another one sees them, which may have ids of its own. What the one wrote is
+/// never the other's.
 pub(crate) fn seen_by_another(parts: &[Part], owner: &IdLayout) -> Vec<Part> {
     let foreign = |lower: &Lower| {
         let ids = match (lower.ids, owner) {
             (LowerIds::Own, IdLayout::Private { base }) => LowerIds::Other(*base),
-            (ids, _) => ids,
+            (LowerIds::Own, IdLayout::Subordinate { .. } | IdLayout::Single { .. }) => {
+                LowerIds::Other(0)
+            }
+            (ids @ (LowerIds::Image | LowerIds::Other(_) | LowerIds::Host { .. }), _) => ids,
         };
         Lower { path: lower.path.clone(), ids }
     };

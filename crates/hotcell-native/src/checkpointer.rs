@@ -4,6 +4,7 @@
 //! which a checkpoint is made or restored. Before it nothing has happened; after it a cell that
 //! runs is given the new layers by its keeper, or ended, so that it wakes on them.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,17 +12,21 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use hotcell_jail::mounts::{Lower, Upper};
 use hotcell_model::{
-    CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId, CheckpointMeans, Checkpointer,
-    Error, Result, Timestamp,
+    CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId, CheckpointMeans, CheckpointPurpose,
+    Checkpointer, Error, Result, Timestamp,
 };
+use rustix::process::getpid;
 
 use crate::base::make_uppers;
-use crate::checkpoint_file::{CheckpointFile, Part, seen_by_another};
-use crate::driver::{Native, NativeDriver, at};
+use crate::checkpoint_file::{CheckpointFile, seen_by_another};
+use crate::disk::{find_sizes, own};
+use crate::driver::{Native, NativeDriver, at, stop_supervisor};
+use crate::flatten::{Aim, CellLayers, make_targets, replace_in};
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
-use crate::layer_store::LayerStore;
-use crate::order::{Outcome, PLACED_VERSION, Placed, SupervisorProcess, Task};
-use crate::paths::{CellPaths, read_json, write_json};
+use crate::layer_store::{LayerStore, Making};
+use crate::merge_layers::Merge;
+use crate::order::{Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
+use crate::paths::{CellPathLock, CellPaths, read_json, write_json};
 
 #[async_trait]
 impl Checkpointer for NativeDriver {
@@ -30,9 +35,15 @@ impl Checkpointer for NativeDriver {
         cell: &CellId,
         checkpoint: &CheckpointId,
         means: CheckpointMeans,
+        purpose: CheckpointPurpose,
     ) -> Result<Checkpoint> {
+        let (cell, id) = (cell.clone(), checkpoint.clone());
+        self.blocking(move |native| native.create_checkpoint(&cell, id, means, purpose)).await
+    }
+
+    async fn find(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<Option<Checkpoint>> {
         let (cell, checkpoint) = (cell.clone(), checkpoint.clone());
-        self.blocking(move |native| native.create_checkpoint(&cell, checkpoint, means)).await
+        self.blocking(move |native| native.find_checkpoint(&cell, &checkpoint)).await
     }
 
     async fn list(&self, cell: &CellId) -> Result<Vec<Checkpoint>> {
@@ -83,8 +94,10 @@ impl Native {
         cell: &CellId,
         id: CheckpointId,
         means: CheckpointMeans,
+        purpose: CheckpointPurpose,
     ) -> Result<Checkpoint> {
         let paths = self.paths.cell(cell);
+        let _lock = lock_layers(&paths)?;
         let placed = self.placed(&paths)?;
         if placed.layers.iter().any(|layer| layer.shared.is_some()) {
             return Err(Error::unsupported(format!(
@@ -92,13 +105,30 @@ impl Native {
             ))
             .hint("use a workspace of mode cow"));
         }
+        let created_at = Timestamp::now();
+        let checkpoint = Checkpoint { id, cell: cell.clone(), created_at, means, bytes: None };
+        let forked_by = match purpose {
+            CheckpointPurpose::Keeping => None,
+            CheckpointPurpose::Forking => Some(
+                WhichProcess::of(getpid())
+                    .map_err(|error| at("tell which process forks", &paths, &error))?,
+            ),
+        };
+        let new = CheckpointFile { checkpoint, lowers: Vec::new(), forked_by };
         if means == CheckpointMeans::Copied {
-            return self.copy_checkpoint(&paths, &placed, id);
+            return self.copy_checkpoint(&paths, &placed, new);
         }
+        let layers = LayerStore::new(&self.paths);
+        let making = layers.making().map_err(|error| at("make a checkpoint in", &paths, &error))?;
+        let merges = self.make_fewer(&paths, &layers, &making)?;
         let stack = || -> io::Result<Placed> {
-            let layers = LayerStore::new(&self.paths);
-            let making = layers.making()?;
-            let stacked = placed.stacked(layers.make(&making)?, is_written);
+            let upper = layers.make(&making)?;
+            let mut stacked = placed.stacked(upper.clone(), is_written);
+            if !merges.is_empty() {
+                let mut parts = stacked.parts();
+                replace_in(&mut parts, &merges);
+                stacked = stacked.on(&parts, upper);
+            }
             if stacked.layers != placed.layers {
                 make_uppers(&stacked.layers, &stacked.ids)?;
                 write_json(&paths.placed(), &stacked)?;
@@ -108,26 +138,9 @@ impl Native {
         let stacked = stack().map_err(|error| at("make a checkpoint in", &paths, &error))?;
         // Before anything else can fail: what is a layer now must not be written to.
         if stacked.layers != placed.layers {
-            self.put_in_force(cell, &paths)?;
+            put_in_force(&paths)?;
         }
-        self.write_checkpoint(&paths, cell, id, means, stacked.parts())
-    }
-
-    fn write_checkpoint(
-        &self,
-        paths: &CellPaths,
-        cell: &CellId,
-        id: CheckpointId,
-        means: CheckpointMeans,
-        lowers: Vec<Part>,
-    ) -> Result<Checkpoint> {
-        let created_at = Timestamp::now();
-        let checkpoint = Checkpoint { id, cell: cell.clone(), created_at, means, bytes: None };
-        let file = CheckpointFile { checkpoint, lowers };
-        fs::create_dir_all(paths.checkpoints())
-            .and_then(|()| write_json(&paths.checkpoint(&file.checkpoint.id), &file))
-            .map_err(|error| at("write down a checkpoint in", paths, &error))?;
-        Ok(file.checkpoint)
+        write_checkpoint(&paths, CheckpointFile { lowers: stacked.parts(), ..new })
     }
 
     /// Keeps the state of a cell that goes on writing to the layer it has.
@@ -135,7 +148,7 @@ impl Native {
         &self,
         paths: &CellPaths,
         placed: &Placed,
-        id: CheckpointId,
+        new: CheckpointFile,
     ) -> Result<Checkpoint> {
         let failed = |error: io::Error| at("make a checkpoint in", paths, &error);
         let layers = LayerStore::new(&self.paths);
@@ -164,23 +177,62 @@ impl Native {
                 return Err(Error::internal("the keeper copied nothing"));
             }
         }
-        self.write_checkpoint(paths, &placed.spec.id, id, CheckpointMeans::Copied, lowers)
+        write_checkpoint(paths, CheckpointFile { lowers, ..new })
+    }
+
+    /// What is to become one first, and has, since the cell has as many layers as it may have.
+    fn make_fewer(
+        &self,
+        paths: &CellPaths,
+        store: &LayerStore<'_>,
+        making: &Making,
+    ) -> Result<Vec<Merge>> {
+        let failed = |error: io::Error| at("make layers fewer in", paths, &error);
+        let cell = CellLayers::read(paths).map_err(failed)?;
+        if !cell.is_full() {
+            return Ok(Vec::new());
+        }
+        let merges = make_targets(store, making, &cell.groups(Aim::Depth)).map_err(failed)?;
+        match self.order(paths, Task::Merge { merges: merges.clone() })? {
+            Outcome::Done => Ok(merges),
+            Outcome::Failed(error) => {
+                // It may do with one more.
+                tracing::warn!(%error, "the layers of a cell cannot be made fewer");
+                Ok(Vec::new())
+            }
+            Outcome::Ready(_)
+            | Outcome::Probed(_)
+            | Outcome::Compared { .. }
+            | Outcome::Project(_) => Err(Error::internal("the keeper made no layers one")),
+        }
+    }
+
+    fn find_checkpoint(&self, cell: &CellId, id: &CheckpointId) -> Result<Option<Checkpoint>> {
+        let paths = self.paths.cell(cell);
+        let file: Option<CheckpointFile> = read_json(&paths.checkpoint(id))
+            .map_err(|error| at("read a checkpoint of", &paths, &error))?;
+        Ok(file.filter(|file| file.forked_by.is_none()).map(|file| file.checkpoint))
     }
 
     fn list_checkpoints(&self, cell: &CellId) -> Result<Vec<Checkpoint>> {
         let paths = self.paths.cell(cell);
-        let list = || -> io::Result<Vec<Checkpoint>> {
+        let list = || -> io::Result<Vec<CheckpointFile>> {
             let mut found = Vec::new();
             for path in paths.checkpoint_files()? {
-                let file: Option<CheckpointFile> = read_json(&path)?;
-                found.extend(file.map(|file| file.checkpoint));
+                let file = read_json::<CheckpointFile>(&path)?;
+                found.extend(file.filter(|file| file.forked_by.is_none()));
             }
-            found.sort_by(|one, other| {
-                (one.created_at, &one.id).cmp(&(other.created_at, &other.id))
-            });
+            let age =
+                |kept: &CheckpointFile| (kept.checkpoint.created_at, kept.checkpoint.id.clone());
+            found.sort_by_key(age);
             Ok(found)
         };
-        list().map_err(|error| at("list the checkpoints in", &paths, &error))
+        let mut kept = list().map_err(|error| at("list the checkpoints in", &paths, &error))?;
+        if !count_bytes(&mut kept) && matches!(self.order(&paths, Task::Measure), Ok(Outcome::Done))
+        {
+            count_bytes(&mut kept);
+        }
+        Ok(kept.into_iter().map(|kept| kept.checkpoint).collect())
     }
 
     fn compare_checkpoint(
@@ -191,6 +243,10 @@ impl Native {
         patch_bytes: Option<u32>,
     ) -> Result<CheckpointDiff> {
         let paths = self.paths.cell(cell);
+        // Nobody may let go of its layers meanwhile.
+        let _making = LayerStore::new(&self.paths)
+            .making()
+            .map_err(|error| at("compare with a checkpoint in", &paths, &error))?;
         let kept = self.checkpoint(&paths, checkpoint)?;
         match self.order(&paths, Task::Compare { parts: kept.lowers, limit, patch_bytes })? {
             Outcome::Compared { changes, truncated, patch } => {
@@ -205,6 +261,7 @@ impl Native {
 
     fn restore_checkpoint(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
         let paths = self.paths.cell(cell);
+        let _lock = lock_layers(&paths)?;
         let placed = self.placed(&paths)?;
         let kept = self.checkpoint(&paths, checkpoint)?;
         let restored = || -> io::Result<()> {
@@ -215,13 +272,14 @@ impl Native {
             write_json(&paths.placed(), &restored)
         };
         restored().map_err(|error| at("restore a checkpoint in", &paths, &error))?;
-        self.put_in_force(cell, &paths)?;
+        put_in_force(&paths)?;
         self.collect(&paths);
         Ok(())
     }
 
     fn delete_checkpoint(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<()> {
         let paths = self.paths.cell(cell);
+        let _lock = lock_layers(&paths)?;
         let kept = self.checkpoint(&paths, checkpoint)?;
         fs::remove_file(paths.checkpoint(checkpoint))
             .map_err(|error| at("delete a checkpoint in", &paths, &error))?;
@@ -230,6 +288,7 @@ impl Native {
         if !kept.lowers.iter().flat_map(|part| &part.lowers).all(own) {
             self.collect(&paths);
         }
+        self.give_back_room(&paths);
         Ok(())
     }
 
@@ -262,27 +321,23 @@ impl Native {
         made().map_err(|error| at("make", &paths, &error))
     }
 
-    /// Lets a cell that runs have what its `cell.json` says, one way or the other.
-    pub(crate) fn put_in_force(&self, cell: &CellId, paths: &CellPaths) -> Result<()> {
-        let alive = SupervisorProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
-        if alive.is_none() {
-            return Ok(());
-        }
-        match ask_keeper(paths, &KeeperAsk::Swap) {
-            Ok(Outcome::Done) => Ok(()),
-            other => {
-                tracing::info!(%cell, ?other, "a cell is ended to wake on other layers");
-                self.stop(cell)
-            }
-        }
-    }
-
     /// Removes layers that nobody names any more; failing that, the next one does.
     pub(crate) fn collect(&self, paths: &CellPaths) {
         match self.order(paths, Task::Collect) {
             Ok(Outcome::Done) => {}
             other => tracing::warn!(?other, "layers that nobody needs may be left"),
         }
+    }
+
+    /// Lets layers become one that nobody needs apart any more, without waiting for it; failing
+    /// that, the next one does.
+    fn give_back_room(&self, paths: &CellPaths) {
+        let needed = CellLayers::read(paths).is_ok_and(|cell| !cell.groups(Aim::Room).is_empty());
+        if needed && let Err(error) = self.order(paths, Task::Flatten(Aim::Room)) {
+            tracing::warn!(%error, "layers that nobody needs apart stay");
+        }
+        // One that does not run is measured when it does.
+        let _ = ask_keeper(paths, &KeeperAsk::Measure);
     }
 
     pub(crate) fn placed(&self, paths: &CellPaths) -> Result<Placed> {
@@ -297,9 +352,7 @@ impl Native {
                 .hint("make a new cell to work with checkpoints"))
             }
             Some(placed) => Ok(placed),
-            None => {
-                Err(Error::unavailable("the cell was never started").hint("run something in it"))
-            }
+            None => Err(never_started()),
         }
     }
 
@@ -313,8 +366,60 @@ impl Native {
     }
 }
 
+/// Lets nobody else change of which layers a cell and its checkpoints are made.
+pub(crate) fn lock_layers(paths: &CellPaths) -> Result<Option<CellPathLock>> {
+    match paths.lock_layers() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(never_started()),
+        locked => locked.map_err(|error| at("change the layers of", paths, &error)),
+    }
+}
+
+fn never_started() -> Error {
+    Error::unavailable("the cell was never started").hint("run something in it")
+}
+
+/// Lets a cell that runs have what its `cell.json` says, one way or the other.
+pub(crate) fn put_in_force(paths: &CellPaths) -> Result<()> {
+    let alive = WhichProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
+    if alive.is_none() {
+        return Ok(());
+    }
+    match ask_keeper(paths, &KeeperAsk::Swap) {
+        Ok(Outcome::Done) => Ok(()),
+        other => {
+            let cell = paths.root().file_name();
+            tracing::info!(?cell, ?other, "a cell is ended to wake on other layers");
+            stop_supervisor(paths)
+        }
+    }
+}
+
+fn write_checkpoint(paths: &CellPaths, file: CheckpointFile) -> Result<Checkpoint> {
+    fs::create_dir_all(paths.checkpoints())
+        .and_then(|()| write_json(&paths.checkpoint(&file.checkpoint.id), &file))
+        .map_err(|error| at("write down a checkpoint in", paths, &error))?;
+    Ok(file.checkpoint)
+}
+
+/// Says of each checkpoint, oldest first, what it holds that none before it does; whether everything
+/// was measured.
+fn count_bytes(kept: &mut [CheckpointFile]) -> bool {
+    let (mut parts, mut files) = (HashSet::new(), HashSet::new());
+    for CheckpointFile { checkpoint, lowers, .. } in kept {
+        let own = lowers.iter().flat_map(|part| own(&part.lowers));
+        let mut bytes = 0;
+        for part in own.filter(|part| parts.insert(part.clone())) {
+            let Ok(Some(sizes)) = find_sizes(&part) else { return false };
+            let more = sizes.into_iter().filter(|(file, _)| files.insert(*file));
+            bytes += more.map(|(_, bytes)| bytes).sum::<u64>();
+        }
+        checkpoint.bytes = Some(bytes);
+    }
+    true
+}
+
 /// Whether anything was written to a part.
-fn is_written(upper: &Upper) -> bool {
+pub(crate) fn is_written(upper: &Upper) -> bool {
     // What cannot be looked at may have been written to.
     fs::read_dir(&upper.data).map_or(true, |mut entries| entries.next().is_some())
 }

@@ -1,7 +1,7 @@
 //! A copy of what a cell has written, as the kernel's overlay has it on disk.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -27,7 +27,7 @@ pub(crate) fn copy_layer(pairs: &[(PathBuf, PathBuf)], ids: &IdLayout) -> Result
         let mut copy = Copy::default();
         for (from, to) in pairs {
             copy.inside(from, to)?;
-            copy.attributes(from, to)?;
+            copy_attributes(from, to, &|_| true)?;
         }
         Ok(0)
     };
@@ -73,30 +73,39 @@ impl Copy {
             }
             FileType::BlockDevice | FileType::Unknown => {}
         }
-        self.attributes(from, to)
+        copy_attributes(from, to, &|_| true)
     }
+}
 
-    /// Owner, mode, extended attributes and times, in the order in which they do not undo each
-    /// other.
-    fn attributes(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let metadata = fs::symlink_metadata(from)?;
-        lchown(to, Some(metadata.uid()), Some(metadata.gid()))?;
-        for name in attribute_names(from)? {
-            let mut value = vec![0; 64 * 1024];
-            let length = lgetxattr(from, &name, &mut value)?;
-            lsetxattr(to, &name, &value[..length], XattrFlags::empty())?;
-        }
-        if !metadata.is_symlink() {
-            fs::set_permissions(to, fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
-        }
-        let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
-        let times = Timestamps {
-            last_access: time(metadata.atime(), metadata.atime_nsec()),
-            last_modification: time(metadata.mtime(), metadata.mtime_nsec()),
-        };
-        utimensat(CWD, to, &times, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(())
+/// Copies one file with everything that it has.
+pub(crate) fn copy_entry(from: &Path, to: &Path) -> io::Result<()> {
+    Copy::default().entry(from, to)
+}
+
+/// Owner, mode, extended attributes if they are wanted and times, in the order in which they do not
+/// undo each other.
+pub(crate) fn copy_attributes(
+    from: &Path,
+    to: &Path,
+    is_wanted: &dyn Fn(&OsStr) -> bool,
+) -> io::Result<()> {
+    let metadata = fs::symlink_metadata(from)?;
+    lchown(to, Some(metadata.uid()), Some(metadata.gid()))?;
+    for name in attribute_names(from)?.into_iter().filter(|name| is_wanted(name)) {
+        let mut value = vec![0; 64 * 1024];
+        let length = lgetxattr(from, &name, &mut value)?;
+        lsetxattr(to, &name, &value[..length], XattrFlags::empty())?;
     }
+    if !metadata.is_symlink() {
+        fs::set_permissions(to, fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
+    }
+    let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    let times = Timestamps {
+        last_access: time(metadata.atime(), metadata.atime_nsec()),
+        last_modification: time(metadata.mtime(), metadata.mtime_nsec()),
+    };
+    utimensat(CWD, to, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(())
 }
 
 fn attribute_names(path: &Path) -> io::Result<Vec<OsString>> {
@@ -106,5 +115,5 @@ fn attribute_names(path: &Path) -> io::Result<Vec<OsString>> {
         listed => listed?,
     };
     let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names.map(|name| std::ffi::OsStr::from_bytes(name).to_owned()).collect())
+    Ok(names.map(|name| OsStr::from_bytes(name).to_owned()).collect())
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::{host_base, layers};
 use crate::isolation::hierarchies;
 use crate::layer_store::LayerStore;
-use crate::order::{Order, Outcome, PLACED_VERSION, Placed, SupervisorProcess, Task};
+use crate::order::{Order, Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
 use crate::project::Project;
 use crate::removal::remove_directory;
@@ -239,23 +239,7 @@ impl Native {
     }
 
     pub(crate) fn stop(&self, cell: &CellId) -> Result<()> {
-        let paths = self.paths.cell(cell);
-        let failed = |error: io::Error| at("stop", &paths, &error);
-        if let Some(pid) = SupervisorProcess::find(&paths).map_err(failed)? {
-            let pidfd =
-                pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
-            // Looked up again: only now the number is bound to the process.
-            if SupervisorProcess::find(&paths).map_err(failed)? == Some(pid) {
-                send_by_pidfd(std::os::fd::AsFd::as_fd(&pidfd), 9).map_err(failed)?;
-                let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
-                rustix::event::poll(&mut fds, None).map_err(|errno| failed(errno.into()))?;
-            }
-        }
-        // A keeper that lives tidies up; once it is done its lock is free, or gone with the cell.
-        match paths.lock_keeper(LockWait::Wait) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-            Ok(_) | Err(_) => Ok(()),
-        }
+        stop_supervisor(&self.paths.cell(cell))
     }
 
     fn remove(&self, cell: &CellId) -> Result<()> {
@@ -338,26 +322,48 @@ impl Native {
     fn order_by(&self, program: &Path, paths: &CellPaths, task: Task) -> Result<Outcome> {
         let order =
             Order { directory: paths.root().to_owned(), cgroups: self.settings.cgroups, task };
-        let run = || -> io::Result<Outcome> {
-            let mut keeper = program::start_keeper(program, paths.root())?;
-            if let Some(mut stdin) = keeper.stdin.take() {
-                stdin.write_all(&serde_json::to_vec(&order)?)?;
-            }
-            match keeper.wait() {
-                // Whoever started this process made it ignore the end of its children.
-                Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {}
-                waited => drop(waited?),
-            }
-            let mut line = String::new();
-            if let Some(stdout) = keeper.stdout.take() {
-                BufReader::new(stdout).read_line(&mut line)?;
-            }
-            if line.is_empty() {
-                return Err(io::Error::other("it ended without a word"));
-            }
-            Ok(serde_json::from_str(&line)?)
-        };
-        run().map_err(|error| Error::unavailable(format!("the keeper of the cell failed: {error}")))
+        order_keeper(program, &order)
+            .map_err(|error| Error::unavailable(format!("the keeper of the cell failed: {error}")))
+    }
+}
+
+/// Starts a keeper and waits for its outcome.
+pub(crate) fn order_keeper(program: &Path, order: &Order) -> io::Result<Outcome> {
+    let mut keeper = program::start_keeper(program, &order.directory)?;
+    if let Some(mut stdin) = keeper.stdin.take() {
+        stdin.write_all(&serde_json::to_vec(order)?)?;
+    }
+    match keeper.wait() {
+        // Whoever started this process made it ignore the end of its children.
+        Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {}
+        waited => drop(waited?),
+    }
+    let mut line = String::new();
+    if let Some(stdout) = keeper.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    if line.is_empty() {
+        return Err(io::Error::other("it ended without a word"));
+    }
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// Ends the supervisor of a cell, and waits for its keeper to tidy up.
+pub(crate) fn stop_supervisor(paths: &CellPaths) -> Result<()> {
+    let failed = |error: io::Error| at("stop", paths, &error);
+    if let Some(pid) = WhichProcess::find(paths).map_err(failed)? {
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
+        // Looked up again: only now the number is bound to the process.
+        if WhichProcess::find(paths).map_err(failed)? == Some(pid) {
+            send_by_pidfd(std::os::fd::AsFd::as_fd(&pidfd), 9).map_err(failed)?;
+            let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut fds, None).map_err(|errno| failed(errno.into()))?;
+        }
+    }
+    // A keeper that lives tidies up; once it is done its lock is free, or gone with the cell.
+    match paths.lock_keeper(LockWait::Wait) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

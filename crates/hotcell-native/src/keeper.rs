@@ -1,15 +1,16 @@
 //! `hotcell keep`: the host-side half of a cell, a process of its own that needs no other.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::host::close_inherited;
-use hotcell_jail::ids::starter;
+use hotcell_jail::ids::{IdLayout, starter};
+use hotcell_jail::namespace_work::{Namespace, work_in};
 use hotcell_jail::signals::use_defaults;
 use hotcell_jail::swap::CellNamespaces;
-use hotcell_jail::{Forked, StepError, fork};
+use hotcell_jail::{Forked, Step as _, StepError, fork};
 use hotcell_model::Error;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -17,15 +18,21 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::compare::compare;
 use crate::copy_layer::copy_layer;
 use crate::diagnose::try_out;
+use crate::disk::Written;
 use crate::driver::FREE_SPACE;
+use crate::flatten::flatten;
 use crate::isolation::{describe, hierarchies};
 use crate::layer_store::LayerStore;
-use crate::order::{Order, Outcome, Placed, SupervisorProcess, Task};
+use crate::merge_layers::merge_layers;
+use crate::order::{Order, Outcome, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, LockWait, read_json};
 use crate::project::{self, Project};
 use crate::removal::remove_files;
 use crate::start::{Started, Supervise, cell_limits, start};
 use crate::watch::{forget, tidy_up, watch};
+
+/// What a copy must leave free on the disk.
+const LEFT_FREE: u64 = 64 << 20;
 
 /// The whole life of a keeper: its order comes on standard input, its outcome goes to standard
 /// output, and then it belongs to nobody. The supervisor that it starts is a fork of it, which goes
@@ -95,10 +102,10 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
     match &order.task {
         Task::Start => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
-            // What was removed meanwhile does not come back.
-            if !paths.placed().exists() {
+            // What was removed meanwhile does not come back, and its layers may be others by now.
+            let Some(placed) = read_json::<Placed>(&paths.placed())? else {
                 return answer(&Outcome::Done);
-            }
+            };
             let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
             let started = start(&paths, &placed, supervise, &hierarchies, &cgroups, &isolation);
             let started = match started {
@@ -121,7 +128,7 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             let Some(_lock) = paths.lock_keeper(LockWait::Try)? else {
                 return answer(&Outcome::Done);
             };
-            let found = SupervisorProcess::find(&paths)?.map(|pid| (pid, open_pidfd(pid)));
+            let found = WhichProcess::find(&paths)?.map(|pid| (pid, open_pidfd(pid)));
             answer(&Outcome::Done)?;
             match found {
                 Some((pid, Ok(pidfd))) => {
@@ -138,11 +145,26 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
                 "cannot remove layers that nobody needs: {error}"
             )))),
         },
-        Task::Copy { pairs } => match copy_layer(pairs, &placed.ids) {
+        Task::Merge { merges } => {
+            let merge = |merge| merge_layers(merge, &placed.ids, &|| true);
+            match merges.iter().try_for_each(merge) {
+                Ok(()) => answer(&Outcome::Done),
+                Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
+                    "cannot make layers one: {error}"
+                )))),
+            }
+        }
+        Task::Flatten(aim) => {
+            answer(&Outcome::Done)?;
+            flatten(&paths, *aim)
+        }
+        Task::Measure => match measure(&paths, &placed) {
+            Ok(_) => answer(&Outcome::Done),
+            Err(error) => answer(&Outcome::Failed(unmeasured(&error))),
+        },
+        Task::Copy { pairs } => match copy(&paths, &placed, pairs) {
             Ok(()) => answer(&Outcome::Done),
-            Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
-                "cannot copy what the cell has written: {error}"
-            )))),
+            Err(error) => answer(&Outcome::Failed(error)),
         },
         Task::Compare { parts, limit, patch_bytes } => {
             answer(&compare(&placed, parts, *limit, *patch_bytes))
@@ -163,6 +185,54 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             }
         }
     }
+}
+
+/// What the cell writes to takes, and everything that counts as written by it.
+fn measure(paths: &CellPaths, placed: &Placed) -> Result<(u64, u64), StepError> {
+    let namespace = match placed.ids {
+        IdLayout::Private { .. } => Namespace::Own,
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Namespace::New(&placed.ids),
+    };
+    let written = Written::by(paths, placed).step(|| "read the cell's checkpoints".to_owned())?;
+    let live = work_in(namespace, || written.live_bytes())?;
+    Ok((live, live + work_in(namespace, || written.frozen_bytes())?))
+}
+
+fn unmeasured(error: &StepError) -> Error {
+    Error::unavailable(format!("cannot measure what the cell has written: {error}"))
+}
+
+/// Copies what a cell has written where there is room for that.
+fn copy(paths: &CellPaths, placed: &Placed, pairs: &[(PathBuf, PathBuf)]) -> Result<(), Error> {
+    let (live, used) = measure(paths, placed).map_err(|error| unmeasured(&error))?;
+    let limit = placed.spec.limits.disk_mb << 20;
+    if live + used > limit {
+        return Err(Error::limit_exceeded(format!(
+            "something runs in the cell, so that what it has written would have to be copied: with \
+             {} MiB more it would be over its disk limit of {} MiB, of which it uses {} MiB",
+            live.div_ceil(1 << 20),
+            placed.spec.limits.disk_mb,
+            used.div_ceil(1 << 20)
+        ))
+        .hint("delete checkpoints or files, or try when nothing runs: nothing is copied then"));
+    }
+    let layers = paths.native().layers();
+    let disk = rustix::fs::statvfs(&layers).map_err(|errno| {
+        Error::unavailable(format!("cannot look at the disk of {}: {errno}", layers.display()))
+    })?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free < live + LEFT_FREE {
+        return Err(Error::unavailable(format!(
+            "a copy of what the cell has written takes {} MiB, and {} MiB are free at {}",
+            live.div_ceil(1 << 20),
+            free >> 20,
+            layers.display()
+        ))
+        .hint(FREE_SPACE));
+    }
+    copy_layer(pairs, &placed.ids).map_err(|error| {
+        Error::unavailable(format!("cannot copy what the cell has written: {error}"))
+    })
 }
 
 fn open_pidfd(pid: Pid) -> io::Result<std::os::fd::OwnedFd> {

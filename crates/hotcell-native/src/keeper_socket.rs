@@ -22,6 +22,8 @@ pub(crate) enum KeeperAsk {
     Refresh,
     /// The same, also if the host changed nothing.
     ShowAnew,
+    /// To measure soon what the cell takes on disk: something was removed.
+    Measure,
 }
 
 /// Asks the keeper of a cell and waits for its answer.
@@ -34,14 +36,17 @@ pub(crate) fn ask_keeper(paths: &CellPaths, ask: &KeeperAsk) -> io::Result<Outco
     receive(&stream)
 }
 
-/// Takes a question, and answers it.
-pub(crate) fn answer_one(listener: &UnixListener, answer: impl FnOnce(KeeperAsk) -> Outcome) {
-    let Ok((stream, _)) = listener.accept() else { return };
+/// Takes a question, answers it, and tells which it was.
+pub(crate) fn answer_one(
+    listener: &UnixListener,
+    answer: impl FnOnce(KeeperAsk) -> Outcome,
+) -> Option<KeeperAsk> {
+    let (stream, _) = listener.accept().ok()?;
     let asked = stream.set_read_timeout(Some(ANSWER_WITHIN)).and_then(|()| receive(&stream));
+    let ask = asked.ok()?;
     // Whoever asked may be gone by the time it is answered.
-    if let Ok(ask) = asked {
-        let _ = send(&stream, &answer(ask));
-    }
+    let _ = send(&stream, &answer(ask));
+    Some(ask)
 }
 
 fn send<T: Serialize>(mut stream: &UnixStream, value: &T) -> io::Result<()> {

@@ -13,6 +13,7 @@ use hotcell_jail::ids::IdLayout;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use crate::checkpoint_file::CheckpointFile;
+use crate::flatten::InTheMaking;
 use crate::order::Placed;
 use crate::paths::{CellPaths, NativePaths, read_json};
 use crate::removal::remove_files;
@@ -54,13 +55,14 @@ impl<'a> LayerStore<'a> {
         }
     }
 
-    /// Removes every layer that nobody names. Where a description cannot be read nothing is.
+    /// Removes every layer that nobody names, and checkpoints that were for forks which nobody makes
+    /// any more. Where a description cannot be read nothing is.
     pub(crate) fn collect(&self, ids: &IdLayout) -> io::Result<()> {
+        let _lock = self.lock(FlockOperation::LockExclusive)?;
         let layers = match fs::read_dir(self.paths.layers()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             layers => layers?,
         };
-        let _lock = self.lock(FlockOperation::LockExclusive)?;
         let named = self.named()?;
         for layer in layers {
             let path = layer?.path();
@@ -89,8 +91,14 @@ impl<'a> LayerStore<'a> {
                 let lowers = placed.layers.iter().flat_map(|layer| &layer.lowers);
                 lowers.for_each(|lower| name(&lower.path));
             }
+            if let Some(making) = read_json::<InTheMaking>(&cell.in_the_making())? {
+                making.layers.iter().for_each(|layer| name(layer));
+            }
             for file in cell.checkpoint_files()? {
                 if let Some(kept) = read_json::<CheckpointFile>(&file)? {
+                    if kept.is_left() && fs::remove_file(&file).is_ok() {
+                        continue;
+                    }
                     let lowers = kept.lowers.iter().flat_map(|part| &part.lowers);
                     lowers.for_each(|lower| name(&lower.path));
                 }

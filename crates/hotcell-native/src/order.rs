@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_file::Part;
 use crate::driver::CgroupUse;
+use crate::flatten::Aim;
+use crate::merge_layers::Merge;
 use crate::paths::{CellPaths, read_json, write_json};
 use crate::project::{Project, ProjectOutcome, ProjectTask};
 
@@ -59,7 +61,16 @@ pub(crate) enum Task {
     Remove,
     /// Remove layers that nobody names.
     Collect,
-    /// Copy what the cell has written.
+    /// Make layers one, each of some others.
+    Merge {
+        /// Which.
+        merges: Vec<Merge>,
+    },
+    /// Make the cell's layers fewer; that it was begun is all that is answered.
+    Flatten(Aim),
+    /// Measure what the cell has written and writes to no more.
+    Measure,
+    /// Copy what the cell has written, if its disk limit and the disk have room for that.
     Copy {
         /// From where to where.
         pairs: Vec<(PathBuf, PathBuf)>,
@@ -120,15 +131,15 @@ pub(crate) enum Outcome {
     },
 }
 
-/// Which process a supervisor is: the pid alone could be another one's by now.
+/// Which process one is, a supervisor mostly: the pid alone could be another one's by now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SupervisorProcess {
+pub(crate) struct WhichProcess {
     pid: i32,
     start_time: u64,
     boot: String,
 }
 
-impl SupervisorProcess {
+impl WhichProcess {
     pub(crate) fn of(pid: Pid) -> io::Result<Self> {
         let pid = pid.as_raw_nonzero().get();
         Ok(Self { pid, start_time: start_time(pid)?, boot: boot_id()? })
@@ -144,7 +155,7 @@ impl SupervisorProcess {
         Ok(saved.filter(Self::is_alive).and_then(|saved| Pid::from_raw(saved.pid)))
     }
 
-    fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         boot_id().is_ok_and(|boot| boot == self.boot)
             && start_time(self.pid).is_ok_and(|start| start == self.start_time)
     }

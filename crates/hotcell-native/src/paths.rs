@@ -186,17 +186,35 @@ impl CellPaths {
         }
     }
 
+    /// Layers that are being made of others.
+    pub(crate) fn in_the_making(&self) -> PathBuf {
+        self.root.join("making.json")
+    }
+
     /// Takes the keeper's lock, waiting for it or not; `None` when a keeper has it.
-    pub(crate) fn lock_keeper(&self, wait: LockWait) -> io::Result<Option<KeeperLock>> {
+    pub(crate) fn lock_keeper(&self, wait: LockWait) -> io::Result<Option<CellPathLock>> {
+        self.lock("keeper.lock", wait)
+    }
+
+    /// Held by whoever makes the cell's layers fewer.
+    pub(crate) fn lock_flattening(&self, wait: LockWait) -> io::Result<Option<CellPathLock>> {
+        self.lock("flattening.lock", wait)
+    }
+
+    /// Held while it is changed of which layers the cell and its checkpoints are made.
+    pub(crate) fn lock_layers(&self) -> io::Result<Option<CellPathLock>> {
+        self.lock("layers.lock", LockWait::Wait)
+    }
+
+    fn lock(&self, name: &str, wait: LockWait) -> io::Result<Option<CellPathLock>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let file =
-            rustix::fs::open(self.root.join("keeper.lock"), flags, Mode::from_raw_mode(0o600))?;
+        let file = rustix::fs::open(self.root.join(name), flags, Mode::from_raw_mode(0o600))?;
         let operation = match wait {
             LockWait::Wait => FlockOperation::LockExclusive,
             LockWait::Try => FlockOperation::NonBlockingLockExclusive,
         };
         match flock(&file, operation) {
-            Ok(()) => Ok(Some(KeeperLock { _file: File::from(file) })),
+            Ok(()) => Ok(Some(CellPathLock { _file: File::from(file) })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -223,9 +241,9 @@ pub(crate) enum LockWait {
     Try,
 }
 
-/// Held as long as a keeper lives.
+/// Held until it is dropped, or with the process.
 #[derive(Debug)]
-pub(crate) struct KeeperLock {
+pub(crate) struct CellPathLock {
     _file: File,
 }
 

@@ -24,7 +24,7 @@ use rustix::process::Pid;
 
 use crate::base::{EXEC_DIRECTORIES, make_uppers};
 use crate::isolation::kill_means;
-use crate::order::{Placed, SupervisorProcess};
+use crate::order::{Placed, WhichProcess};
 use crate::paths::{CellPaths, write_json};
 
 const TMP_BYTES: u64 = 512 << 20;
@@ -115,7 +115,7 @@ fn raise(
     send_fds(child, b"m", &[]).step(|| "tell the cell of its ids".to_owned())?;
     // From here on the child does its part meanwhile.
     let name = || "write down the supervisor's process".to_owned();
-    SupervisorProcess::of(pid).and_then(|process| process.save(paths)).step(name)?;
+    WhichProcess::of(pid).and_then(|process| process.save(paths)).step(name)?;
     write_json(&paths.isolation(), isolation)
         .step(|| "write down the cell's isolation".to_owned())?;
     // Once it hides itself only root may look.

@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::ids::IdLayout;
@@ -17,11 +17,13 @@ use hotcell_model::{Error, WorkspaceMode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, waitpid};
 
-use crate::disk::used_bytes;
+use crate::disk::Written;
+use crate::driver::{CgroupUse, order_keeper};
+use crate::flatten::{Aim, MANY, written_by_cells};
 use crate::id_range;
 use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
-use crate::order::{Outcome, Placed};
+use crate::order::{Order, Outcome, Placed, Task};
 use crate::paths::{CellPaths, read_json};
 use crate::project::watch::ProjectWatch;
 use crate::project::{self, TARGET};
@@ -30,6 +32,9 @@ use crate::start::Started;
 
 /// Measuring takes at most this part of the keeper's time.
 const MEASURE_SHARE: u32 = 10;
+
+/// So long after layers were exchanged or removed it is measured what is left.
+const MEASURE_AFTER: Duration = Duration::from_millis(300);
 
 /// Watches a supervisor until it ends, then tidies up.
 pub(crate) fn watch(
@@ -44,6 +49,9 @@ pub(crate) fn watch(
     let mut account = DiskAccount::new(&placed);
     let listener = paths.listen_as_keeper()?;
     let mut project = watch_project(&placed);
+    let mut flattening = Flattening::default();
+    flattening.begin_if_deep(paths, &placed);
+    let mut measure_at = None;
     loop {
         let mut fds =
             vec![PollFd::new(&pidfd, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
@@ -53,9 +61,10 @@ pub(crate) fn watch(
         if let Some(changes) = project.as_ref().and_then(ProjectWatch::descriptor) {
             fds.push(PollFd::from_borrowed_fd(changes, PollFlags::IN));
         }
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let is_busy = project.as_ref().is_some_and(ProjectWatch::is_beginning);
-        match poll(&mut fds, is_busy.then_some(&at_once)) {
+        let is_beginning = project.as_ref().is_some_and(ProjectWatch::is_beginning);
+        let next = if is_beginning { Some(Instant::now()) } else { measure_at };
+        let timeout = next.map(time_until);
+        match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -70,19 +79,30 @@ pub(crate) fn watch(
             project.look();
         }
         if asked {
-            answer_one(&listener, |ask| match ask {
+            let asked = answer_one(&listener, |ask| match ask {
                 KeeperAsk::Swap => swap(paths, &mut placed, namespaces.as_ref()),
+                KeeperAsk::Measure => Outcome::Done,
                 KeeperAsk::Refresh => refresh(&placed, project.as_mut(), namespaces.as_ref()),
                 KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), namespaces.as_ref()),
             });
+            if asked.is_some_and(|ask| ask != KeeperAsk::Refresh) {
+                measure_at = Some(account.not_before.max(Instant::now() + MEASURE_AFTER));
+                flattening.begin_if_deep(paths, &placed);
+            }
         }
-        let Some(open) = link.as_mut().filter(|_| came) else { continue };
-        match open.take_activity() {
+        let is_time = measure_at.is_some_and(|at| at <= Instant::now());
+        measure_at = measure_at.filter(|_| !is_time);
+        let Some(open) = link.as_mut().filter(|_| came || is_time) else { continue };
+        let active = if came { open.take_activity() } else { Ok(false) };
+        match active.map(|active| active || is_time) {
             Ok(true) => {
                 let user = namespaces.as_ref().map(|namespaces| namespaces.user.as_fd());
-                if let Some(state) = account.measure(&placed.files(paths), user) {
+                if let Some(state) = account.measure(paths, &placed, user) {
                     // A supervisor that is ending needs to know no more.
                     let _ = open.tell(state);
+                    if account.wants_room() {
+                        flattening.begin(paths, Aim::Room);
+                    }
                 }
             }
             Ok(false) => {}
@@ -92,6 +112,36 @@ pub(crate) fn watch(
     // Its end is collected if it is this process's child, and by init otherwise.
     let _ = waitpid(Some(pid), WaitOptions::empty());
     tidy_up(paths, &placed, cgroups)
+}
+
+fn time_until(at: Instant) -> Timespec {
+    let left = at.saturating_duration_since(Instant::now());
+    let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+    Timespec { tv_sec: seconds, tv_nsec: i64::from(left.subsec_nanos()) }
+}
+
+/// What makes the layers of a cell fewer: a process of its own, which nobody waits for.
+#[derive(Debug, Default)]
+struct Flattening {
+    begun_at: Option<Instant>,
+}
+
+impl Flattening {
+    fn begin_if_deep(&mut self, paths: &CellPaths, placed: &Placed) {
+        const APART: Duration = Duration::from_millis(500);
+        let is_deep = placed.layers.iter().any(|layer| written_by_cells(&layer.lowers) > MANY);
+        if is_deep && self.begun_at.is_none_or(|at| at.elapsed() > APART) {
+            self.begin(paths, Aim::Depth);
+        }
+    }
+
+    /// Failing that, the next time.
+    fn begin(&mut self, paths: &CellPaths, aim: Aim) {
+        self.begun_at = Some(Instant::now());
+        let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
+        let order = Order { directory, cgroups, task: Task::Flatten(aim) };
+        let _ = order_keeper(Path::new("/proc/self/exe"), &order);
+    }
 }
 
 /// Gives the cell the layers that its description names now.
@@ -208,7 +258,30 @@ struct DiskAccount {
     /// reach.
     user_namespace: Option<OwnedFd>,
     used_bytes: u64,
+    /// What counts besides what is written to now, and what that takes.
+    frozen: Option<(Written, u64)>,
+    /// As of when.
+    stamp: Stamp,
+    /// When room was last asked for, and how long not again since there was none.
+    asked_for_room: Option<(Instant, Duration)>,
     not_before: Instant,
+}
+
+/// Changes with what a cell is made of and with its checkpoints.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Stamp([Option<SystemTime>; 2]);
+
+impl Stamp {
+    fn of(paths: &CellPaths) -> Self {
+        let changed = |path: PathBuf| std::fs::metadata(path).and_then(|is| is.modified()).ok();
+        Self([paths.placed(), paths.checkpoints()].map(changed))
+    }
+
+    /// Whether a further change is sure to look different.
+    fn is_settled(&self) -> bool {
+        const SETTLED: Duration = Duration::from_secs(1);
+        self.0.iter().flatten().all(|at| at.elapsed().is_ok_and(|ago| ago > SETTLED))
+    }
 }
 
 impl DiskAccount {
@@ -218,13 +291,52 @@ impl DiskAccount {
             ids: placed.ids,
             user_namespace: None,
             used_bytes: 0,
+            frozen: None,
+            stamp: Stamp::default(),
+            asked_for_room: None,
             not_before: Instant::now(),
         }
     }
 
+    /// Whether it is time to look for room in layers that nobody can see: over the limit, and ever
+    /// more seldom where that does not help.
+    fn wants_room(&mut self) -> bool {
+        const FIRST: Duration = Duration::from_secs(2);
+        const LONGEST: Duration = Duration::from_secs(600);
+        if self.used_bytes <= self.limit_bytes {
+            self.asked_for_room = None;
+            return false;
+        }
+        let wait = match self.asked_for_room {
+            Some((at, wait)) if at.elapsed() < wait => return false,
+            Some((_, wait)) => (wait * 2).min(LONGEST),
+            None => FIRST,
+        };
+        self.asked_for_room = Some((Instant::now(), wait));
+        true
+    }
+
+    /// What counts as written, read anew when something may have changed.
+    fn written(&mut self, paths: &CellPaths, placed: &Placed) -> io::Result<Written> {
+        let stamp = Stamp::of(paths);
+        if let Some((written, _)) = &self.frozen
+            && stamp.is_settled()
+            && stamp == self.stamp
+        {
+            return Ok(written.clone());
+        }
+        self.stamp = stamp;
+        Written::by(paths, placed)
+    }
+
     /// Measures unless that was done just now. Over the limit, whatever makes it worse must end;
     /// what tidies up may go on.
-    fn measure(&mut self, files: &Path, user: Option<BorrowedFd<'_>>) -> Option<DiskState> {
+    fn measure(
+        &mut self,
+        paths: &CellPaths,
+        placed: &Placed,
+        user: Option<BorrowedFd<'_>>,
+    ) -> Option<DiskState> {
         let started = Instant::now();
         if started < self.not_before {
             return None;
@@ -234,11 +346,18 @@ impl DiskAccount {
             // A keeper that came later: the supervisor's own is out of reach by now.
             self.user_namespace = Some(new_user_namespace(&self.ids).ok()?);
         }
+        let written = self.written(paths, placed).ok()?;
         let namespace = match user.or(self.user_namespace.as_ref().map(AsFd::as_fd)) {
             Some(held) if !is_private => Namespace::Held(held),
             Some(_) | None => Namespace::Own,
         };
-        let used = work_in(namespace, || used_bytes(files)).ok()?;
+        let live = work_in(namespace, || written.live_bytes()).ok()?;
+        let frozen = match &self.frozen {
+            Some((before, bytes)) if *before == written => *bytes,
+            Some(_) | None => work_in(namespace, || written.frozen_bytes()).ok()?,
+        };
+        self.frozen = Some((written, frozen));
+        let used = live + frozen;
         self.not_before =
             Instant::now() + started.elapsed().min(Duration::from_secs(6)) * MEASURE_SHARE;
         let grew = used > self.used_bytes;

@@ -129,8 +129,10 @@ impl Supervisor {
         }
         let queued_at = Timestamp::now();
         let id = spec.id.clone();
-        // What cannot work is found out before anything is written down.
-        let prepared = launch::prepare(&self.plan, &spec)?;
+        // What cannot work is found out before anything is written down; not while there may be no
+        // root to look at.
+        let is_changing = self.is_root_changing();
+        let prepared = if is_changing { None } else { Some(launch::prepare(&self.plan, &spec)?) };
         let number = self.next_number;
         self.next_number += 1;
         self.journal.append(&Entry::Queued {
@@ -146,10 +148,11 @@ impl Supervisor {
         self.numbers.insert(id.clone(), number);
         self.execs.insert(number, exec);
         let is_next = self.queue.len() == 0 && self.pause.is_none();
-        if is_next && self.running.len() < self.most_running() {
-            self.launch(number, prepared);
-        } else {
-            self.queue.push(id, priority);
+        match prepared {
+            Some(prepared) if is_next && self.running.len() < self.most_running() => {
+                self.launch(number, prepared);
+            }
+            Some(_) | None => self.queue.push(id, priority),
         }
         self.note_activity();
         Ok(self.started(number))

@@ -57,6 +57,11 @@ impl Supervisor {
         }
     }
 
+    /// Whether somebody may be exchanging the cell's layers.
+    pub(crate) fn is_root_changing(&self) -> bool {
+        self.pause.as_ref().is_some_and(|pause| pause.stillness == Stillness::Empty)
+    }
+
     /// Answers a pause as soon as everything is still.
     pub(crate) fn settle_pause(&mut self) {
         if self.pause.as_ref().is_none_or(|pause| pause.asker.is_none()) {

@@ -13,9 +13,10 @@ use super::changes::layer_of;
 use super::place::{self, Project};
 use super::task::{ProjectOutcome, ProjectTask};
 use crate::base::make_uppers;
+use crate::checkpointer::{lock_layers, put_in_force};
 use crate::driver::{Native, NativeDriver, at};
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
-use crate::order::{Outcome, Placed, SupervisorProcess, Task};
+use crate::order::{Outcome, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, write_json};
 
 #[async_trait]
@@ -54,6 +55,7 @@ impl Projects for NativeDriver {
 impl Native {
     fn diff_project(&self, cell: &CellId, asked: ProjectDiff) -> Result<ProjectChanges> {
         let paths = self.paths.cell(cell);
+        let _lock = lock_layers(&paths)?;
         let project = self.project(&paths)?.1;
         let ProjectDiff { paths: chosen, limit, patch_bytes, .. } = asked;
         match self.project_task(&paths, ProjectTask::Diff { paths: chosen, limit, patch_bytes })? {
@@ -75,6 +77,7 @@ impl Native {
         occupancy: Occupancy,
     ) -> Result<ProjectApplied> {
         let paths = self.paths.cell(cell);
+        let _lock = lock_layers(&paths)?;
         let project = self.project(&paths)?.1;
         let ProjectApply { paths: chosen, force, .. } = asked;
         let task = ProjectTask::Apply { paths: chosen, force, occupancy };
@@ -93,11 +96,12 @@ impl Native {
 
     fn discard_project(&self, cell: &CellId, asked: ProjectDiscard) -> Result<ProjectDiscarded> {
         let paths = self.paths.cell(cell);
+        let _lock = lock_layers(&paths)?;
         let (placed, project) = self.project(&paths)?;
         let everything = asked.paths.is_empty();
         let done = self.project_task(&paths, ProjectTask::Discard { paths: asked.paths });
         if everything && done.is_ok() {
-            self.begin_anew(cell, &paths, &placed, &project)?;
+            self.begin_anew(&paths, &placed, &project)?;
         } else {
             self.show_anew(cell, &paths)?;
         }
@@ -110,13 +114,7 @@ impl Native {
     }
 
     /// Lets a cell have nothing of its own in its project any more.
-    fn begin_anew(
-        &self,
-        cell: &CellId,
-        paths: &CellPaths,
-        placed: &Placed,
-        project: &Project,
-    ) -> Result<()> {
+    fn begin_anew(&self, paths: &CellPaths, placed: &Placed, project: &Project) -> Result<()> {
         let failed = |error: io::Error| at("discard the changes in", paths, &error);
         let files = placed.files(paths);
         let fresh = unused(&files).map_err(failed)?;
@@ -133,7 +131,7 @@ impl Native {
         make_uppers(&next.layers, &next.ids)
             .and_then(|()| write_json(&paths.placed(), &next))
             .map_err(failed)?;
-        self.put_in_force(cell, paths)?;
+        put_in_force(paths)?;
         match self.order(paths, Task::Project(ProjectTask::Clear))? {
             Outcome::Failed(error) => Err(error),
             Outcome::Ready(_)
@@ -146,7 +144,7 @@ impl Native {
 
     /// Lets a cell that runs see what changed below it, or ends it, so that it does when it wakes.
     fn show_anew(&self, cell: &CellId, paths: &CellPaths) -> Result<()> {
-        let alive = SupervisorProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
+        let alive = WhichProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
         match alive.map(|_| ask(paths, KeeperAsk::ShowAnew)) {
             None | Some(Ok(())) => Ok(()),
             Some(Err(error)) => {

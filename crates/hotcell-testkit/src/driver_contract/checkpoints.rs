@@ -3,8 +3,8 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use hotcell_link::{Ask, FileConversation, FileEvent, Link, Stillness};
 use hotcell_model::{
-    ChangeKind, CheckpointId, CheckpointMeans, Checkpointer, Driver, ErrorCode, FileWatch, Keep,
-    PathChange,
+    ChangeKind, CheckpointId, CheckpointMeans, CheckpointPurpose, Checkpointer, Driver, ErrorCode,
+    FileWatch, Keep, PathChange,
 };
 
 use super::guest::{Guest, Outcome, random, sh, spec};
@@ -19,7 +19,9 @@ async fn keep(guest: &Guest) -> Result<CheckpointId> {
     let id = CheckpointId::from_random(random());
     guest.ask(&Ask::Pause(Stillness::Empty), &[]).await?;
     let checkpointer = checkpointer(&*guest.driver).context("the driver keeps no checkpoints")?;
-    let made = checkpointer.create(&guest.spec.id, &id, CheckpointMeans::Stacked).await?;
+    let made = checkpointer
+        .create(&guest.spec.id, &id, CheckpointMeans::Stacked, CheckpointPurpose::Keeping)
+        .await?;
     ensure!(made.id == id && made.cell == guest.spec.id, "{made:?}");
     guest.ask(&Ask::Resume, &[]).await?;
     Ok(id)
@@ -208,7 +210,9 @@ pub(super) async fn what_runs_is_held_still_and_goes_on(place: &DriverPlace) -> 
     guest.output_of("until [ -s log ]; do sleep 0.01; done").await?;
     guest.ask(&Ask::Pause(Stillness::Frozen), &[]).await?;
     let id = CheckpointId::from_random(random());
-    let made = checkpointer.create(&guest.spec.id, &id, CheckpointMeans::Copied).await?;
+    let made = checkpointer
+        .create(&guest.spec.id, &id, CheckpointMeans::Copied, CheckpointPurpose::Keeping)
+        .await?;
     ensure!(made.means == CheckpointMeans::Copied, "{made:?}");
     guest.ask(&Ask::Resume, &[]).await?;
     // It goes on, and what it writes is in no checkpoint.

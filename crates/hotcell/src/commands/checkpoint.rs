@@ -9,6 +9,7 @@ use crate::args::{CheckpointAction, DiffCheckpoint, OneCheckpoint};
 use crate::errors::Failure;
 use crate::session::Session;
 use crate::show::{note, print, print_json};
+use crate::values::bytes;
 
 /// Changes that are told at most.
 const MOST_CHANGES: u32 = 10_000;
@@ -31,7 +32,9 @@ pub(super) async fn checkpoint(session: &Session, action: CheckpointAction) -> R
                         CheckpointMeans::Stacked => "stacked",
                         CheckpointMeans::Copied => "copied",
                     };
-                    print(format!("{}  {}  {means}\n", checkpoint.id, checkpoint.created_at))?;
+                    let size = checkpoint.bytes.map(bytes).unwrap_or_default();
+                    let (id, at) = (checkpoint.id, checkpoint.created_at);
+                    print(format!("{id}  {at}  {means}  {size}\n"))?;
                 }
             }
         }

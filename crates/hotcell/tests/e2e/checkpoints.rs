@@ -17,6 +17,11 @@ in_every_world! {
 in_worlds! { [root, rootless]
     a_call_that_is_given_up_leaves_no_cell_held_still,
     clients_killed_while_they_change_layers_leave_one_state_or_the_other,
+    a_copy_needs_room_below_the_disk_limit,
+    what_checkpoints_hold_counts_against_the_disk_limit,
+    deleting_checkpoints_gives_room_back,
+    what_a_fork_begins_with_counts_for_its_parent,
+    a_fork_that_was_killed_leaves_no_checkpoint,
 }
 
 fn create(world: &World, cell: &str) -> Value {
@@ -153,4 +158,98 @@ fn a_call_that_is_given_up_leaves_no_cell_held_still(world: &World) {
     }
     client.call("cell_kill", json!({ "cell": "held", "force": true }));
     client.leave().0.succeeded();
+}
+
+fn a_copy_needs_room_below_the_disk_limit(world: &World) {
+    let write = "head -c 6000000 /dev/zero > f";
+    world.text(["run", "--cell", "busy", "--disk", "16M", write]);
+    world.detach("busy", "sleep 1000");
+    let first = create(world, "busy");
+    assert_eq!(first["means"], "copied");
+    let refused = world.hotcell(["checkpoint", "create", "busy"]).run();
+    assert!(refused.stderr().contains("over its disk limit of 16 MiB"), "{refused:?}");
+    assert!(refused.stderr().contains("delete checkpoints"), "{refused:?}");
+    world.text(["checkpoint", "delete", "busy", id_of(&first)]);
+    create(world, "busy");
+}
+
+fn what_checkpoints_hold_counts_against_the_disk_limit(world: &World) {
+    let grow = "for i in $(seq 60); do head -c 20000 /dev/zero >> more; sleep 0.05; done; echo all";
+    for cell in ["loop", "other"] {
+        world.text(["run", "--cell", cell, "--disk", "16M", "true"]);
+    }
+    for _ in 0..5 {
+        for cell in ["loop", "other"] {
+            world.text(["run", "--cell", cell, "head -c 4000000 /dev/zero > big"]);
+        }
+        create(world, "loop");
+    }
+    let ended = world.hotcell(["run", "--cell", "loop", grow]).run();
+    assert!(ended.stderr().contains("over its disk limit"), "{ended:?}");
+    // It is the checkpoints: without them the same is far from the limit.
+    assert_eq!(world.text(["run", "--cell", "other", grow]), "all\n");
+    let listed = world.json(["checkpoint", "list", "loop", "--json"]);
+    for checkpoint in listed["checkpoints"].as_array().unwrap() {
+        let bytes = checkpoint["bytes"].as_u64().unwrap();
+        assert!((4_000_000..4_500_000).contains(&bytes), "{listed}");
+    }
+}
+
+fn deleting_checkpoints_gives_room_back(world: &World) {
+    let grow = "for i in $(seq 60); do head -c 20000 /dev/zero >> more; sleep 0.05; done; echo all";
+    world.text(["run", "--cell", "loop", "--disk", "16M", "true"]);
+    let mut kept = Vec::new();
+    for _ in 0..5 {
+        world.text(["run", "--cell", "loop", "head -c 4000000 /dev/zero > big"]);
+        kept.push(create(world, "loop"));
+    }
+    let disk = || world.json(["info", "loop", "--json"])["stats"]["disk_bytes"].as_u64();
+    eventually("the cell takes much", || disk().is_some_and(|bytes| bytes > 20_000_000));
+    for checkpoint in &kept {
+        world.text(["checkpoint", "delete", "loop", id_of(checkpoint)]);
+    }
+    eventually("the cell takes little", || disk().is_some_and(|bytes| bytes < 6_000_000));
+    eventually("there is room again", || {
+        world.hotcell(["run", "--cell", "loop", grow]).run().stdout() == "all\n"
+    });
+    assert_eq!(world.text(["run", "--cell", "loop", "wc -c < big"]), "4000000\n");
+}
+
+fn what_a_fork_begins_with_counts_for_its_parent(world: &World) {
+    world.text(["run", "--cell", "parent", "head -c 8000000 /dev/zero > big"]);
+    world.text(["fork", "parent", "--name", "child"]);
+    let disk = |cell: &str| {
+        world.text(["run", "--cell", cell, "head -c 3000000 /dev/zero > own"]);
+        let info = || world.json(["info", cell, "--json"])["stats"]["disk_bytes"].as_u64();
+        eventually("it was measured", || info().is_some_and(|bytes| bytes > 3_000_000));
+        info().unwrap()
+    };
+    let (parent, child) = (disk("parent"), disk("child"));
+    assert!((11_000_000..12_000_000).contains(&parent), "the parent takes {parent}");
+    assert!((3_000_000..4_000_000).contains(&child), "the child takes {child}");
+    let kept = create(world, "child");
+    let listed = world.json(["checkpoint", "list", "child", "--json"]);
+    let bytes = listed["checkpoints"][0]["bytes"].as_u64().unwrap();
+    assert!(bytes < 4_000_000, "{} takes {bytes}", id_of(&kept));
+}
+
+fn a_fork_that_was_killed_leaves_no_checkpoint(world: &World) {
+    let mut chance = Chance::new();
+    world.text(["run", "--cell", "parent", "true"]);
+    let files = |kind: &str| {
+        let cells = world.state_dir().join("native/cells");
+        let cells = std::fs::read_dir(cells).unwrap().map(|cell| cell.unwrap().path().join(kind));
+        cells.flat_map(std::fs::read_dir).flatten().count()
+    };
+    for round in 0..15 {
+        world.text(["run", "--cell", "parent", &format!("echo {round} > f")]);
+        let fork = world.hotcell(["fork", "parent", "-n", "3"]).start();
+        std::thread::sleep(Duration::from_micros(chance.below(60_000)));
+        fork.kill();
+        assert_eq!(world.text(["checkpoint", "list", "parent"]), "");
+    }
+    let kept = create(world, "parent");
+    world.text(["run", "--cell", "parent", "echo more > f"]);
+    world.text(["checkpoint", "restore", "parent", id_of(&kept)]);
+    assert_eq!(files("checkpoints"), 1, "checkpoints of forks are left");
 }

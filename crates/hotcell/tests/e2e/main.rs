@@ -22,6 +22,7 @@ mod detached_execs;
 mod diagnosis;
 mod ends_of_execs;
 mod files;
+mod flattened_layers;
 mod full_disk;
 mod killed_processes;
 mod lasting_cells;

@@ -138,7 +138,9 @@ fn result(reply: Reply) -> Option<CallToolResult> {
             CheckpointMeans::Stacked => "stacked",
             CheckpointMeans::Copied => "copied",
         };
-        format!("{} of {} at {} ({means})", checkpoint.id, checkpoint.cell, checkpoint.created_at)
+        let size = checkpoint.bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
+        let Checkpoint { id, cell, created_at, .. } = checkpoint;
+        format!("{id} of {cell} at {created_at} ({means}{size})")
     });
     let changes = view.changes.iter().flatten().cloned();
     let lines: Vec<String> = kept.chain(changes).chain(view.patch.clone()).collect();
