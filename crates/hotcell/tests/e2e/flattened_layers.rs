@@ -22,7 +22,7 @@ const LOOK: &str = "cd /workspace; \
     ls -lAR . /srv 2>&1 >/dev/null | grep 'No such'; \
     find . /etc /srv -printf '%p|%y|%m|%U:%G|%l|%T@\\n' 2>/dev/null | sort; \
     find . /etc/fonts* /srv -type f -exec cksum {} + 2>/dev/null | sort; \
-    find . -type f -links +1 -printf '%i %p\\n' | sort | awk '{n[$1]=n[$1] \" \" $2} END {for (i in n) print n[i]}' | grep ' .* ' | sort";
+    find . -type f -printf '%i %p\\n' | sort | awk '{n[$1]=n[$1] \" \" $2} END {for (i in n) print n[i]}' | grep ' .* ' | sort";
 
 fn create(world: &World, cell: &str) -> String {
     let made = world.json(["checkpoint", "create", cell, "--json"]);
