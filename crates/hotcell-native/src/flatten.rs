@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::{Layer, Lower, LowerIds};
 use hotcell_link::{Ask, FrameKind, Peer, Stillness, Tell};
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,8 @@ const IDLE_WITHIN: Duration = Duration::from_secs(300);
 /// Often at first: between two commands there may be little time.
 const LOOK_AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
 const OFTEN_FOR: Duration = Duration::from_secs(5);
+/// How long a cell may take until it holds still.
+const STILL_WITHIN: Duration = Duration::from_millis(100);
 /// A supervisor that takes longer is stuck.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How often layers are made one for one order: what was written meanwhile comes along next time.
@@ -63,6 +66,14 @@ pub(crate) fn flatten(paths: &CellPaths, aim: Aim) -> io::Result<()> {
     let _ = rustix::process::nice(10);
     // What one that was killed left.
     let _ = std::fs::remove_file(paths.in_the_making());
+    let ids = CellLayers::read(paths)?.placed.ids;
+    let done = flatten_in_rounds(paths, aim, &ids);
+    // Also what was made for a cell that went meanwhile.
+    LayerStore::new(&paths.native()).collect(&ids)?;
+    done
+}
+
+fn flatten_in_rounds(paths: &CellPaths, aim: Aim, ids: &IdLayout) -> io::Result<()> {
     for round in 0..ROUNDS {
         let cell = CellLayers::read(paths)?;
         if aim == Aim::Room && round == 0 && cell.hides_below() {
@@ -75,17 +86,16 @@ pub(crate) fn flatten(paths: &CellPaths, aim: Aim) -> io::Result<()> {
             break;
         }
         let merges = prepare_to_merge(paths, &groups)?;
-        let ids = cell.placed.ids;
         let done = merges
             .iter()
             .try_for_each(|merge| {
                 let is_wanted = || paths.placed().exists();
-                merge_layers(merge, &ids, &is_wanted).map_err(io::Error::other)
+                merge_layers(merge, ids, &is_wanted).map_err(io::Error::other)
             })
             .and_then(|()| switch(paths, &merges));
         // Whoever names them by now keeps them.
         let removed = std::fs::remove_file(paths.in_the_making());
-        LayerStore::new(&paths.native()).collect(&ids)?;
+        LayerStore::new(&paths.native()).collect(ids)?;
         done.and(removed)?;
     }
     Ok(())
@@ -332,7 +342,7 @@ impl Held {
         match self {
             Self::Asleep { .. } => {}
             Self::Still(mut held) => {
-                if held.ask(&Ask::Resume, 2).is_err() {
+                if held.ask(&Ask::Resume, 3).is_err() {
                     tracing::debug!(cell = ?paths.root().file_name(), "a cell that was held still is gone");
                 }
             }
@@ -348,10 +358,19 @@ struct Holding {
 
 impl Holding {
     fn try_to_hold(stream: UnixStream) -> io::Result<Option<Self>> {
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+        stream.set_read_timeout(Some(STILL_WITHIN))?;
         let mut held = Self { stream, peer: Peer::new() };
-        let told = held.ask(&Ask::Pause(Stillness::Empty), 1)?;
-        Ok((told == Tell::Done).then_some(held))
+        let told = held.ask(&Ask::Pause(Stillness::Empty), 1);
+        held.stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+        match told {
+            Ok(told) => Ok((told == Tell::Done).then_some(held)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // Files are being read or written, and nobody is to wait for that because of this.
+                held.ask(&Ask::Resume, 2)?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn ask(&mut self, ask: &Ask, channel: u32) -> io::Result<Tell> {

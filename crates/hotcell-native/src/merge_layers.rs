@@ -17,6 +17,7 @@ use hotcell_jail::ids::IdLayout;
 use hotcell_jail::namespace_work::{Namespace, work_in};
 use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 use rustix::io::Errno;
+use rustix::process::Signal;
 
 use crate::copy_layer::{copy_attributes, copy_entry};
 
@@ -49,7 +50,14 @@ pub(crate) fn merge_layers(
         below: (!merge.below.is_empty()).then(|| PathBuf::from("/")),
     };
     let merging = Merging { layers, sources: merge.sources.len(), marks, is_wanted };
-    work_in(namespace, || merging.directory(&root, &merge.target).map(|()| 0)).map(drop)
+    let work = || {
+        if let Namespace::New(_) = namespace {
+            // Nothing goes on in the layer when nobody is left who names it.
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        }
+        merging.directory(&root, &merge.target).map(|()| 0)
+    };
+    work_in(namespace, work).map(drop)
 }
 
 /// How an overlay marks what is special, by who made it.

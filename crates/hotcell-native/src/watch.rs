@@ -219,7 +219,7 @@ pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups)
 
 /// Lets go of a cell's description, and of layers that nobody else names.
 pub(crate) fn forget(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
-    for path in [paths.placed(), paths.checkpoints()] {
+    for path in [paths.placed(), paths.checkpoints(), paths.in_the_making()] {
         let removed =
             if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
         match removed {
