@@ -1,7 +1,8 @@
 //! Writing whole files.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
+use hotcell_link::DATA_BYTES;
 use hotcell_model::{FileWrite, FileWritten, Result};
 
 use crate::changes::make_parents;
@@ -43,8 +44,21 @@ pub(crate) fn stage(
     }
     let slot = tree.slot(&path, Parents::Expected, Links::Followed)?;
     let mut staged = Staged::new(&slot)?;
-    io::copy(content, &mut staged).tried(|| format!("write {path}"))?;
+    copy(content, &mut staged).tried(|| format!("write {path}"))?;
     Ok(Ready { slot, staged })
+}
+
+/// Copies as much at once as comes at once.
+fn copy(content: &mut dyn Read, staged: &mut Staged) -> io::Result<()> {
+    let mut piece = vec![0; DATA_BYTES];
+    loop {
+        match content.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(length) => staged.write_all(&piece[..length])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 impl Ready {
