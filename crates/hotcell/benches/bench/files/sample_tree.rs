@@ -72,7 +72,7 @@ fn source(number: usize) -> String {
             "x".repeat(line % 17)
         ));
     }
-    if number % (FILES / MATCHES) == 0 {
+    if number.is_multiple_of(FILES / MATCHES) {
         source.push_str(&format!("    {NEEDLE}({number});\n"));
     }
     source
