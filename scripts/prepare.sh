@@ -196,10 +196,14 @@ install_peers() {
     [[ ! -e $stamp ]] || return 0
     say "building servers to compare with (once, minutes)"
     mkdir -p "$peers"
-    install_peer ripgrep "$ripgrep_version" && install_peer rust-mcp-filesystem "$rust_mcp_filesystem_version" &&
+    if install_peer ripgrep "$ripgrep_version" &&
+        install_peer rust-mcp-filesystem "$rust_mcp_filesystem_version" &&
         twice npm install --silent --no-fund --no-audit --ignore-scripts --fetch-retries 1 --prefix "$peers" \
-            "@modelcontextprotocol/server-filesystem@$server_filesystem_version" &&
-        touch "$stamp" || say "could not install all of them: what is missing is skipped"
+            "@modelcontextprotocol/server-filesystem@$server_filesystem_version"; then
+        touch "$stamp"
+    else
+        say "could not install all of them: what is missing is skipped"
+    fi
 }
 
 install_peer() {
