@@ -16,6 +16,9 @@ shellcheck_version=0.11.0.1
 skillsaw_version=0.22.0
 jsonschema_version=4.26.0
 mcpb_version=2.1.2
+ripgrep_version=15.2.0
+rust_mcp_filesystem_version=0.4.5
+server_filesystem_version=2026.8.31
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -183,6 +186,29 @@ find_node() {
         return 0
     done
     return 1
+}
+
+# What the part `files` of scripts/bench compares with. Compiled as a release: it is to be fast.
+peers=$tools/peers
+
+install_peers() {
+    local stamp=$peers/installed-$ripgrep_version-$rust_mcp_filesystem_version-$server_filesystem_version
+    [[ ! -e $stamp ]] || return 0
+    say "building servers to compare with (once, minutes)"
+    mkdir -p "$peers"
+    if install_peer ripgrep "$ripgrep_version" &&
+        install_peer rust-mcp-filesystem "$rust_mcp_filesystem_version" &&
+        twice npm install --silent --no-fund --no-audit --ignore-scripts --fetch-retries 1 --prefix "$peers" \
+            "@modelcontextprotocol/server-filesystem@$server_filesystem_version"; then
+        touch "$stamp"
+    else
+        say "could not install all of them: what is missing is skipped"
+    fi
+}
+
+install_peer() {
+    (cd "$root" && env -u RUSTFLAGS CARGO_TARGET_DIR="$peers/build" timeout 1800 \
+        cargo install --quiet --locked --force --root "$peers" --version "$2" "$1") && rm -rf "$peers/build"
 }
 
 # Whether something that a machine may lack is required of this one.

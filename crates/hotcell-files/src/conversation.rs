@@ -1,13 +1,13 @@
 //! One thing that is being done for a caller: content that comes, content that goes.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use hotcell_link::{
-    DATA_BYTES, DataHead, FrameKind, MAX_FRAME_BYTES, Tell, UPLOAD_WINDOW, data_cost, encode,
+    DATA_BYTES, DataHead, FrameKind, MAX_FRAME_BYTES, Tell, UPLOAD_WINDOW, data_cost, frame_start,
 };
 use hotcell_model::{Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
@@ -45,12 +45,27 @@ impl Out {
     }
 
     fn send_raw(&self, kind: FrameKind, channel: u32, head: &[u8], blob: &[u8]) {
-        let mut bytes = Vec::with_capacity(64 + blob.len());
-        encode(kind, channel, head, blob, &mut bytes);
+        let start = frame_start(kind, channel, head.len(), blob.len());
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A supervisor that is gone has ended this process too, or is about to.
-        let _ = stream.write_all(&bytes);
+        let _ = write_parts(&mut stream, [&start, head, blob]);
     }
+}
+
+/// Writes one after the other, as much at once as is taken.
+fn write_parts(stream: &mut UnixStream, parts: [&[u8]; 3]) -> io::Result<()> {
+    let mut slices = parts.map(IoSlice::new);
+    let mut left = slices.as_mut_slice();
+    IoSlice::advance_slices(&mut left, 0);
+    while !left.is_empty() {
+        match stream.write_vectored(left) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut left, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// What has come for a conversation and what may still go.

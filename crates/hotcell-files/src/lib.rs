@@ -22,6 +22,8 @@ mod import;
 mod import_place;
 mod kinds;
 mod list;
+#[cfg(test)]
+mod list_tests;
 mod nearest;
 mod packing;
 mod path;

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use hotcell_model::{Error, FileEntries, FileEntry, FileKind, FileList, FileStat, Result};
 use rustix::fs::{AtFlags, FileType, Stat, fstat, readlinkat, statat};
@@ -18,6 +19,7 @@ use crate::pattern::Pattern;
 use crate::read::modified;
 use crate::removal::{names, open_directory, within};
 use crate::search_lines::json_bytes;
+use crate::search_walk::{Helper, threads};
 use crate::settled::Ticks;
 use crate::staged::is_ours;
 use crate::tree::{Links, Tree};
@@ -27,6 +29,10 @@ const MOST_ENTRIES: u32 = 10_000;
 /// What a page has on the wire at most, but for its last entry.
 const MOST_BYTES: usize = 8 << 20;
 const ENTRY_BYTES: usize = 256;
+/// Names that are looked at together; after them it is looked whether anybody wants more.
+const NAMES_AT_ONCE: usize = 4096;
+/// With fewer of them another thread does not help.
+const WORTH_THREADS: usize = 1024;
 /// What is looked at to see what a file is.
 const SNIFFED_BYTES: usize = 8 * 1024;
 
@@ -36,7 +42,7 @@ pub(crate) fn stat(tree: &Tree, ticks: &Ticks, request: &FileStat) -> Result<Fil
     let what = || format!("look at {path}");
     let seen = tree.look(&path, Links::Kept)?;
     let found = ticks.settle(tree, || fstat(&seen)).tried(what)?;
-    let mut entry = entry(&path, &found);
+    let mut entry = entry(path.to_string(), &found);
     if entry.kind == FileKind::Symlink {
         let target = readlinkat(&seen, "", Vec::new()).tried(what)?;
         entry.target = Some(target.to_string_lossy().into_owned());
@@ -107,38 +113,57 @@ impl Walk<'_> {
         let what = || format!("list {}", self.base.join(below));
         within(depth).tried(what)?;
         let mut found = names(directory).tried(what)?;
+        found.retain(|(name, _)| !is_ours(name));
         found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        for (name, kind) in found {
-            if self.more {
-                break;
-            }
-            if is_ours(&name) {
-                continue;
-            }
+        let shown = shown_directory(&self.base.join(below));
+        let mut rest = found.as_slice();
+        while !rest.is_empty() && !self.more {
             if self.conversation.is_over() {
                 return Err(cancelled());
             }
-            let path = below.join(&name);
-            let is_after = self.after.as_ref().is_none_or(|after| path > *after);
-            let leads_on = self.after.as_ref().is_some_and(|after| after.starts_with(&path));
-            if is_after && self.pattern.as_ref().is_none_or(|pattern| pattern.matches(&path)) {
-                self.entry(directory, &name, &path)?;
-            }
-            let may_be_directory = matches!(kind, FileType::Directory | FileType::Unknown);
-            if self.recursive && may_be_directory && (is_after || leads_on) && !self.more {
-                self.descend(directory, &name, &path, depth)?;
+            // No more than fit on the page are looked at, and one that tells that there are more.
+            let most = (self.limit - self.entries.len() + 1).min(NAMES_AT_ONCE).min(rest.len());
+            let (chunk, later) = rest.split_at(most);
+            rest = later;
+            let look = Look { tree: self.tree, ticks: self.ticks, directory, shown: &shown };
+            let wanted: Vec<bool> =
+                chunk.iter().map(|(name, _)| self.is_wanted(&below.join(name))).collect();
+            let names = chunk.iter().zip(&wanted).filter(|(_, wanted)| **wanted);
+            let names: Vec<&OsStr> = names.map(|((name, _), _)| name.as_os_str()).collect();
+            let mut seen = look_at_all(look, &names).into_iter();
+            for ((name, kind), wanted) in chunk.iter().zip(wanted) {
+                let path = below.join(name);
+                if wanted && let Some(seen) = seen.next() {
+                    self.add(seen, &path)?;
+                }
+                if self.more {
+                    break;
+                }
+                self.descend(directory, (name, *kind), &path, depth)?;
             }
         }
         Ok(())
     }
 
+    /// Whether a path belongs on this page or a later one.
+    fn is_wanted(&self, path: &Path) -> bool {
+        self.after.as_ref().is_none_or(|after| path > after.as_path())
+            && self.pattern.as_ref().is_none_or(|pattern| pattern.matches(path))
+    }
+
     fn descend(
         &mut self,
         directory: &OwnedFd,
-        name: &OsStr,
+        (name, kind): (&OsStr, FileType),
         path: &Path,
         depth: usize,
     ) -> Result<()> {
+        let is_on_the_way = |after: &PathBuf| path > after || after.starts_with(path);
+        let may_be_directory = matches!(kind, FileType::Directory | FileType::Unknown);
+        let leads_on = self.after.as_ref().is_none_or(is_on_the_way);
+        if !(self.recursive && may_be_directory && leads_on) {
+            return Ok(());
+        }
         match open_directory(directory, name) {
             Ok(inside) => self.directory(&inside, path, depth + 1),
             // Gone or replaced meanwhile, or another user's: it was shown, its content is not.
@@ -147,22 +172,16 @@ impl Walk<'_> {
         }
     }
 
-    fn entry(&mut self, directory: &OwnedFd, name: &OsStr, path: &Path) -> Result<()> {
-        let whole = self.base.join(path);
-        let look = || statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-        let found = match self.ticks.settle(self.tree, look) {
-            Ok(found) => found,
+    /// Puts something on the page, unless it is gone or the page is full.
+    fn add(&mut self, seen: rustix::io::Result<FileEntry>, path: &Path) -> Result<()> {
+        let entry = match seen {
+            Ok(entry) => entry,
             Err(Errno::NOENT) => return Ok(()),
-            Err(errno) => return Err(fault(&format!("look at {whole}"), errno)),
+            Err(errno) => return Err(fault(&format!("look at {}", self.base.join(path)), errno)),
         };
         if self.entries.len() == self.limit || self.bytes > MOST_BYTES {
             self.more = true;
             return Ok(());
-        }
-        let mut entry = entry(&whole, &found);
-        if entry.kind == FileKind::Symlink {
-            let target = readlinkat(directory, name, Vec::new());
-            entry.target = target.ok().map(|target| target.to_string_lossy().into_owned());
         }
         let target = entry.target.as_deref().map_or(0, json_bytes);
         self.bytes += ENTRY_BYTES + json_bytes(&entry.path) + target;
@@ -172,7 +191,67 @@ impl Walk<'_> {
     }
 }
 
-fn entry(path: &CellPath, stat: &Stat) -> FileEntry {
+/// What it takes to look at something in a directory.
+#[derive(Clone, Copy)]
+struct Look<'a> {
+    tree: &'a Tree,
+    ticks: &'a Ticks,
+    directory: &'a OwnedFd,
+    /// Its path, to which names are added.
+    shown: &'a str,
+}
+
+impl Look<'_> {
+    fn all(self, names: &[&OsStr]) -> Vec<rustix::io::Result<FileEntry>> {
+        names.iter().map(|name| self.one(name)).collect()
+    }
+
+    fn one(self, name: &OsStr) -> rustix::io::Result<FileEntry> {
+        let look = || statat(self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        let found = self.ticks.settle(self.tree, look)?;
+        let mut entry = entry(format!("{}{}", self.shown, name.to_string_lossy()), &found);
+        if entry.kind == FileKind::Symlink {
+            let target = readlinkat(self.directory, name, Vec::new());
+            entry.target = target.ok().map(|target| target.to_string_lossy().into_owned());
+        }
+        Ok(entry)
+    }
+}
+
+/// Looks at everything of these names, by several threads when they are many.
+fn look_at_all(look: Look<'_>, names: &[&OsStr]) -> Vec<rustix::io::Result<FileEntry>> {
+    let threads = if names.len() < WORTH_THREADS { 1 } else { threads() };
+    let mut shares = names.chunks(names.len().div_ceil(threads).max(1));
+    let own = shares.next().unwrap_or_default();
+    thread::scope(|scope| {
+        let begin = |share| {
+            let helper = Helper::new()?;
+            let work = move || {
+                let _helper = helper;
+                look.all(share)
+            };
+            thread::Builder::new().spawn_scoped(scope, work).ok()
+        };
+        let helped: Vec<_> = shares.map(|share| (share, begin(share))).collect();
+        let mut seen = look.all(own);
+        for (share, helping) in helped {
+            let done = helping.and_then(|helping| helping.join().ok());
+            seen.extend(done.unwrap_or_else(|| look.all(share)));
+        }
+        seen
+    })
+}
+
+/// The path of a directory, to which names in it can be added.
+fn shown_directory(path: &CellPath) -> String {
+    let mut shown = path.to_string();
+    if !shown.ends_with('/') {
+        shown.push('/');
+    }
+    shown
+}
+
+fn entry(path: String, stat: &Stat) -> FileEntry {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => FileKind::File,
         FileType::Directory => FileKind::Directory,
@@ -184,7 +263,7 @@ fn entry(path: &CellPath, stat: &Stat) -> FileEntry {
         | FileType::Unknown => FileKind::Other,
     };
     FileEntry {
-        path: path.to_string(),
+        path,
         kind,
         size: stat.st_size.cast_unsigned(),
         mode: stat.st_mode & 0o7777,

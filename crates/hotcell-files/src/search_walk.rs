@@ -20,11 +20,11 @@ const MOST_HELPERS: usize = 16;
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 
 /// A thread beside that of the caller.
-struct Helper;
+pub(crate) struct Helper;
 
 impl Helper {
     /// One more, unless there are enough.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let helper = Self;
         (HELPERS.fetch_add(1, Ordering::Relaxed) < MOST_HELPERS).then_some(helper)
     }
@@ -35,6 +35,11 @@ impl Drop for Helper {
         HELPERS.fetch_sub(1, Ordering::Relaxed);
     }
 }
+/// How many threads share work: as many as there are processors, within reason.
+pub(crate) fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+}
+
 /// Files of one directory that one thread takes at once.
 const FILES_AT_ONCE: usize = 32;
 
@@ -156,9 +161,8 @@ impl Walk {
 
     /// Walks with as many threads as there are processors; each makes itself a visitor.
     pub(crate) fn run<V: FnMut(&Directory, &OsStr)>(&self, visitor: impl Fn() -> V + Sync) {
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         thread::scope(|scope| {
-            for _ in 1..threads {
+            for _ in 1..threads() {
                 let Some(helper) = Helper::new() else { break };
                 let visitor = &visitor;
                 let work = move || {

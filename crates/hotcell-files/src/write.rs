@@ -1,7 +1,8 @@
 //! Writing whole files.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
+use hotcell_link::DATA_BYTES;
 use hotcell_model::{FileWrite, FileWritten, Result};
 use rustix::fs::fstat;
 
@@ -38,7 +39,7 @@ pub(crate) fn stage(
 ) -> Result<Ready> {
     let slot = open_slot(tree, request, undo)?;
     let mut staged = Staged::new(&slot)?;
-    io::copy(content, &mut staged).tried(|| format!("write {}", slot.path))?;
+    copy(content, &mut staged).tried(|| format!("write {}", slot.path))?;
     Ok(Ready { slot, staged })
 }
 
@@ -51,6 +52,19 @@ fn open_slot(tree: &Tree, request: &FileWrite, undo: &mut dyn Undo) -> Result<Sl
         make_parents(tree, &parent, undo)?;
     }
     tree.slot(&path, Parents::Expected, Links::Followed)
+}
+
+/// Copies as much at once as comes at once.
+fn copy(content: &mut dyn Read, staged: &mut Staged) -> io::Result<()> {
+    let mut piece = vec![0; DATA_BYTES];
+    loop {
+        match content.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(length) => staged.write_all(&piece[..length])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 impl Ready {

@@ -30,6 +30,6 @@ pub mod workdir;
 
 pub use clone::{Forked, Namespaces, fork, fork_into_namespaces};
 pub use fdpass::{receive_fds, send_fds};
-pub use memory::release_code;
+pub use memory::{keep_freed, release_code};
 pub use step::{Step, StepError};
 pub use title::rename_self;

@@ -1,6 +1,6 @@
 //! Code that was let go of is gone from memory and runs all the same.
 
-use super::{own_code, release_code};
+use super::{keep_freed, own_code, release_code};
 
 /// How much of the own code is in memory, in KiB.
 fn resident() -> u64 {
@@ -28,4 +28,21 @@ fn only_code_is_released() {
     assert_eq!(line("rw-p", here), None);
     assert_eq!(line("r--p", here), None);
     assert_eq!(line("r-xp", here + 1), None);
+}
+
+/// Pages that this thread had to be given so far.
+fn faults() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(7).unwrap().parse().unwrap()
+}
+
+#[test]
+fn memory_that_was_freed_is_used_again() {
+    keep_freed(16 << 20);
+    let use_some = || drop(std::hint::black_box(vec![1_u8; 4 << 20]));
+    use_some();
+    let before = faults();
+    (0..10).for_each(|_| use_some());
+    let given = faults() - before;
+    assert!(given < 1024, "{given} pages for ten times the same 1024");
 }

@@ -72,6 +72,19 @@ pub struct Frame {
     pub blob: Vec<u8>,
 }
 
+/// A frame where it lies, for whoever only passes it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameView<'a> {
+    /// What it is for.
+    pub kind: FrameKind,
+    /// The conversation it belongs to.
+    pub channel: u32,
+    /// JSON.
+    pub head: &'a [u8],
+    /// Bytes that are no text.
+    pub blob: &'a [u8],
+}
+
 /// Why bytes are no frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
@@ -88,15 +101,27 @@ pub enum FrameError {
 
 /// Appends a frame to `out`.
 pub fn encode(kind: FrameKind, channel: u32, head: &[u8], blob: &[u8], out: &mut Vec<u8>) {
-    let length = FIXED_BYTES + head.len() + blob.len();
-    out.reserve(LENGTH_BYTES + length);
-    out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
-    out.push(kind as u8);
-    out.push(0);
-    out.extend_from_slice(&channel.to_le_bytes());
-    out.extend_from_slice(&u32::try_from(head.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.reserve(LENGTH_BYTES + FIXED_BYTES + head.len() + blob.len());
+    out.extend_from_slice(&frame_start(kind, channel, head.len(), blob.len()));
     out.extend_from_slice(head);
     out.extend_from_slice(blob);
+}
+
+/// What comes before the head and the blob of a frame, for whoever writes them from where they lie.
+#[must_use]
+pub fn frame_start(
+    kind: FrameKind,
+    channel: u32,
+    head_bytes: usize,
+    blob_bytes: usize,
+) -> [u8; LENGTH_BYTES + FIXED_BYTES] {
+    let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
+    let mut start = [0; LENGTH_BYTES + FIXED_BYTES];
+    start[..4].copy_from_slice(&number(FIXED_BYTES + head_bytes + blob_bytes));
+    start[4] = kind as u8;
+    start[6..10].copy_from_slice(&channel.to_le_bytes());
+    start[10..].copy_from_slice(&number(head_bytes));
+    start
 }
 
 /// A frame whose head is this.
@@ -130,6 +155,20 @@ pub(crate) fn encode_head<T: Serialize>(
 /// # Errors
 /// The stream cannot be understood any further.
 pub fn decode(bytes: &[u8]) -> Result<Option<(usize, Option<Frame>)>, FrameError> {
+    let own = |frame: FrameView<'_>| Frame {
+        kind: frame.kind,
+        channel: frame.channel,
+        head: frame.head.to_vec(),
+        blob: frame.blob.to_vec(),
+    };
+    Ok(view(bytes)?.map(|(length, frame)| (length, frame.map(own))))
+}
+
+/// The same without a copy.
+///
+/// # Errors
+/// The stream cannot be understood any further.
+pub fn view(bytes: &[u8]) -> Result<Option<(usize, Option<FrameView<'_>>)>, FrameError> {
     let Some(length) = read_u32(bytes, 0) else { return Ok(None) };
     if length > MAX_FRAME_BYTES {
         return Err(FrameError::TooLong(length));
@@ -155,8 +194,7 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(usize, Option<Frame>)>, FrameError
     }
     let (head, blob) = payload.split_at(head_length);
     let channel = u32::try_from(channel).unwrap_or(u32::MAX);
-    let frame = Frame { kind, channel, head: head.to_vec(), blob: blob.to_vec() };
-    Ok(Some((end, Some(frame))))
+    Ok(Some((end, Some(FrameView { kind, channel, head, blob }))))
 }
 
 fn read_u32(bytes: &[u8], at: usize) -> Option<usize> {

@@ -34,7 +34,9 @@ mod other_end;
 pub use client::{Link, LinkError};
 pub use files::{FileConversation, FileEvent, FileReceiver, FileSender};
 pub use following::{FollowEvent, Following};
-pub use frame::{Frame, FrameError, FrameKind, MAX_FRAME_BYTES, decode, encode};
+pub use frame::{
+    Frame, FrameError, FrameKind, FrameView, MAX_FRAME_BYTES, decode, encode, frame_start, view,
+};
 pub use hello::{FILES, Hello, HelloError, SUPPORTED, Versions};
 pub use message::{
     Ask, DATA_BYTES, DataHead, DiskState, FileAsk, RecordHead, Started, Stillness, Tell,

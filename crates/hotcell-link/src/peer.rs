@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::frame::{Frame, FrameError, FrameKind, decode, encode, encode_head};
+use crate::frame::{Frame, FrameError, FrameKind, FrameView, decode, encode, encode_head};
 use crate::{Hello, HelloError};
 
 /// One connection's buffers. The owner moves bytes between them and the stream.
@@ -109,8 +109,8 @@ impl Peer {
     }
 
     /// Adds a frame that came from elsewhere, on a channel of this connection.
-    pub fn pass_on(&mut self, frame: &Frame, channel: u32) {
-        encode(frame.kind, channel, &frame.head, &frame.blob, &mut self.to_send);
+    pub fn pass_on(&mut self, frame: FrameView<'_>, channel: u32) {
+        encode(frame.kind, channel, frame.head, frame.blob, &mut self.to_send);
     }
 
     /// What is to be written to the stream.

@@ -10,7 +10,7 @@ use crate::{Error, Timestamp};
 
 /// What changes whenever the content of a file does. It is the same wherever the file is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub struct Etag(String);
 
@@ -34,9 +34,7 @@ impl FromStr for Etag {
     /// Also takes the quotes of an HTTP header.
     fn from_str(text: &str) -> Result<Self, Error> {
         let bare = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
-        if bare.len() == 32
-            && bare.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-        {
+        if is_bare_etag(bare) {
             Ok(Self(bare.to_owned()))
         } else {
             Err(Error::invalid(format!("`{text}` is no etag"))
@@ -45,11 +43,15 @@ impl FromStr for Etag {
     }
 }
 
+fn is_bare_etag(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
 impl TryFrom<String> for Etag {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
+        if is_bare_etag(&text) { Ok(Self(text)) } else { text.parse() }
     }
 }
 

@@ -1,5 +1,8 @@
 //! What callers of every front are shown of files.
 
+use std::ops::Range;
+use std::string::FromUtf8Error;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hotcell_model::{
@@ -8,7 +11,7 @@ use hotcell_model::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::file_asked::Encoding;
 
@@ -49,16 +52,17 @@ impl ContentShown {
                 let cut_off = if offset > 0 { cut_head(&content) } else { 0 };
                 let rest = &content[cut_off..];
                 let whole = if read.truncated { whole_characters(rest) } else { rest };
-                match std::str::from_utf8(whole) {
+                let whole = cut_off..cut_off + whole.len();
+                match text_in(content, whole) {
                     Ok(text) => {
                         offset += cut_off as u64;
-                        bytes = whole.len() as u64;
-                        (text.to_owned(), UTF8)
+                        bytes = text.len() as u64;
+                        (text, UTF8)
                     }
-                    Err(_) if encoding == Encoding::Utf8 => {
+                    Err(content) if encoding == Encoding::Utf8 => {
                         (String::from_utf8_lossy(&content).into_owned(), UTF8)
                     }
-                    Err(_) => as_base64(&content),
+                    Err(content) => as_base64(&content),
                 }
             }
         };
@@ -66,7 +70,7 @@ impl ContentShown {
             path: read.path,
             content: shown,
             encoding,
-            etag: read.etag.to_string(),
+            etag: read.etag.into(),
             size: read.size,
             mime_type: read.mime_type,
             offset,
@@ -76,6 +80,24 @@ impl ContentShown {
             next_offset: read.truncated.then_some(offset + bytes),
         }
     }
+
+    /// As JSON, without a copy of the content.
+    pub(crate) fn into_value(mut self) -> Value {
+        let content = std::mem::take(&mut self.content);
+        let mut value = serde_json::to_value(&self).unwrap_or_default();
+        value["content"] = Value::String(content);
+        value
+    }
+}
+
+/// A part of some content as text, which takes over all of it; or the content as it was.
+fn text_in(mut content: Vec<u8>, part: Range<usize>) -> Result<String, Vec<u8>> {
+    if std::str::from_utf8(&content[part.clone()]).is_err() {
+        return Err(content);
+    }
+    content.truncate(part.end);
+    content.drain(..part.start);
+    String::from_utf8(content).map_err(FromUtf8Error::into_bytes)
 }
 
 /// What is left of a character that was cut, at the beginning; nothing unless the rest goes on
@@ -129,7 +151,7 @@ impl From<FileEntry> for EntryShown {
             size: entry.size,
             mode: format!("{:o}", entry.mode),
             modified: entry.modified,
-            etag: entry.etag.map(|etag| etag.to_string()),
+            etag: entry.etag.map(String::from),
             mime_type: entry.mime_type,
             target: entry.target,
         }
@@ -137,6 +159,26 @@ impl From<FileEntry> for EntryShown {
 }
 
 impl EntryShown {
+    /// As JSON, as if it were serialised; a page has thousands, and none of their texts is copied.
+    fn into_value(self) -> Value {
+        let Self { path, kind, size, mode, modified, etag, mime_type, target } = self;
+        let mut fields = Map::new();
+        let mut add = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                fields.insert(name.to_owned(), value);
+            }
+        };
+        add("path", Some(path.into()));
+        add("kind", Some(kind.into()));
+        add("size", Some(size.into()));
+        add("mode", Some(mode.into()));
+        add("modified", Some(modified.to_string().into()));
+        add("etag", etag.map(Value::from));
+        add("mime_type", mime_type.map(Value::from));
+        add("target", target.map(Value::from));
+        fields.into()
+    }
+
     /// In one line.
     pub(crate) fn line(&self) -> String {
         match (self.kind, &self.target) {
@@ -163,6 +205,19 @@ impl From<FileEntries> for EntriesShown {
             entries: found.entries.into_iter().map(Into::into).collect(),
             next_cursor: found.next_cursor,
         }
+    }
+}
+
+impl EntriesShown {
+    /// As JSON, as if it were serialised.
+    pub(crate) fn into_value(self) -> Value {
+        let entries: Vec<Value> = self.entries.into_iter().map(EntryShown::into_value).collect();
+        let mut fields = Map::new();
+        fields.insert("entries".to_owned(), entries.into());
+        if let Some(cursor) = self.next_cursor {
+            fields.insert("next_cursor".to_owned(), cursor.into());
+        }
+        fields.into()
     }
 }
 
@@ -220,14 +275,14 @@ impl BatchShown {
 fn shown(result: FileResult, content: &[u8], encoding: Encoding) -> Value {
     let shown = match result {
         FileResult::Content(read) => {
-            serde_json::to_value(ContentShown::new(read, content.to_vec(), encoding))
+            Ok(ContentShown::new(read, content.to_vec(), encoding).into_value())
         }
         FileResult::Written(written) => serde_json::to_value(written),
         FileResult::Edited(edited) => serde_json::to_value(edited),
         FileResult::Deleted(deleted) => serde_json::to_value(deleted),
         FileResult::Placed(placed) => serde_json::to_value(placed),
         FileResult::Entry(entry) => serde_json::to_value(EntryShown::from(entry)),
-        FileResult::Entries(entries) => serde_json::to_value(EntriesShown::from(entries)),
+        FileResult::Entries(entries) => Ok(EntriesShown::from(entries).into_value()),
         FileResult::Matches(matches) => serde_json::to_value(matches),
         FileResult::Exported(packed) | FileResult::Imported(packed) => serde_json::to_value(packed),
         FileResult::Batch(_) | FileResult::Watched => Ok(Value::Null),

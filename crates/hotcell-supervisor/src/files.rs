@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use hotcell_files::Roots;
 use hotcell_jail::process::{Groups, Identity, become_ordinary, end_now};
-use hotcell_jail::{Forked, fork, signals};
-use hotcell_link::{FileAsk, Frame, FrameKind, Tell, decode, encode};
+use hotcell_jail::{Forked, fork, keep_freed, signals};
+use hotcell_link::{FileAsk, Frame, FrameKind, FrameView, Tell, encode, view};
 use hotcell_model::{Error, FileOp, Result, Signal};
+use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use rustix::process::Pid;
 
@@ -23,7 +24,10 @@ use crate::input::Asker;
 /// How the event loop knows the process.
 pub(crate) const FILES: u64 = 2;
 const UNDO_LOG: &str = "files.undo";
-const READ_BYTES: usize = 64 * 1024;
+const READ_BYTES: usize = 128 * 1024;
+const KEPT_BYTES: usize = 256 * 1024;
+/// What the process keeps of what it freed; it does not stay long.
+const KEPT_FREED: usize = 8 << 20;
 /// How long the process stays when it has nothing to do.
 const STAYS: Duration = Duration::from_secs(30);
 /// No watch is asked for by more.
@@ -226,11 +230,11 @@ impl Supervisor {
         let received = std::mem::take(&mut process.received);
         let mut taken = 0;
         loop {
-            match decode(&received[taken..]) {
+            match view(&received[taken..]) {
                 Ok(Some((length, frame))) => {
                     taken += length;
                     if let Some(frame) = frame {
-                        self.pass_from_files(&frame);
+                        self.pass_from_files(frame);
                     }
                 }
                 Ok(None) => break,
@@ -240,10 +244,14 @@ impl Supervisor {
         if let Some(process) = &mut self.files.process {
             process.received = received;
             process.received.drain(..taken);
+            if process.received.is_empty() {
+                // What a large answer took is given back; pid 1 lives long.
+                process.received.shrink_to(KEPT_BYTES);
+            }
         }
     }
 
-    fn pass_from_files(&mut self, frame: &Frame) {
+    fn pass_from_files(&mut self, frame: FrameView<'_>) {
         let is_last = match frame.kind {
             FrameKind::Tell => true,
             FrameKind::Data | FrameKind::Credit => false,
@@ -389,15 +397,14 @@ impl Process {
 
     /// Takes what came; whether the process is still there.
     fn read(&mut self) -> bool {
-        let mut buffer = [0; READ_BYTES];
-        match self.stream.read(&mut buffer) {
+        self.received.reserve(READ_BYTES);
+        match rustix::io::read(&self.stream, spare_capacity(&mut self.received)) {
             Ok(0) => false,
-            Ok(length) => {
-                self.received.extend_from_slice(&buffer[..length]);
+            Ok(_) => {
                 self.heard_at = Moment::now();
                 true
             }
-            Err(error) => is_temporary(&error),
+            Err(errno) => is_temporary(&errno.into()),
         }
     }
 
@@ -422,6 +429,7 @@ fn serve(identity: Identity, stream: UnixStream, undo_log: OwnedFd) -> i32 {
     if become_ordinary(identity, &kept, c"hotcell-files").is_err() {
         return 1;
     }
+    keep_freed(KEPT_FREED);
     match hotcell_files::serve(stream, File::from(undo_log), Path::new("/"), Roots::default()) {
         Ok(()) => 0,
         Err(_) => 1,

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, JsonRpcNotification,
-    RequestId, ServerJsonRpcMessage,
+    CallToolRequest, CallToolRequestMethod, ClientJsonRpcMessage, ClientNotification, ErrorData,
+    JsonObject, JsonRpcMessage, JsonRpcNotification, JsonRpcVersion2_0, RequestId,
+    ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::Transport;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -37,11 +39,18 @@ pub(super) struct LineTransport {
     line: Vec<u8>,
     too_long: bool,
     begun: Begun,
-    unsent: mpsc::Sender<Vec<u8>>,
+    unsent: mpsc::Sender<Unsent>,
     /// What is to be said to the last line.
-    refusal: Option<Vec<u8>>,
+    refusal: Option<Unsent>,
     awaited: Awaited,
     closing: CancellationToken,
+}
+
+/// A line, and what it was made from: that is freed once the line is written, for the answer to a
+/// large question takes as long to free as to write.
+struct Unsent {
+    line: Vec<u8>,
+    _told: ServerJsonRpcMessage,
 }
 
 /// Whether client and server have agreed on how to speak. Before that there is nothing that a
@@ -113,7 +122,7 @@ impl LineTransport {
             Ok(available) if !available.is_empty() => available,
             Ok(_) | Err(_) => return None,
         };
-        let end = available.iter().position(|byte| *byte == b'\n');
+        let end = memchr::memchr(b'\n', available);
         let taken = end.map_or(available.len(), |end| end + 1);
         if self.line.len() + taken > MOST_LINE_BYTES {
             self.too_long = true;
@@ -153,7 +162,7 @@ impl LineTransport {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }
-        let message = serde_json::from_slice(&line).map_err(|error| match error.is_data() {
+        let message = read_message(&line).map_err(|error| match error.is_data() {
             true => Refusal {
                 error: ErrorData::invalid_request("not a single JSON-RPC 2.0 message", None),
                 id: self.find_id(&line),
@@ -219,7 +228,7 @@ impl Transport<RoleServer> for LineTransport {
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
         }
         // Encoded at once: messages go out in the order in which they were given.
-        let line = encode(&message);
+        let line = encode(message);
         let unsent = self.unsent.clone();
         async move { unsent.send(line?).await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe)) }
     }
@@ -236,7 +245,7 @@ impl Transport<RoleServer> for LineTransport {
                     Ok(Some(message)) => return Some(message),
                     Ok(None) => {}
                     Err(Refusal { error, id }) => {
-                        self.refusal = encode(&ServerJsonRpcMessage::error(error, id)).ok();
+                        self.refusal = encode(ServerJsonRpcMessage::error(error, id)).ok();
                     }
                 },
                 None => {
@@ -253,20 +262,53 @@ impl Transport<RoleServer> for LineTransport {
     }
 }
 
-fn encode(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(message)?;
+/// Reads a message. What calls a tool may be long and is read at once; by the SDK's own way it would
+/// be kept and gone through once for every kind of message that there is.
+fn read_message(line: &[u8]) -> serde_json::Result<ClientJsonRpcMessage> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct ToolCall {
+        #[serde(rename = "jsonrpc")]
+        _version: JsonRpcVersion2_0,
+        id: RequestId,
+        method: CallToolRequestMethod,
+        params: JsonObject,
+    }
+    let called = serde_json::from_slice(line).and_then(|call: ToolCall| {
+        let ToolCall { id, method, params, .. } = call;
+        let mut call = JsonObject::new();
+        call.insert("method".to_owned(), serde_json::to_value(method)?);
+        call.insert("params".to_owned(), params.into());
+        let request: CallToolRequest = serde_json::from_value(call.into())?;
+        Ok(ClientJsonRpcMessage::request(request.into(), id))
+    });
+    called.or_else(|_| serde_json::from_slice(line))
+}
+
+fn encode(message: ServerJsonRpcMessage) -> io::Result<Unsent> {
+    let mut line = Vec::with_capacity(expected_bytes(&message));
+    serde_json::to_writer(&mut line, &message)?;
     line.push(b'\n');
-    Ok(line)
+    Ok(Unsent { line, _told: message })
+}
+
+/// About how long a message is as JSON; one that is longer only takes longer.
+fn expected_bytes(message: &ServerJsonRpcMessage) -> usize {
+    const AROUND: usize = 512;
+    let JsonRpcMessage::Response(response) = message else { return AROUND };
+    let ServerResult::CallToolResult(result) = &response.result else { return AROUND };
+    let texts = result.content.iter().filter_map(|block| block.as_text());
+    let text: usize = texts.map(|text| text.text.len()).sum();
+    let content = result.structured_content.as_ref().and_then(|value| value.get("content"));
+    let content = content.and_then(Value::as_str).map_or(0, str::len);
+    AROUND + (text + content) / 8 * 9
 }
 
 /// Writes what is queued, as much as there is at once.
-async fn write(mut writer: Writer, mut queue: mpsc::Receiver<Vec<u8>>, closing: CancellationToken) {
-    let mut lines = Vec::new();
-    while let Some(line) = queue.recv().await {
-        lines.clear();
-        lines.extend(line);
-        while let Ok(line) = queue.try_recv() {
-            lines.extend(line);
+async fn write(mut writer: Writer, mut queue: mpsc::Receiver<Unsent>, closing: CancellationToken) {
+    while let Some(Unsent { line: mut lines, _told }) = queue.recv().await {
+        while let Ok(more) = queue.try_recv() {
+            lines.extend(more.line);
         }
         let written = tokio::select! {
             written = write_out(&mut writer, &lines) => written,
@@ -290,3 +332,7 @@ async fn last_words(closing: &CancellationToken) {
     closing.cancelled().await;
     sleep(LAST_WORDS).await;
 }
+
+#[cfg(test)]
+#[path = "lines_tests.rs"]
+mod lines_tests;

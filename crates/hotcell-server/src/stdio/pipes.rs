@@ -7,9 +7,12 @@ use std::pin::Pin;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+
+const PIPE_BYTES: usize = 256 * 1024;
 
 pub(super) type Reader = Pin<Box<dyn AsyncRead + Send>>;
 pub(super) type Writer = Pin<Box<dyn AsyncWrite + Send>>;
@@ -37,6 +40,7 @@ fn reader(fd: BorrowedFd<'_>) -> io::Result<Reader> {
     if kind == FileType::Fifo
         && let Ok(receiver) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0")
     {
+        widen(receiver.as_fd());
         return Ok(Box::pin(receiver));
     }
     Ok(Box::pin(tokio::io::stdin()))
@@ -50,9 +54,18 @@ fn writer(fd: BorrowedFd<'_>) -> io::Result<Writer> {
     if kind == FileType::Fifo
         && let Ok(sender) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1")
     {
+        widen(sender.as_fd());
         return Ok(Box::pin(sender));
     }
     Ok(Box::pin(tokio::io::stdout()))
+}
+
+/// Lets a pipe hold more, so that a long message is not passed on in as many turns. A user's pipes
+/// may only have so much together: one that cannot be widened works as well.
+fn widen(pipe: BorrowedFd<'_>) {
+    if fcntl_getpipe_size(pipe).is_ok_and(|bytes| bytes < PIPE_BYTES) {
+        let _ = fcntl_setpipe_size(pipe, PIPE_BYTES);
+    }
 }
 
 fn kind(fd: BorrowedFd<'_>) -> io::Result<FileType> {

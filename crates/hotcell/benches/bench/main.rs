@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -p hotcell -- [--quick] [--user NAME] [--only PART]...`; see `scripts/bench`.
 
+mod files;
 mod floor;
 mod load;
 mod mcp;
@@ -33,6 +34,8 @@ struct Asked {
     user: Option<String>,
     /// Where an earlier process put the programs, when this one runs as that user.
     programs: Option<PathBuf>,
+    /// Where the programs of others are that the part `files` compares with.
+    peers: Option<PathBuf>,
 }
 
 fn main() -> Result<()> {
@@ -55,6 +58,7 @@ fn main() -> Result<()> {
         floor: &floor,
         state: &state,
         files: place.path(),
+        peers: asked.peers.as_deref(),
         quick: asked.quick,
         cgroups: asked.cgroups,
         rows: Vec::new(),
@@ -81,8 +85,10 @@ fn ask(args: impl Iterator<Item = String>) -> Result<Asked> {
             "--only" => asked.only.push(value()?.parse()?),
             "--user" => asked.user = Some(value()?),
             "--programs" => asked.programs = Some(value()?.into()),
+            "--peers" => asked.peers = Some(value()?.into()),
             other => bail!(
-                "unknown argument {other:?}: use --quick, --only PART, --no-cgroups, --user NAME"
+                "unknown argument {other:?}: use --quick, --only PART, --no-cgroups, --user NAME, \
+                 --peers DIRECTORY"
             ),
         }
     }
@@ -116,6 +122,12 @@ fn again_as(user: &str, asked: &Asked, hotcell: &Path, floor: &Path) -> Result<(
     let mut command = oneshot::program("runuser");
     command.args(["-u", user, "--"]).arg(programs.path().join("bench"));
     command.arg("--programs").arg(programs.path());
+    if let Some(peers) = &asked.peers {
+        let copied = programs.path().join("peers");
+        let status = oneshot::program("cp").arg("-r").arg(peers).arg(&copied).status()?;
+        ensure!(status.success(), "copy {}: {status}", peers.display());
+        command.arg("--peers").arg(copied);
+    }
     command.args(asked.quick.then_some("--quick"));
     command.args((asked.cgroups == CgroupUse::Off).then_some("--no-cgroups"));
     for part in &asked.only {

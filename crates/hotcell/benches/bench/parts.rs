@@ -30,9 +30,10 @@ pub(crate) enum Part {
     Idle,
     Mcp,
     Http,
+    Files,
 }
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     Part::Exec,
     Part::Rate,
     Part::Spawn,
@@ -41,6 +42,7 @@ const PARTS: [Part; 8] = [
     Part::Idle,
     Part::Mcp,
     Part::Http,
+    Part::Files,
 ];
 
 impl Part {
@@ -54,6 +56,7 @@ impl Part {
             Self::Idle => "idle",
             Self::Mcp => "mcp",
             Self::Http => "http",
+            Self::Files => "files",
         }
     }
 }
@@ -75,6 +78,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) floor: &'a Path,
     pub(crate) state: &'a Path,
     pub(crate) files: &'a Path,
+    /// Where the programs of others are installed.
+    pub(crate) peers: Option<&'a Path>,
     pub(crate) quick: bool,
     pub(crate) cgroups: CgroupUse,
     pub(crate) rows: Vec<Row>,
@@ -94,6 +99,7 @@ impl Bench<'_> {
                 Part::Idle => self.idle(&site)?,
                 Part::Mcp => self.serve::<StdioTalk>(&site)?,
                 Part::Http => self.serve::<HttpTalk>(&site)?,
+                Part::Files => self.files(&site)?,
             }
         }
         Ok(())

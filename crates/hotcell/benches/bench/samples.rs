@@ -58,15 +58,27 @@ pub(crate) fn take_turns<const N: usize>(
     mut shots: [Shot<'_>; N],
 ) -> Result<[Samples; N]> {
     let mut taken = [const { Vec::new() }; N];
-    for shot in &mut shots {
+    measure(turns, &mut shots, &mut taken)?;
+    Ok(taken.map(Samples::from_all))
+}
+
+/// The same for as many things as there are.
+pub(crate) fn take_all_turns(turns: Turns, mut shots: Vec<Shot<'_>>) -> Result<Vec<Samples>> {
+    let mut taken = vec![Vec::new(); shots.len()];
+    measure(turns, &mut shots, &mut taken)?;
+    Ok(taken.into_iter().map(Samples::from_all).collect())
+}
+
+fn measure(turns: Turns, shots: &mut [Shot<'_>], taken: &mut [Vec<Duration>]) -> Result<()> {
+    for shot in &mut *shots {
         shot()?;
     }
     for _ in 0..turns.rounds {
-        for (shot, taken) in shots.iter_mut().zip(&mut taken) {
+        for (shot, taken) in shots.iter_mut().zip(&mut *taken) {
             for _ in 0..turns.in_a_row {
                 taken.push(shot()?);
             }
         }
     }
-    Ok(taken.map(Samples::from_all))
+    Ok(())
 }

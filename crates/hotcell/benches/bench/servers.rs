@@ -30,7 +30,7 @@ impl Bench<'_> {
         site.kill_named(CELL)
     }
 
-    fn server(&self) -> Server<'_> {
+    pub(crate) fn server(&self) -> Server<'_> {
         Server::Hotcell { program: self.hotcell, state: self.state, cgroups: self.cgroups }
     }
 

@@ -23,6 +23,8 @@ use crate::signals::{LocalSignal, LocalSignals};
 
 /// Descriptors that are not for connections: links to cells, logs, the index.
 const OTHER_FILES: u64 = 256;
+/// What a server keeps of what it freed: a file of a few megabytes is read and told with that.
+const KEPT_BYTES: usize = 16 << 20;
 /// By then a client that starts a server has greeted it.
 const SETTLED: Duration = Duration::from_secs(2);
 
@@ -53,6 +55,7 @@ pub(super) async fn serve(
     let door = Door::new(Arc::new(engine), dialect);
     #[cfg(feature = "conformance")]
     let door = if args.conformance_fixtures { door.with_conformance_fixtures() } else { door };
+    hotcell_jail::keep_freed(KEPT_BYTES);
     // A server waits most of the time, and for that needs little of what brought it here.
     hotcell_jail::release_code();
     let Some(address) = args.http else {

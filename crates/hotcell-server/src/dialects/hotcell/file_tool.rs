@@ -92,18 +92,16 @@ pub(super) fn request(cell: CellRef, op: impl Into<FileOp>, bounds: FileBounds) 
 }
 
 /// Lines up to the bound of a text, and how many were left out.
-pub(super) fn bounded(lines: impl Iterator<Item = String>) -> (String, usize) {
+pub(super) fn bounded(mut lines: impl ExactSizeIterator<Item = String>) -> (String, usize) {
     let mut text = String::new();
-    let mut left_out = 0;
-    for line in lines {
-        if left_out == 0 && text.len() + line.len() < SHOWN_BYTES {
-            text.push_str(&line);
-            text.push('\n');
-        } else {
-            left_out += 1;
+    while let Some(line) = lines.next() {
+        if text.len() + line.len() >= SHOWN_BYTES {
+            return (text, 1 + lines.len());
         }
+        text.push_str(&line);
+        text.push('\n');
     }
-    (text, left_out)
+    (text, 0)
 }
 
 /// A value of the model as a result with a text.

@@ -9,7 +9,7 @@ use super::file_tool::{
     FileBounds, FileTool, SHOWN_BYTES, answer, asked, bounded, call, input, request,
 };
 use super::schema::{self, Object};
-use super::tool::Effect;
+use super::tool::{Effect, answer_value};
 use crate::dialect::ToolCall;
 use crate::file_asked::{
     Batch, BatchFiles, DeleteFile, EditFile, ListFiles, ReadFile, SearchFiles, ShowFile, WriteFile,
@@ -95,7 +95,7 @@ fn read_file(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
         let FileResult::Content(read) = done.result else { return None };
         let view = ContentShown::new(read, done.content, encoding);
         let text = text_of(&view);
-        answer(&view, text)
+        Some(answer_value(view.into_value(), text))
     }))
 }
 
@@ -169,12 +169,11 @@ fn edit_file(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
     }))
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a shape for the schema alone")]
 struct Listed {
     /// as of fs_stat
-    #[schemars(with = "Vec<Object>")]
-    entries: Vec<EntryShown>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Vec<Object>,
     next_cursor: Option<String>,
 }
 
@@ -182,8 +181,7 @@ fn list_files(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
     let (cell, asked): (_, ListFiles) = asked(arguments)?;
     Ok(call(request(cell, FileList::from(asked), bounds), |done| {
         let FileResult::Entries(entries) = done.result else { return None };
-        let EntriesShown { entries, next_cursor } = entries.into();
-        let view = Listed { entries, next_cursor };
+        let view = EntriesShown::from(entries);
         let (mut text, left_out) = bounded(view.entries.iter().map(EntryShown::line));
         if view.entries.is_empty() {
             text.push_str("[nothing]\n");
@@ -193,7 +191,7 @@ fn list_files(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
         } else if let Some(cursor) = &view.next_cursor {
             text.push_str(&format!("[there are more: go on with cursor {cursor}]\n"));
         }
-        answer(&view, text)
+        Some(answer_value(view.into_value(), text))
     }))
 }
 

@@ -2,14 +2,15 @@
 
 use hotcell_model::{
     BatchOutcome, BatchResult, CellRef, Compression, EtagMatch, FileCall, FileContent, FileDone,
-    FileMatch, FileMatches, FileOp, FileResult, FilesPacked, LineRange, Reply, Request, SearchIn,
-    Timestamp,
+    FileEntries, FileEntry, FileKind, FileMatch, FileMatches, FileOp, FileResult, FilesPacked,
+    LineRange, Reply, Request, SearchIn, Timestamp,
 };
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
 use crate::dialect::{Dialect, Outcome};
 use crate::dialects::hotcell::{FileBounds, HotcellDialect};
+use crate::file_shown::EntriesShown;
 use crate::toolsets::Toolsets;
 
 const ETAG: &str = "0123456789abcdef0123456789abcdef";
@@ -294,4 +295,31 @@ fn a_large_archive_is_a_link_or_an_error_that_helps() {
     let done = FileDone { result: FileResult::Exported(packed), content: b"tar".to_vec() };
     let small = show(None, Ok(Reply::FileDone(done))).unwrap();
     assert_eq!((&value(&small)["archive"], &value(&small)["files"]), (&json!("dGFy"), &json!(2)));
+}
+
+#[test]
+fn a_listing_is_shown_as_it_would_be_serialised() {
+    let entry = |kind, target: Option<&str>, etag: Option<&str>| FileEntry {
+        path: "/workspace/\"a\"".to_owned(),
+        kind,
+        size: u64::MAX,
+        mode: 0o4755,
+        modified: Timestamp(1_700_000_000_123),
+        etag: etag.map(|etag| etag.parse().unwrap()),
+        mime_type: etag.map(|_| "text/plain".to_owned()),
+        target: target.map(str::to_owned),
+    };
+    let entries = || FileEntries {
+        entries: vec![
+            entry(FileKind::File, None, Some(ETAG)),
+            entry(FileKind::Symlink, Some("b"), None),
+            entry(FileKind::Directory, None, None),
+        ],
+        next_cursor: Some("61".to_owned()),
+    };
+    let listed = shown("fs_list", json!({}), FileResult::Entries(entries()), b"");
+    assert_eq!(value(&listed), serde_json::to_value(EntriesShown::from(entries())).unwrap());
+    let last = FileEntries { next_cursor: None, ..entries() };
+    let listed = shown("fs_list", json!({}), FileResult::Entries(last), b"");
+    assert!(value(&listed).get("next_cursor").is_none());
 }

@@ -4,6 +4,7 @@ use hotcell_model::{Error, Reply, Request, Result};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::toolsets::Toolset;
 
@@ -77,7 +78,12 @@ pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T> {
 
 /// A result with a value for programs and a text for readers.
 pub(super) fn answer<T: Serialize>(value: &T, text: String) -> CallToolResult {
+    answer_value(serde_json::to_value(value).unwrap_or_default(), text)
+}
+
+/// The same of a value that is JSON already.
+pub(super) fn answer_value(value: Value, text: String) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-    result.structured_content = serde_json::to_value(value).ok();
+    result.structured_content = Some(value);
     result
 }

@@ -31,7 +31,7 @@ pub(crate) enum Server<'a> {
 
 impl Server<'_> {
     /// The program, except for what its transport needs.
-    fn program(self) -> Result<Command> {
+    pub(crate) fn program(self) -> Result<Command> {
         let Self::Hotcell { program: hotcell, state, cgroups } = self else {
             return Ok(program(std::env::current_exe()?));
         };

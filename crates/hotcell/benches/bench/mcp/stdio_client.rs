@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use super::{Server, Talk, is_good};
 use crate::load::{Load, Worker};
+
+/// As much as a pipe holds.
+const ANSWER_BYTES: usize = 64 * 1024;
 
 /// A server that is spoken to over its standard input and output.
 #[derive(Debug)]
@@ -31,31 +34,7 @@ impl Talk for StdioTalk {
         if matches!(server, Server::Echo) {
             command.arg("--echo");
         }
-        let began = Instant::now();
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("start the server")?;
-        let requests = child.stdin.take().context("the server's input")?;
-        let answers = child.stdout.take().context("the server's output")?;
-        let mut talk = Self {
-            child,
-            requests,
-            answers: BufReader::new(answers),
-            call: server.call(),
-            next_id: 0,
-            first_answer: Duration::ZERO,
-        };
-        let client = json!({ "name": "bench", "version": "1" });
-        let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client
-        });
-        talk.ask("initialize", &params)?;
-        talk.answer()?;
-        talk.first_answer = began.elapsed();
-        talk.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
-        Ok(talk)
+        Self::over(command, server.call())
     }
 
     fn pid(&self) -> u32 {
@@ -101,6 +80,52 @@ impl Worker for StdioTalk {
 }
 
 impl StdioTalk {
+    /// Talks to whatever a command starts, in the revision that every server knows.
+    pub(crate) fn over(mut command: Command, call: Value) -> Result<Self> {
+        let began = Instant::now();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start the server")?;
+        let requests = child.stdin.take().context("the server's input")?;
+        let answers = child.stdout.take().context("the server's output")?;
+        let mut talk = Self {
+            child,
+            requests,
+            answers: BufReader::with_capacity(ANSWER_BYTES, answers),
+            call,
+            next_id: 0,
+            first_answer: Duration::ZERO,
+        };
+        let client = json!({ "name": "bench", "version": "1" });
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client
+        });
+        talk.ask("initialize", &params)?;
+        talk.answer()?;
+        talk.first_answer = began.elapsed();
+        talk.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
+        Ok(talk)
+    }
+
+    /// Calls a tool once; how long it took from the first byte of the request to the last of the
+    /// answer, and the answer. What a client does with either is not counted.
+    pub(crate) fn call_once(&mut self, call: &Value) -> Result<(Duration, String)> {
+        self.next_id += 1;
+        let id = self.next_id;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call });
+        let request = line(&request)?;
+        let mut answer = Vec::new();
+        let began = Instant::now();
+        self.requests.write_all(&request).context("ask the server")?;
+        self.answers.read_until(b'\n', &mut answer).context("read from the server")?;
+        let took = began.elapsed();
+        let answer = String::from_utf8(answer).context("an answer that is no text")?;
+        is_good(&answer)?;
+        Ok((took, answer))
+    }
+
     /// Sends a request; its id.
     fn ask(&mut self, method: &str, params: &Value) -> Result<u64> {
         self.next_id += 1;
@@ -110,9 +135,7 @@ impl StdioTalk {
     }
 
     fn send(&mut self, message: &Value) -> Result<()> {
-        let mut line = serde_json::to_vec(message)?;
-        line.push(b'\n');
-        self.requests.write_all(&line).context("ask the server")
+        self.requests.write_all(&line(message)?).context("ask the server")
     }
 
     /// The id of the next answer, which has to be a good one.
@@ -122,6 +145,12 @@ impl StdioTalk {
         is_good(&line)?;
         id_in(&line).with_context(|| format!("no id in {line:?}"))
     }
+}
+
+fn line(message: &Value) -> Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// The id of a message, without reading all of it: that would be time of the server's.
