@@ -26,6 +26,9 @@ impl Site {
     /// what the host changed in its project.
     pub(crate) async fn ready(&self, cell: &CellRef) -> Result<ReadyCell> {
         let ready = self.woken(cell).await?;
+        if let Some(workspace) = self.links.workspace_of(&ready.id) {
+            self.check_allowed(&workspace)?;
+        }
         if let Some(driver) = self.links.refreshed_by(&ready.id) {
             self.refresh(&ready.id, &driver).await;
         }

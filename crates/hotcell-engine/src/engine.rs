@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_model::{
     Caller, Driver, Error, ExecFollow, ExecId, FileStream, Query, Reply, Request, Result, Store,
+    Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -33,7 +34,7 @@ use crate::new_id::new_exec_id;
 use crate::probe::probe;
 use crate::project::{project_apply, project_diff, project_discard};
 use crate::site::Site;
-use crate::{ExecStream, FileTransfer, Settings, default_cell};
+use crate::{AllowedWorkspaces, ExecStream, FileTransfer, Settings, default_cell};
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -163,6 +164,19 @@ impl Engine {
             }
         };
         Ok(Answer::Reply(reply))
+    }
+
+    /// Lets callers have these directories of the host as workspaces; their true names. To be said
+    /// before the engine is asked for anything.
+    ///
+    /// # Errors
+    /// One of them can be nobody's workspace.
+    pub async fn allow_workspaces(&mut self, asked: &[Workspace]) -> Result<Vec<Workspace>> {
+        let found = self.site.check_workspaces(asked).await?;
+        let site = Arc::get_mut(&mut self.site)
+            .ok_or_else(|| Error::internal("the engine is in use already"))?;
+        site.settings.workspaces = AllowedWorkspaces::Only(found.clone());
+        Ok(found)
     }
 
     /// The choices of the operator.

@@ -68,6 +68,12 @@ impl Links {
         slots.get(&id).map(|slot| slot.workspace.clone())
     }
 
+    /// The directory of the host that is the workspace of a cell to which there was a link.
+    pub(crate) fn workspace_of(&self, cell: &CellId) -> Option<Workspace> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get(cell).and_then(|slot| slot.workspace.clone())
+    }
+
     /// The driver that makes changes of the host visible in a cell, where that has to be done.
     pub(crate) fn refreshed_by(&self, cell: &CellId) -> Option<String> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);

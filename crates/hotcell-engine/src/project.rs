@@ -54,16 +54,33 @@ impl Site {
     ) -> Result<Option<Workspace>> {
         let Some(asked) = &request.workspace else { return Ok(None) };
         let found = projects(driver)?.check(asked).await?;
+        self.check_allowed(&found)?;
+        Ok(Some(found))
+    }
+
+    /// Refuses a directory of the host that the operator did not name, in a new cell or in one that
+    /// is there.
+    pub(crate) fn check_allowed(&self, workspace: &Workspace) -> Result<()> {
         match &self.settings.workspaces {
-            AllowedWorkspaces::Any => Ok(Some(found)),
+            AllowedWorkspaces::Any => Ok(()),
             AllowedWorkspaces::Only(allowed) => {
-                if allowed.iter().any(|allowed| covers(allowed, &found)) {
-                    Ok(Some(found))
+                if allowed.iter().any(|allowed| covers(allowed, workspace)) {
+                    Ok(())
                 } else {
-                    Err(not_allowed(allowed, &found))
+                    Err(not_allowed(allowed, workspace))
                 }
             }
         }
+    }
+
+    /// The directories that the operator names, by their true names.
+    pub(crate) async fn check_workspaces(&self, asked: &[Workspace]) -> Result<Vec<Workspace>> {
+        let driver = self.driver(&self.settings.default_driver)?;
+        let mut found = Vec::with_capacity(asked.len());
+        for workspace in asked {
+            found.push(projects(&**driver)?.check(workspace).await?);
+        }
+        Ok(found)
     }
 
     /// Makes what the host changed visible in a cell that begins something. It is no reason against
@@ -110,9 +127,10 @@ fn projects(driver: &dyn Driver) -> Result<&dyn Projects> {
     })
 }
 
-/// Whether a directory is one that was allowed, or in one, and no more is asked for.
+/// Whether a directory is one that was allowed, and no more is asked for. What is in it is another:
+/// it may belong to somebody else, or be what the whole is guarded against.
 fn covers(allowed: &Workspace, asked: &Workspace) -> bool {
-    asked.dir.starts_with(&allowed.dir) && asked.mode <= allowed.mode
+    asked.dir == allowed.dir && asked.mode <= allowed.mode
 }
 
 fn not_allowed(allowed: &[Workspace], asked: &Workspace) -> Error {

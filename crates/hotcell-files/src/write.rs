@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 use hotcell_link::DATA_BYTES;
-use hotcell_model::{FileWrite, FileWritten, Result};
+use hotcell_model::{ErrorCode, FileWrite, FileWritten, Result};
 use rustix::fs::fstat;
 
 use crate::changes::make_parents;
@@ -23,6 +23,9 @@ pub(crate) fn write(
     stage(tree, request, content, undo)?.place(tree, request, undo)
 }
 
+/// How often directories are made again that others take back.
+const ATTEMPTS: u32 = 10;
+
 /// Content that has come, and where it is to go.
 #[derive(Debug)]
 pub(crate) struct Ready {
@@ -37,10 +40,26 @@ pub(crate) fn stage(
     content: &mut dyn Read,
     undo: &mut dyn Undo,
 ) -> Result<Ready> {
-    let slot = open_slot(tree, request, undo)?;
-    let mut staged = Staged::new(&slot)?;
+    let (slot, mut staged) = begin(tree, request, undo)?;
     copy(content, &mut staged).tried(|| format!("write {}", slot.path))?;
     Ok(Ready { slot, staged })
+}
+
+/// Where the file is to be, and where its content goes first. Directories that were made for another
+/// file may be taken back meanwhile, and are made again.
+fn begin(tree: &Tree, request: &FileWrite, undo: &mut dyn Undo) -> Result<(Slot, Staged)> {
+    let mut once = || -> Result<(Slot, Staged)> {
+        let slot = open_slot(tree, request, undo)?;
+        let staged = Staged::new(&slot)?;
+        Ok((slot, staged))
+    };
+    for _ in 1..ATTEMPTS {
+        match once() {
+            Err(error) if error.code == ErrorCode::NotFound && request.create_parents => {}
+            begun => return begun,
+        }
+    }
+    once()
 }
 
 /// Where the file is to be, with the directories above it if they are to be made.

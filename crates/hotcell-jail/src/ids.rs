@@ -176,18 +176,20 @@ pub(crate) fn write_range_map(pid: Pid, from: u32, to: u32) -> Result<(), StepEr
     Ok(())
 }
 
-/// Writes the maps of a namespace in which the host's ids are those of a private range, with `uid`
-/// and `gid` in the places of ordinary execs.
+/// Writes the maps of a namespace in which a user of the host is the one of ordinary execs, and no
+/// other user is anybody: what is root's stays out of reach of the cell's root. Groups give nobody
+/// anything that is not in them, and files of the user may have any.
 pub(crate) fn write_host_map(pid: Pid, base: u32, uid: u32, gid: u32) -> Result<(), StepError> {
-    for (file, owner) in [("uid_map", uid), ("gid_map", gid)] {
+    let user = format!("{uid} {} 1\n", base + EXEC_ID);
+    for (file, lines) in [("uid_map", user), ("gid_map", group_lines(base, gid))] {
         let path = format!("/proc/{}/{file}", pid.as_raw_nonzero());
-        std::fs::write(&path, host_lines(base, owner)).step(|| format!("write {path}"))?;
+        std::fs::write(&path, lines).step(|| format!("write {path}"))?;
     }
     Ok(())
 }
 
-/// The map itself: the owner and the exec's id change places, every other id keeps its own.
-fn host_lines(base: u32, owner: u32) -> String {
+/// This group and the exec's change places, every other one keeps its own.
+fn group_lines(base: u32, owner: u32) -> String {
     let mut lines = format!("{owner} {} 1\n", base + EXEC_ID);
     let mut next = 0;
     let mut apart = [EXEC_ID, owner];

@@ -243,7 +243,12 @@ pub(crate) fn copy_tree(path: &Path) -> Result<OwnedFd, StepError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
-    open_tree(CWD, path, flags).step(|| format!("open_tree {}", path.display()))
+    let name = || format!("open_tree {}", path.display());
+    let tree = open_tree(CWD, path, flags).step(name)?;
+    // What the host mounts there later is no part of it.
+    let private = MountAttr { propagation: libc::MS_PRIVATE, ..MountAttr::default() };
+    set_attributes(tree.as_fd(), Depth::Tree, &private).step(name)?;
+    Ok(tree)
 }
 
 /// A directory by its one true name: no part of the path is a link, whoever can write there.

@@ -133,7 +133,10 @@ pub(crate) fn in_process_of_its_own<T>(
 
 /// Does some work in a child that sees the ids of a cell: root's own, or in a new namespace. What
 /// the work says is passed back.
-pub(crate) fn child_with_ids(
+///
+/// # Errors
+/// The child could not be made, or the work failed.
+pub fn child_with_ids(
     ids: &IdLayout,
     work: impl FnOnce() -> Result<Vec<u8>, StepError>,
 ) -> Result<Vec<u8>, StepError> {

@@ -106,8 +106,11 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             let Some(placed) = read_json::<Placed>(&paths.placed())? else {
                 return answer(&Outcome::Done);
             };
+            // Nothing is taken from what it writes to once it is there.
+            let project_lock = placed.project.as_ref().map(|_| paths.lock_project()).transpose()?;
             let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
             let started = start(&paths, &placed, supervise, &hierarchies, &cgroups, &isolation);
+            drop(project_lock);
             let started = match started {
                 Ok(started) => started,
                 Err(error) => {
@@ -169,13 +172,13 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
         Task::Compare { parts, limit, patch_bytes } => {
             answer(&compare(&placed, parts, *limit, *patch_bytes))
         }
-        Task::Project(task) => answer(&project::carry_out(&paths, &placed, task)),
+        Task::Project(task) => answer(&project::carry_out(&paths, task)),
         // Done without a cell.
         Task::Probe { .. } => answer(&Outcome::Done),
         Task::Remove => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
             let files = placed.files(&paths);
-            project::recover(&paths, &placed)?;
+            project::leave(&paths, &placed);
             let removed = cgroups.remove().and_then(|()| remove_files(&files, &placed.ids));
             match removed.map_err(io::Error::other).and_then(|()| forget(&paths, &placed)) {
                 Ok(()) => answer(&Outcome::Done),

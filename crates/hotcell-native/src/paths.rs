@@ -201,6 +201,11 @@ impl CellPaths {
         self.lock("flattening.lock", wait)
     }
 
+    /// Held while something is done with the cell's project.
+    pub(crate) fn lock_project(&self) -> io::Result<Option<CellPathLock>> {
+        self.lock("project.lock", LockWait::Wait)
+    }
+
     /// Held while it is changed of which layers the cell and its checkpoints are made.
     pub(crate) fn lock_layers(&self) -> io::Result<Option<CellPathLock>> {
         self.lock("layers.lock", LockWait::Wait)

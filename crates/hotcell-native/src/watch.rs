@@ -205,7 +205,7 @@ fn show_anew(
 pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups) -> io::Result<()> {
     cgroups.remove().map_err(io::Error::other)?;
     if is_over(placed) {
-        project::recover(paths, placed)?;
+        project::leave(paths, placed);
         remove_files(&placed.files(paths), &placed.ids).map_err(io::Error::other)?;
         id_range::give_back(&paths.id_ranges(), &placed.ids)?;
         forget(paths, placed)?;

@@ -93,6 +93,19 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
     shown
 }
 
+/// A line without what a terminal would act upon.
+pub(crate) fn harmless(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    for char in line.trim_end_matches('\r').chars() {
+        match char {
+            '\t' => shown.push(char),
+            other if other.is_control() => shown.extend(other.escape_unicode()),
+            other => shown.push(other),
+        }
+    }
+    shown
+}
+
 /// A value or a dash.
 pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())

@@ -9,9 +9,8 @@ use hotcell_model::{CellId, ChangeKind, Error, ProjectChange};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, symlinkat, syncfs};
 use serde::{Deserialize, Serialize};
 
-use super::changes::{Found, NO_FILE, Sides};
+use super::changes::{Found, MOUNTED, NO_FILE, Sides};
 use super::journal::{Bytes, Journal, Move, Site, give, slot_name};
-use super::stamps::Stamp;
 use super::tree;
 use crate::paths::CellPaths;
 
@@ -25,8 +24,8 @@ pub(super) enum Applied {
     Done {
         applied: Vec<ProjectChange>,
         held_back: Vec<ProjectChange>,
-        /// What was applied, by its bytes, with what it is like now.
-        stamps: Vec<(Bytes, Option<Stamp>)>,
+        /// What was applied, by its bytes, and the directories it is in.
+        touched: Vec<Bytes>,
     },
     /// Nothing was.
     Refused(Error),
@@ -50,36 +49,30 @@ pub(super) fn apply(
     }
     let shown = |found: &[Found]| found.iter().map(Found::shown).collect::<Vec<_>>();
     let held_back = shown(&held_back);
-    if chosen.is_empty() {
-        return Ok(Applied::Done { applied: Vec::new(), held_back, stamps: Vec::new() });
-    }
-    if let Err(error) = make_all(sides, paths, cell, &chosen) {
+    let touched = touched(&chosen);
+    if let Err(error) = make_all(sides, paths, cell, &chosen, &touched) {
         return Ok(Applied::Refused(error));
     }
-    let stamp = |path: &Path| -> io::Result<(Bytes, Option<Stamp>)> {
-        let stat = if path == Path::new(".") {
-            Some(fstat(sides.host)?)
-        } else {
-            tree::look(sides.host, path)?
-        };
-        Ok((Bytes::of(path), stat.map(|stat| Stamp::of(&stat))))
-    };
-    // Directories too: what came and went in them did so by the cell.
-    let mut touched: BTreeSet<PathBuf> = BTreeSet::new();
-    for found in &chosen {
+    let touched = touched.iter().map(|path| Bytes::of(path)).collect();
+    Ok(Applied::Done { applied: shown(&chosen), held_back, touched })
+}
+
+/// Everything that changes, also directories: what comes and goes in them does so by the cell.
+fn touched(chosen: &[Found]) -> BTreeSet<PathBuf> {
+    let mut touched = BTreeSet::new();
+    for found in chosen {
         touched.insert(found.change.path.clone());
         let above = found.change.path.parent().filter(|above| !above.as_os_str().is_empty());
         touched.insert(above.unwrap_or(Path::new(".")).to_owned());
     }
-    let stamps = touched.iter().map(|path| stamp(path)).collect::<io::Result<_>>()?;
-    Ok(Applied::Done { applied: shown(&chosen), held_back, stamps })
+    touched
 }
 
 /// What makes the host run something is applied only when it is named.
 fn is_held_back(found: &Found, asked: &[PathBuf]) -> bool {
     match found.guarded {
         None => false,
-        Some(NO_FILE) => true,
+        Some(NO_FILE | MOUNTED) => true,
         // A name that is given for more than this does not mean this.
         Some(_) => !asked.iter().any(|asked| {
             found.change.path == *asked
@@ -91,7 +84,8 @@ fn is_held_back(found: &Found, asked: &[PathBuf]) -> bool {
 
 fn drifted_error(drifted: &[&Found], dir: &Path) -> Error {
     let names = drifted.iter().map(|found| found.change.path.to_string_lossy());
-    let mut names: Vec<String> = names.map(std::borrow::Cow::into_owned).collect();
+    // Whatever the cell named them, it is text for a person.
+    let mut names: Vec<String> = names.map(|name| name.escape_debug().to_string()).collect();
     let more = names.len().saturating_sub(MOST_NAMED);
     names.truncate(MOST_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -109,18 +103,19 @@ fn make_all(
     paths: &CellPaths,
     cell: &CellId,
     chosen: &[Found],
+    touched: &BTreeSet<PathBuf>,
 ) -> Result<(), Error> {
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    let sound = |path: &&PathBuf| sides.is_sound(path).unwrap_or(false);
+    let sound = touched.iter().filter(sound).map(|path| Bytes::of(path)).collect();
+    let touched = touched.iter().map(|path| Bytes::of(path)).collect();
     let site = Site::make(sides.host, cell).map_err(|error| nothing_done(sides, &error))?;
-    let staged = stage(sides, &site, chosen);
-    let (moves, checks) = match staged {
-        Ok(staged) => staged,
-        Err(error) => {
-            let _ = site.clear();
-            return Err(nothing_done(sides, &error));
-        }
-    };
-    let mut journal = Journal { moves, done: false };
-    let perform = || -> io::Result<()> {
+    let mut journal = Journal { moves: Vec::new(), done: false, touched, sound };
+    let mut perform = || -> io::Result<()> {
+        let (moves, checks) = stage(sides, &site, chosen)?;
+        journal.moves = moves;
         journal.save(paths)?;
         for step in &journal.moves {
             site.perform(step)?;
@@ -134,27 +129,21 @@ fn make_all(
         }
         Ok(syncfs(sides.host)?)
     };
-    if let Err(error) = perform() {
-        let undone = site.undo_all(&journal.moves).and_then(|()| site.clear());
-        let undone = undone.and_then(|()| std::fs::remove_file(paths.apply_journal()));
-        return Err(match undone {
-            Ok(()) => nothing_done(sides, &error),
-            // The journal is still there: the next one that looks goes on.
-            Err(second) => Error::unavailable(format!(
-                "cannot apply to {}: {error}; and undoing it failed: {second}",
-                sides.project.dir.display()
-            ))
-            .hint("mend that, then use `hotcell diff`, which undoes the rest"),
-        });
+    let performed = perform();
+    journal.done = performed.is_ok();
+    let finished = if journal.done { journal.save(paths) } else { Ok(()) }
+        .and_then(|()| site.finish(&journal, paths));
+    match (performed, finished) {
+        // What is left once all is done is cleared away by the next one that looks.
+        (Ok(()), _) => Ok(()),
+        (Err(error), Ok(())) => Err(nothing_done(sides, &error)),
+        // The journal is still there: the next one that looks goes on.
+        (Err(error), Err(second)) => Err(Error::unavailable(format!(
+            "cannot apply to {}: {error}; and undoing it failed: {second}",
+            sides.project.dir.display()
+        ))
+        .hint("mend that, then use `hotcell diff`, which undoes the rest")),
     }
-    journal.done = true;
-    let cleared = journal
-        .save(paths)
-        .and_then(|()| site.clear())
-        .and_then(|()| std::fs::remove_file(paths.apply_journal()));
-    // It is done; what is left is cleared away by the next one that looks.
-    let _ = cleared;
-    Ok(())
 }
 
 fn nothing_done(sides: &Sides<'_>, error: &io::Error) -> Error {
@@ -197,7 +186,8 @@ fn stage(sides: &Sides<'_>, site: &Site<'_>, chosen: &[Found]) -> io::Result<Sta
                 checks.push((slot, *host));
             }
             (ChangeKind::Changed, true, Some(host), Some(cell)) => {
-                let (from, to) = (host.st_mode & 0o7777, cell.st_mode & 0o777);
+                let from = host.st_mode & 0o7777;
+                let to = from & 0o7000 | cell.st_mode & 0o777;
                 makes.push(Move::Mode { path, from, to });
             }
             (ChangeKind::Added, true, _, Some(_)) => {

@@ -11,7 +11,7 @@ use rustix::fs::{FileType, Stat, lgetxattr, readlinkat};
 
 use super::place::Project;
 use super::stamps::{Stamps, changed};
-use super::{TARGET, guarded, tree};
+use super::{TARGET, guarded, journal, tree};
 use crate::compare::{Change, ModeBits, compare_views};
 use crate::order::Placed;
 
@@ -56,7 +56,7 @@ impl Found {
         paths.is_empty() || paths.iter().any(|path| self.change.path.starts_with(path))
     }
 
-    /// What the cell has there, if it can be brought to the host.
+    /// What kind of thing the cell has there, if it has any.
     pub(super) fn kind(&self) -> Option<FileType> {
         self.cell.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode))
     }
@@ -97,7 +97,29 @@ impl Sides<'_> {
     pub(super) fn changes(&self, limit: usize) -> io::Result<Vec<Found>> {
         let may_differ = |path: &Path| self.written.iter().any(|layer| layer.join(path).is_dir());
         let changes = compare_views(self.host, self.cell, BITS, &may_differ, limit)?;
-        changes.into_iter().map(|change| self.judge(change)).collect()
+        let mut found = Vec::with_capacity(changes.len());
+        for change in changes {
+            // Ours, and nobody's change.
+            let is_staging = change.path.iter().next().is_some_and(journal::is_staging_name);
+            // What is mounted in the project is not seen in the cell, and no change of it.
+            let is_unseen =
+                change.kind != ChangeKind::Added && self.is_mounted_over(&change.path)?;
+            if !is_staging && !is_unseen {
+                found.push(self.judge(change)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the host has something else mounted at a path, or above it.
+    fn is_mounted_over(&self, path: &Path) -> io::Result<bool> {
+        let root = rustix::fs::fstat(self.host)?;
+        for above in path.ancestors().filter(|above| !above.as_os_str().is_empty()) {
+            if let Some(stat) = tree::look(self.host, above)? {
+                return Ok(stat.st_dev != root.st_dev);
+            }
+        }
+        Ok(false)
     }
 
     fn judge(&self, change: Change) -> io::Result<Found> {
@@ -110,21 +132,24 @@ impl Sides<'_> {
             ChangeKind::Changed | ChangeKind::Added => tree::look(self.cell, &change.path)?,
         };
         let mut found = Found { change, host, cell, guarded: None, drifted: false };
-        found.guarded = self.guard(&found)?;
+        found.guarded = match found.change.kind {
+            // What is gone makes nobody run anything.
+            ChangeKind::Removed => None,
+            ChangeKind::Added | ChangeKind::Changed => self.guard(&found)?,
+        };
         found.drifted = self.has_drifted(&found)?;
         Ok(found)
     }
 
     fn guard(&self, found: &Found) -> io::Result<Option<&'static str>> {
         let path = &found.change.path;
-        let has = |view: &OwnedFd, path: &Path| tree::look(view, path).ok().flatten().is_some();
-        let is_repository = |directory: &Path| {
-            guarded::is_repository(|name| {
-                let path = directory.join(name);
-                has(self.cell, &path) || has(self.host, &path)
-            })
-        };
-        if let Some(why) = guarded::by_name(path, found.change.directory, is_repository) {
+        let is_there =
+            |view: &OwnedFd, path: &Path| tree::look(view, path).ok().flatten().is_some();
+        let has = |path: &Path| is_there(self.cell, path) || is_there(self.host, path);
+        if self.is_mounted_over(path)? {
+            return Ok(Some(MOUNTED));
+        }
+        if let Some(why) = guarded::by_name(path, found.change.directory, has) {
             return Ok(Some(why));
         }
         let Some(kind) = found.kind() else { return Ok(None) };
@@ -154,16 +179,13 @@ impl Sides<'_> {
 
     /// Whether the host changed it since the cell began with it, or has it no more.
     fn has_drifted(&self, found: &Found) -> io::Result<bool> {
-        if found.change.directory {
+        let path = &found.change.path;
+        if found.change.directory && found.change.kind != ChangeKind::Removed {
             // What is in it tells.
             return Ok(false);
         }
-        let path = &found.change.path;
         match &found.host {
-            Some(stat) => {
-                let by_us = self.stamps.holds(path, stat);
-                Ok(!by_us && changed(stat) >= self.project.attached)
-            }
+            Some(_) => Ok(!self.is_sound(path)?),
             None => Ok(self.began_with_the_hosts(path) && self.something_went_from(path)?),
         }
     }
@@ -184,14 +206,18 @@ impl Sides<'_> {
     /// Whether names came or went in the directory of a path since the cell began with it.
     fn something_went_from(&self, path: &Path) -> io::Result<bool> {
         for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
-            if let Some(stat) = tree::look(self.host, above)? {
-                return Ok(
-                    !self.stamps.holds(above, &stat) && changed(&stat) >= self.project.attached
-                );
+            if tree::look(self.host, above)?.is_some() {
+                return Ok(!self.is_sound(above)?);
             }
         }
-        let stat = rustix::fs::fstat(self.host)?;
-        Ok(!self.stamps.holds(Path::new("."), &stat) && changed(&stat) >= self.project.attached)
+        Ok(!self.is_sound(Path::new("."))?)
+    }
+
+    /// Whether nobody but the cell changed a real file or directory since the cell began with it.
+    pub(super) fn is_sound(&self, path: &Path) -> io::Result<bool> {
+        Ok(journal::look_at(self.host, path)?.is_none_or(|stat| {
+            self.stamps.holds(path, &stat) || changed(&stat) < self.project.attached
+        }))
     }
 }
 
@@ -200,6 +226,10 @@ const BITS: ModeBits = ModeBits::Permissions;
 
 /// Why something is never brought to the host.
 pub(super) const NO_FILE: &str = "no file, link or directory, and stays with the cell";
+
+/// The same for what the host does not see as the cell does.
+pub(super) const MOUNTED: &str =
+    "in something that is mounted on the host, and stays with the cell";
 
 /// Whether a link at a path of the project may lead to something that is not in it. Where a name is
 /// followed by `..` nobody can tell: the name may be a link itself.

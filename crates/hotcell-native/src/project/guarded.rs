@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Directories whose every file is read by a tool that runs commands from it.
-const DIRECTORIES: [(&str, &str); 11] = [
+const DIRECTORIES: [(&str, &str); 20] = [
     (".claude", "settings of an agent, which may run commands"),
     (".codex", "settings of an agent, which may run commands"),
     (".cursor", "settings of an agent, which may run commands"),
@@ -21,10 +21,19 @@ const DIRECTORIES: [(&str, &str); 11] = [
     (".idea", "tasks of an editor"),
     (".vscode", "tasks of an editor"),
     (".zed", "tasks of an editor"),
+    (".continue", "settings of an agent, which may run commands"),
+    (".helix", "settings of an editor, which may run code"),
+    (".hg", "hooks and settings of Mercurial"),
+    (".jj", "settings of Jujutsu"),
+    (".kiro", "settings of an agent, which may run commands"),
+    (".opencode", "settings of an agent, which may run commands"),
+    (".vim", "settings of an editor, which may run code"),
+    (".windsurf", "settings of an agent, which may run commands"),
+    (".yarn", "programs that yarn runs"),
 ];
 
 /// Files of that kind.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 21] = [
     (".dir-locals.el", "settings of an editor, which may run code"),
     (".envrc", "run by direnv in this directory"),
     (".exrc", "settings of an editor, which may run code"),
@@ -40,17 +49,27 @@ const FILES: [(&str, &str); 15] = [
     (".vimrc", "settings of an editor, which may run code"),
     ("lefthook.yml", "hooks of git"),
     ("mise.toml", "run by mise in this directory"),
+    (".aider.conf.yml", "settings of an agent, which may run commands"),
+    (".npmrc", "says what npm runs"),
+    (".yarnrc", "says what yarn runs"),
+    (".yarnrc.yml", "says what yarn runs"),
+    ("lefthook.yaml", "hooks of git"),
+    ("mise.local.toml", "run by mise in this directory"),
 ];
 
 /// What in the directory of a git repository says what git runs.
-const OF_GIT: [&str; 5] = ["config", "config.worktree", "hooks", "modules", "worktrees"];
+const OF_GIT: [&str; 7] =
+    ["commondir", "config", "config.worktree", "gitdir", "hooks", "modules", "worktrees"];
 
-/// Why a path of a project could make the host run something, by its name. `is_repository` tells
-/// whether a directory of the project is that of a git repository, whatever its name.
+/// What else makes a directory a repository.
+const OF_REPOSITORY: [&str; 2] = ["objects", "refs"];
+
+/// Why a path of a project could make the host run something, by its name. `has` tells whether there
+/// is something at a path, for the cell or for the host.
 pub(super) fn by_name(
     path: &Path,
     is_directory: bool,
-    is_repository: impl Fn(&Path) -> bool,
+    has: impl Fn(&Path) -> bool,
 ) -> Option<&'static str> {
     let names: Vec<&OsStr> = path.iter().collect();
     for (place, name) in names.iter().enumerate() {
@@ -69,13 +88,16 @@ pub(super) fn by_name(
                 return Some("says where the repository is");
             }
         }
-        let of_git = OF_GIT.iter().any(|known| same(name, known));
-        if of_git && place > 0 {
-            let above: PathBuf = names[..place].iter().collect();
-            let in_git = names[..place].iter().any(|name| same(name, ".git"));
-            if in_git || is_repository(&above) {
-                return Some("hooks and settings of git");
-            }
+        let above: PathBuf = names[..place].iter().collect();
+        let in_git = names[..place].iter().any(|name| same(name, ".git"));
+        // Git takes any directory for a repository that looks like one, whatever it is called.
+        let is_among = |known: &[&str]| known.iter().any(|known| same(name, known));
+        if is_among(&OF_GIT) && (in_git || has(&above.join("HEAD"))) {
+            return Some("hooks and settings of git");
+        }
+        let mut parts = OF_GIT.iter().chain(&OF_REPOSITORY);
+        if is_last && same(name, "HEAD") && !in_git && parts.any(|part| has(&above.join(part))) {
+            return Some("makes the directory a repository of git");
         }
     }
     None
@@ -89,11 +111,6 @@ fn same(name: &OsStr, known: &str) -> bool {
 fn ends_with(name: &OsStr, end: &str) -> bool {
     let (name, end) = (name.as_bytes(), end.as_bytes());
     name.len() >= end.len() && name[name.len() - end.len()..].eq_ignore_ascii_case(end)
-}
-
-/// Whether a directory is that of a git repository, by what is in it.
-pub(super) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
-    has("HEAD") && (has("objects") || has("commondir"))
 }
 
 /// What of a project that a cell writes to itself must stay as it is, at its top.

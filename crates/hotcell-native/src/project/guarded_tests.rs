@@ -6,8 +6,8 @@ use super::changes::leads_out;
 use super::guarded::by_name;
 
 fn is_guarded(path: &str) -> bool {
-    let is_bare = |directory: &Path| directory == Path::new("vendor/repo");
-    by_name(Path::new(path), false, is_bare).is_some()
+    let there = ["vendor/repo/HEAD", "vendor/half/objects", "half/config"];
+    by_name(Path::new(path), false, |path| there.iter().any(|it| path == Path::new(it))).is_some()
 }
 
 #[test]
@@ -22,6 +22,10 @@ fn hooks_settings_and_tasks_are_guarded_wherever_they_are() {
         "deep/down/.git/hooks/post-checkout",
         "sub/.git",
         "vendor/repo/config",
+        "vendor/repo/commondir",
+        "vendor/half/HEAD",
+        "half/HEAD",
+        ".git/commondir",
         "vendor/repo/hooks/pre-push",
         ".envrc",
         "sub/.envrc",
@@ -47,6 +51,8 @@ fn sources_and_what_git_only_keeps_are_not() {
         ".git/objects/ab/cdef",
         ".git/refs/heads/main",
         "config",
+        "HEAD",
+        "objects/HEAD.txt",
         "hooks/use_thing.ts",
         "app/config/database.yml",
         "docs/vscode.md",

@@ -11,15 +11,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use hotcell_jail::mounts::open_true;
+use hotcell_jail::mounts::{open_true, path_of};
 use hotcell_model::CellId;
 use rustix::fs::{
-    AtFlags, Gid, Mode, RenameFlags, Uid, chmodat, chownat, mkdirat, renameat, renameat_with,
-    unlinkat,
+    AtFlags, Gid, Mode, RenameFlags, Stat, Uid, chownat, fchmod, fstat, mkdirat, renameat,
+    renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::stamps::{Stamp, Stamps};
 use super::tree;
 use crate::paths::{CellPaths, read_json};
 
@@ -61,6 +62,10 @@ pub(super) struct Journal {
     pub(super) moves: Vec<Move>,
     /// Whether all of it was done, and only the staging directory is left.
     pub(super) done: bool,
+    /// What is the cell's own doing once all is done.
+    pub(super) touched: Vec<Bytes>,
+    /// What had not drifted before, and has not once all is undone.
+    pub(super) sound: Vec<Bytes>,
 }
 
 impl Journal {
@@ -76,9 +81,16 @@ impl Journal {
     }
 }
 
+const STAGING: &str = ".hotcell-apply-";
+
 /// The staging directory of a cell in its project.
-pub(super) fn staging_name(cell: &CellId) -> OsString {
-    OsString::from(format!(".hotcell-apply-{cell}"))
+fn staging_name(cell: &CellId) -> OsString {
+    OsString::from(format!("{STAGING}{cell}"))
+}
+
+/// Whether a name at the top of a project is that of a staging directory.
+pub(super) fn is_staging_name(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(STAGING.as_bytes())
 }
 
 /// A project that is being changed.
@@ -170,8 +182,17 @@ impl<'a> Site<'a> {
             Move::Put { slot, path } => {
                 let path = path.path();
                 if tree::look_in(&self.staging, OsStr::new(&slot_name(*slot)))?.is_none() {
-                    let (above, name) = tree::parent(self.root, &path)?;
-                    renameat(&above, name, &self.staging, slot_name(*slot))?;
+                    match tree::parent(self.root, &path) {
+                        Err(error) if tree::is_absent(&error) => {}
+                        found => {
+                            let (above, name) = found?;
+                            match renameat(&above, name, &self.staging, slot_name(*slot)) {
+                                // Somebody removed it meanwhile.
+                                Ok(()) | Err(Errno::NOENT) => {}
+                                Err(errno) => return Err(errno.into()),
+                            }
+                        }
+                    }
                 }
             }
             Move::Swap { slot, inode, path } => {
@@ -207,34 +228,50 @@ impl<'a> Site<'a> {
     fn make_directory(&self, path: &Path, mode: u32, uid: u32, gid: u32) -> io::Result<()> {
         let (above, name) = tree::parent(self.root, path)?;
         mkdirat(&above, name, Mode::from_raw_mode(0o700))?;
+        let made = tree::directory(&above, Path::new(name))?;
+        // The group of a directory may be for all that is made in it.
+        let inherited = fstat(&made)?.st_mode & 0o2000;
         give(&above, name, uid, gid)?;
-        chmodat(&above, name, Mode::from_raw_mode(mode), AtFlags::empty())?;
+        fchmod(&made, Mode::from_raw_mode(mode | inherited))?;
         Ok(())
     }
 
     fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
         let directory = tree::directory(self.root, path)?;
-        rustix::fs::fchmod(directory, Mode::from_raw_mode(mode))?;
+        fchmod(directory, Mode::from_raw_mode(mode))?;
         Ok(())
     }
 
-    /// Undoes all steps that were done, the last one first.
-    pub(super) fn undo_all(&self, moves: &[Move]) -> io::Result<()> {
-        moves.iter().rev().try_for_each(|step| self.undo(step))
+    /// Ends what the journal is about: undoes it unless all was done, and takes note of what real
+    /// files are like now that were not changed by anybody else.
+    pub(super) fn finish(&self, journal: &Journal, paths: &CellPaths) -> io::Result<()> {
+        if !journal.done {
+            journal.moves.iter().rev().try_for_each(|step| self.undo(step))?;
+        }
+        self.clear()?;
+        let known = if journal.done { &journal.touched } else { &journal.sound };
+        let mut stamps = Stamps::load(paths)?;
+        for path in known.iter().map(Bytes::path) {
+            if let Some(stat) = look_at(self.root, &path)? {
+                stamps.set(&path, Stamp::of(&stat));
+            }
+        }
+        stamps.save(paths)?;
+        match std::fs::remove_file(paths.apply_journal()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Removes the staging directory with all that is in it.
     pub(super) fn clear(&self) -> io::Result<()> {
-        for entry in rustix::fs::Dir::read_from(&self.staging)? {
-            let name = entry?.file_name().to_owned();
-            if name.as_c_str() == c"." || name.as_c_str() == c".." {
-                continue;
-            }
-            unlinkat(&self.staging, &name, AtFlags::empty())?;
-        }
-        unlinkat(self.root, &self.name, AtFlags::REMOVEDIR)?;
-        Ok(())
+        std::fs::remove_dir_all(path_of(self.root).join(&self.name))
     }
+}
+
+/// What is at a path, or at the top for `.`.
+pub(super) fn look_at(root: &OwnedFd, path: &Path) -> io::Result<Option<Stat>> {
+    if path == Path::new(".") { Ok(Some(fstat(root)?)) } else { tree::look(root, path) }
 }
 
 /// Where something lies in the staging directory.
@@ -266,18 +303,16 @@ pub(super) fn recover(paths: &CellPaths, cell: &CellId, dir: &Path) -> io::Resul
     };
     let root = tree::directory(&held, Path::new("."))?;
     let journal: Option<Journal> = read_json(&paths.apply_journal())?;
-    match Site::open(&root, cell) {
-        Err(error) if tree::is_absent(&error) => {}
-        Err(error) => return Err(error),
-        Ok(site) => {
-            if let Some(journal) = journal.as_ref().filter(|journal| !journal.done) {
-                site.undo_all(&journal.moves)?;
+    match (Site::open(&root, cell), journal) {
+        (Ok(site), Some(journal)) => site.finish(&journal, paths),
+        (Ok(site), None) => site.clear(),
+        // Nothing was begun, or nothing is left to be ended.
+        (Err(error), _) if tree::is_absent(&error) => {
+            match std::fs::remove_file(paths.apply_journal()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                Ok(()) | Err(_) => Ok(()),
             }
-            site.clear()?;
         }
-    }
-    match std::fs::remove_file(paths.apply_journal()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
+        (Err(error), _) => Err(error),
     }
 }

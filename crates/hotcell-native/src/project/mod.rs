@@ -18,4 +18,4 @@ mod guarded_tests;
 mod place_tests;
 
 pub(crate) use place::{Project, TARGET};
-pub(crate) use task::{ProjectOutcome, ProjectTask, carry_out, recover};
+pub(crate) use task::{ProjectOutcome, ProjectTask, carry_out, leave};

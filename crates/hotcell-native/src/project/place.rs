@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use hotcell_jail::ids::{Starter, starter};
 use hotcell_jail::mounts::{Layer, Lower, LowerIds, Shared, Upper};
 use hotcell_model::{Error, Result, Workspace, WorkspaceMode};
 use rustix::time::{ClockId, clock_gettime};
@@ -66,6 +67,11 @@ impl Project {
         })
     }
 
+    /// The same as if the cell began with it now.
+    pub(super) fn attached_now(&self) -> Self {
+        Self { attached: Moment::now(), ..self.clone() }
+    }
+
     /// The part of the cell's root that it is, with writes going below `files`.
     pub(crate) fn layer(&self, files: &Path) -> Layer {
         let files = files.join(FILES);
@@ -111,6 +117,17 @@ pub(crate) fn check(workspace: &Workspace, state_dir: &Path) -> Result<Workspace
     if !dir.is_dir() {
         return Err(Error::invalid(format!("the workspace {asked} is no directory"))
             .hint("give the path of a directory"));
+    }
+    let is_roots = |found: fs::Metadata| found.uid() == 0;
+    if workspace.mode == WorkspaceMode::Rw
+        && starter() == Starter::Root
+        && fs::metadata(&dir).is_ok_and(is_roots)
+    {
+        return Err(Error::denied(format!(
+            "the workspace {} is root's, and a cell that writes to it could leave programs there that run as root",
+            dir.display()
+        ))
+        .hint("use the mode cow, or a directory of another user"));
     }
     let state_dir = fs::canonicalize(state_dir).unwrap_or_else(|_| state_dir.to_owned());
     if let Some(why) = unsuitable(&dir, &state_dir, &homes()) {

@@ -128,6 +128,10 @@ impl Native {
                 layer.lowers.retain(|lower| lower.path == project.dir);
             }
         }
+        if paths.checkpoint_files().map_err(failed)?.is_empty() {
+            // No state of the cell remembers what the host had before.
+            next.project = Some(project.attached_now());
+        }
         make_uppers(&next.layers, &next.ids)
             .and_then(|()| write_json(&paths.placed(), &next))
             .map_err(failed)?;

@@ -1,8 +1,12 @@
 //! What is done with a project, by a process that has nothing else to do.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hotcell_jail::Step;
+use hotcell_jail::ids::IdLayout;
+use hotcell_jail::namespace_work::child_with_ids;
 use hotcell_model::{Error, Occupancy, Patch, ProjectChange};
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +16,10 @@ use super::discard::Written;
 use super::journal::{self, Bytes};
 use super::place::{FILES, Project};
 use super::stamps::Stamps;
+use crate::driver::at;
 use crate::order::{Outcome, Placed};
 use crate::patch::patch;
-use crate::paths::CellPaths;
+use crate::paths::{CellPaths, read_json};
 use crate::removal::remove_files;
 
 /// What to do.
@@ -44,9 +49,17 @@ pub(crate) enum ProjectOutcome {
 }
 
 /// Does it.
-pub(crate) fn carry_out(paths: &CellPaths, placed: &Placed, task: &ProjectTask) -> Outcome {
-    let Some(project) = &placed.project else {
-        return Outcome::Failed(Error::internal("the cell has no project"));
+pub(crate) fn carry_out(paths: &CellPaths, task: &ProjectTask) -> Outcome {
+    // Whoever ordered it may be gone, and somebody else order the next thing.
+    let locked = paths.lock_project().and_then(|lock| Ok((lock, read_json(&paths.placed())?)));
+    let (_lock, placed): (_, Option<Placed>) = match locked {
+        Ok(locked) => locked,
+        Err(error) => return Outcome::Failed(at("work on the project of", paths, &error)),
+    };
+    let Some((placed, project)) =
+        placed.as_ref().and_then(|placed| Some((placed, placed.project.as_ref()?)))
+    else {
+        return Outcome::Failed(Error::invalid("the cell has no project"));
     };
     let done = match task {
         ProjectTask::Diff { paths: asked, limit, patch_bytes } => {
@@ -74,17 +87,18 @@ fn failed(project: &Project, error: &io::Error) -> Error {
         .hint("the directory must be where it was when the cell was made")
 }
 
-/// Ends what a process that died left half done in the project of a cell.
-pub(crate) fn recover(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
-    match &placed.project {
-        Some(project) => journal::recover(paths, &placed.spec.id, &project.dir),
-        None => Ok(()),
-    }
+/// Ends what a process that died left half done in the project of a cell that is to go. If that
+/// cannot be done, what was taken from the project stays in its staging directory.
+pub(crate) fn leave(paths: &CellPaths, placed: &Placed) {
+    let Some(project) = &placed.project else { return };
+    let _ = paths
+        .lock_project()
+        .and_then(|_lock| journal::recover(paths, &placed.spec.id, &project.dir));
 }
 
-/// That comes first.
+/// The same comes before anything else that is done with a project.
 fn prepare(paths: &CellPaths, placed: &Placed, project: &Project) -> Result<Stamps, Error> {
-    recover(paths, placed)
+    journal::recover(paths, &placed.spec.id, &project.dir)
         .and_then(|()| Stamps::load(paths))
         .map_err(|error| failed(project, &error))
 }
@@ -124,7 +138,7 @@ fn bring(
     force: bool,
     occupancy: Occupancy,
 ) -> Result<ProjectOutcome, Error> {
-    let mut stamps = prepare(paths, placed, project)?;
+    let stamps = prepare(paths, placed, project)?;
     let failed = |error: io::Error| failed(project, &error);
     let done = with_sides(placed, project, &stamps, |sides| {
         let done = apply(sides, paths, &placed.spec.id, asked, force)?;
@@ -140,22 +154,15 @@ fn bring(
         done.and_then(|done| Ok(serde_json::from_slice(&done)?)).map_err(failed)?;
     let (applied, held_back, touched) = match done {
         Applied::Refused(error) => return Err(error),
-        Applied::Done { applied, held_back, stamps } => (applied, held_back, stamps),
+        Applied::Done { applied, held_back, touched } => (applied, held_back, touched),
     };
-    for (path, stamp) in &touched {
-        if let Some(stamp) = stamp {
-            stamps.set(&path.path(), *stamp);
-        }
-    }
-    stamps.save(paths).map_err(failed)?;
     if let (Occupancy::Empty, Some(layer)) = (occupancy, layer_of(placed)) {
-        let written = written(layer, project);
-        if let Some((upper, frozen)) = written.split_first() {
-            let written = Written { upper, frozen, ids: &placed.ids };
-            let paths = |bytes: &[Bytes]| bytes.iter().map(Bytes::path).collect::<Vec<_>>();
-            let touched: Vec<Bytes> = touched.into_iter().map(|(path, _)| path).collect();
-            written.let_go_of_applied(&paths(&touched), &paths(&differing)).map_err(failed)?;
-        }
+        let (layers, ids) = (written(layer, project), &placed.ids);
+        let paths = |bytes: &[Bytes]| bytes.iter().map(Bytes::path).collect::<BTreeSet<_>>();
+        let (touched, differing) = (paths(&touched), paths(&differing));
+        // It is done: what does not leave the cell now is equal, and no harm.
+        let _ =
+            as_the_cell(ids, || Written::open(&layers)?.let_go_of_applied(&touched, &differing));
     }
     Ok(ProjectOutcome::Applied { applied, held_back })
 }
@@ -178,12 +185,28 @@ fn discard(
         .map_err(|error| failed(project, &error))?;
     // With no paths at all everything goes at once, by other layers.
     if let (false, Some(layer)) = (asked.is_empty(), layer_of(placed)) {
-        let written = written(layer, project);
-        if let Some((upper, frozen)) = written.split_first() {
-            Written { upper, frozen, ids: &placed.ids }.discard(asked)?;
+        let layers = written(layer, project);
+        let done = child_with_ids(&placed.ids, || {
+            let done = Written::open(&layers)
+                .map_err(|error| failed(project, &error))
+                .and_then(|written| written.discard(asked));
+            Ok(serde_json::to_vec(&done.err()).unwrap_or_default())
+        });
+        let refused =
+            done.map_err(io::Error::other).and_then(|said| Ok(serde_json::from_slice(&said)?));
+        if let Some(refused) = refused.map_err(|error| failed(project, &error))? {
+            return Err(refused);
         }
     }
     Ok(ProjectOutcome::Discarded { discarded })
+}
+
+/// Does some work on what the cell wrote, with the cell's own rights to it.
+fn as_the_cell(ids: &IdLayout, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let done = child_with_ids(ids, || {
+        work().step(|| "work on what the cell wrote".to_owned()).map(|()| Vec::new())
+    });
+    done.map(drop).map_err(io::Error::other)
 }
 
 /// Removes every directory for a project's changes but the one in use.

@@ -2,7 +2,7 @@
 
 use hotcell_model::ProjectApply;
 
-use super::project::{Meant, line};
+use super::project::{Meant, line, shown};
 use crate::args::Apply;
 use crate::errors::Failure;
 use crate::session::Session;
@@ -19,7 +19,7 @@ pub(super) async fn apply(session: &Session, args: Apply) -> Result<u8, Failure>
     print(lines.concat())?;
     for change in &done.held_back {
         let why = change.guarded.as_deref().unwrap_or_default();
-        note(&format!("{} was left out: {why}", change.path));
+        note(&format!("{} was left out: {why}", shown(&change.path)));
     }
     if !done.held_back.is_empty() {
         note("what makes this machine run something is applied only when its path is given");

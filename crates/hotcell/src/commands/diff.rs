@@ -1,12 +1,14 @@
 //! `hotcell diff`: what a cell changed in its project.
 
+use std::io::{self, IsTerminal};
+
 use hotcell_model::{ProjectChange, ProjectDiff};
 
-use super::project::{Meant, line};
+use super::project::{Meant, line, shown};
 use crate::args::Diff;
 use crate::errors::Failure;
 use crate::session::Session;
-use crate::show::{note, print, print_json};
+use crate::show::{harmless, note, print, print_json};
 
 /// Changes that are told at most.
 const MOST_CHANGES: u32 = 100_000;
@@ -26,7 +28,7 @@ pub(super) async fn diff(session: &Session, args: Diff) -> Result<u8, Failure> {
         let lines: Vec<String> = found.changes.iter().map(|it| format!("{}\n", line(it))).collect();
         print(lines.concat())?;
     } else {
-        print(found.patch)?;
+        print(if io::stdout().is_terminal() { for_terminal(&found.patch) } else { found.patch })?;
     }
     tell_apart(&found.changes);
     if found.truncated {
@@ -38,13 +40,18 @@ pub(super) async fn diff(session: &Session, args: Diff) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// Text of a cell, for a person to read: nothing in it moves the cursor or hides what is there.
+fn for_terminal(patch: &str) -> String {
+    patch.lines().map(|line| format!("{}\n", harmless(line))).collect()
+}
+
 /// Says what somebody should look at before it is applied.
 fn tell_apart(changes: &[ProjectChange]) {
     for change in changes.iter().filter(|change| change.guarded.is_some()) {
         let why = change.guarded.as_deref().unwrap_or_default();
-        note(&format!("{} is not applied unless named: {why}", change.path));
+        note(&format!("{} is not applied unless named: {why}", shown(&change.path)));
     }
     for change in changes.iter().filter(|change| change.drifted) {
-        note(&format!("{} changed on the host meanwhile", change.path));
+        note(&format!("{} changed on the host meanwhile", shown(&change.path)));
     }
 }

@@ -11,6 +11,7 @@ use hotcell_model::{
 use crate::args::ProjectOf;
 use crate::default_cell::of_project;
 use crate::session::Session;
+use crate::show::one_line;
 
 /// A cell with a project, and what of it is meant.
 #[derive(Debug)]
@@ -53,8 +54,13 @@ async fn cell_of(session: &Session, here: &Path) -> Result<Cell> {
     for directory in here.ancestors() {
         let Some(alias) = of_project(directory) else { continue };
         match session.ask(CellInfo { cell: CellRef::Alias(alias) }).await {
-            Ok(details) if details.cell.workspace.is_some() => return Ok(details.cell),
-            Ok(_) => {}
+            Ok(details) => {
+                // Anybody can give a cell that name.
+                let works_on = |workspace: &Workspace| workspace.dir == directory;
+                if details.cell.workspace.as_ref().is_some_and(works_on) {
+                    return Ok(details.cell);
+                }
+            }
             Err(error) if error.code == ErrorCode::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -97,5 +103,10 @@ pub(super) fn line(change: &ProjectChange) -> String {
         ChangeKind::Removed => 'D',
     };
     let slash = if change.directory { "/" } else { "" };
-    format!("{letter} {}{slash}", change.path)
+    format!("{letter} {}{slash}", shown(&change.path))
+}
+
+/// A path without what a terminal would act upon.
+pub(super) fn shown(path: &str) -> String {
+    one_line(path, usize::MAX)
 }

@@ -8,7 +8,7 @@ use crate::errors::Failure;
 use crate::file_args::Search;
 use crate::pieces;
 use crate::session::Session;
-use crate::show::{note, one_line, print, print_json};
+use crate::show::{harmless, note, one_line, print, print_json};
 
 /// As grep tells that there was nothing.
 const NOTHING_FOUND: u8 = 1;
@@ -111,17 +111,4 @@ impl Printed {
         }
         print(text)
     }
-}
-
-/// A line without what a terminal would act upon.
-fn harmless(line: &str) -> String {
-    let mut shown = String::with_capacity(line.len());
-    for char in line.trim_end_matches('\r').chars() {
-        match char {
-            '\t' => shown.push(char),
-            other if other.is_control() => shown.extend(other.escape_unicode()),
-            other => shown.push(other),
-        }
-    }
-    shown
 }

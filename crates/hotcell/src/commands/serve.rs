@@ -36,7 +36,6 @@ pub(super) async fn serve(
 ) -> Result<u8, Failure> {
     // Before anything is begun that a signal could cut short.
     let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
-    let workspaces = workspaces(&args, config)?;
     let dialect = hotcell_dialect(
         &args.tools.unwrap_or_default(),
         FileBounds { content_bytes: config.file_mb << 20 },
@@ -45,9 +44,11 @@ pub(super) async fn serve(
         Some(_) => find_token(config, environment)?,
         None => None,
     };
-    let allowed = AllowedWorkspaces::Only(workspaces.clone());
-    let (engine, local) = Session::open(config, allowed)?.into_parts();
-    let default_workspace = workspaces.into_iter().next().filter(|_| !args.workspace.is_empty());
+    let (mut engine, local) =
+        Session::open(config, AllowedWorkspaces::Only(Vec::new()))?.into_parts();
+    let asked: Vec<Workspace> = args.workspace.iter().chain(&config.workspaces).cloned().collect();
+    let allowed = engine.allow_workspaces(&asked).await?;
+    let default_workspace = allowed.into_iter().next().filter(|_| !args.workspace.is_empty());
     let chosen_cell = args
         .cell
         .or_else(|| default_workspace.as_ref().and_then(|workspace| of_project(&workspace.dir)));
@@ -77,22 +78,6 @@ pub(super) async fn serve(
     let settings = settings(config, Principal { caller: with_cell(caller, chosen_cell), token });
     settings.check_address(address)?;
     over_http(address, door, settings, &mut signals).await
-}
-
-/// The directories that agents may work on, by their true names; those of the command line first.
-fn workspaces(args: &Serve, config: &Config) -> Result<Vec<Workspace>> {
-    let all = args.workspace.iter().chain(&config.workspaces);
-    all.map(|workspace| {
-        let dir = fs::canonicalize(&workspace.dir).map_err(|error| {
-            Error::invalid(format!(
-                "the workspace {} cannot be used: {error}",
-                workspace.dir.display()
-            ))
-            .hint("name a directory that is there")
-        })?;
-        Ok(Workspace { dir, mode: workspace.mode })
-    })
-    .collect()
 }
 
 /// A caller over HTTP has a default cell of its own.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::world::{Chance, Era, Finished, McpClient, World, eventually, kill_9, marked, program};
+use crate::world::{
+    Chance, Era, Finished, Kind, McpClient, World, eventually, kill_9, marked, program,
+};
 
 in_every_world! {
     real_files_change_when_their_owner_says_so,
@@ -30,6 +32,12 @@ in_worlds! { [root, rootless]
     changes_can_be_applied_while_something_runs,
     a_project_that_was_moved_away_is_not_taken_for_another,
     a_cell_that_has_another_workspace_is_not_taken_for_the_one_that_was_asked_for,
+    links_of_a_cell_lead_a_discard_nowhere,
+    nothing_that_looks_like_a_repository_gets_by,
+    whoever_looks_does_not_disturb_an_apply,
+    a_removed_directory_that_the_host_put_something_into_stays,
+    directories_that_nobody_may_write_to_are_applied,
+    what_is_mounted_in_a_project_is_left_alone,
 }
 
 /// A project that belongs to the world's user.
@@ -214,7 +222,10 @@ fn changes_of_the_host_are_seen_at_the_next_command(world: &World) {
         assert_eq!(seen, format!("{round}\n{round}\n{round}\nmine\nb\nnew{round}\n"));
     }
     // Files are served with the same eyes.
-    let mut client = McpClient::start(world, Era::Modern);
+    let mut client = McpClient::start_with(
+        world.hotcell(["serve", "--workspace", project.dir.to_str().unwrap()]),
+        Era::Modern,
+    );
     let cell = world.json(["cells", "--json"])["cells"][0]["id"].clone();
     let read = json!({ "cell": cell, "path": "a" });
     assert_eq!(client.call("fs_read", read.clone())["content"], "20\n");
@@ -407,6 +418,12 @@ fn a_cell_that_writes_through_cannot_touch_what_the_host_runs(world: &World) {
         "git init -q .; echo e > .envrc; mkdir .vscode; echo {} > .vscode/tasks.json; echo 0 > f",
     );
     let rw = format!("{}:rw", project.dir.display());
+    if world.kind() == Kind::Root {
+        // What is root's is nobody's to write to.
+        world.hotcell(["run", "--workspace", &rw, "true"]).run().exited(125);
+        project.host("chown -R 4321:4321 .");
+    }
+    let owner = fs::metadata(&project.dir).unwrap().uid();
     let before = project.read(".git/config");
     let attempts = "echo 1 > f; for a in 'echo x >> .git/config' 'echo x > .git/hooks/pre-commit' 'echo x > .envrc' \
                     'rm -r .vscode' 'mv .git .moved' 'mv .vscode .moved' 'rm -rf .git/hooks' 'mv .envrc other' \
@@ -424,8 +441,8 @@ fn a_cell_that_writes_through_cannot_touch_what_the_host_runs(world: &World) {
         &rw,
         "git add f && git -c user.name=n -c user.email=e commit -qm c",
     ]);
-    assert_eq!(fs::metadata(project.dir.join("f")).unwrap().uid(), world.user().uid);
-    assert_eq!(project.host("git log --format=%s"), "c\n");
+    assert_eq!(fs::metadata(project.dir.join("f")).unwrap().uid(), owner);
+    assert_eq!(project.host("git -c safe.directory='*' log --format=%s"), "c\n");
     world.text(["run", "--cell", "rw", "--workspace", &rw, "true"]);
     world.hotcell(["checkpoint", "create", "rw"]).run().exited(9);
     world.hotcell(["diff", "--cell", "rw"]).run().exited(2);
@@ -451,14 +468,16 @@ fn an_agent_gets_only_what_its_operator_named(world: &World) {
     assert_eq!(project.names(), "M f\n");
 
     let spawn = |dir: String, mode: &str| json!({ "workspace": { "dir": dir, "mode": mode } });
-    let made = client.call("cell_spawn", spawn(format!("{dir}/sub"), "cow"));
-    assert_eq!(made["workspace"]["mode"], "cow");
-    let seen = client.call("exec_run", json!({ "cell": made["id"], "command": "cat s; ls .." }));
+    let made = client.call("cell_spawn", spawn(format!("{dir}/sub/.."), "ro"));
+    assert_eq!(made["workspace"]["mode"], "ro");
+    let seen =
+        client.call("exec_run", json!({ "cell": made["id"], "command": "cat sub/s; ls .." }));
     assert!(seen["stdout"].as_str().unwrap().starts_with("s\n"), "{seen}");
     for (dir, mode) in [
         (outside.display().to_string(), "cow"),
         (outside.display().to_string(), "ro"),
         (format!("{dir}/../outside"), "cow"),
+        (format!("{dir}/sub"), "cow"),
         (format!("{dir}/up/outside"), "cow"),
         (format!("{dir}/root/etc"), "ro"),
         (format!("{dir}evil"), "cow"),
@@ -475,7 +494,13 @@ fn an_agent_gets_only_what_its_operator_named(world: &World) {
     let mut client = McpClient::start(world, Era::Modern);
     let id = client.ask_tool("cell_spawn", spawn(dir.to_owned(), "ro"));
     assert_eq!(client.answer(id)["result"]["isError"], true);
+    // Nor through a cell that somebody else made on it.
+    let id = client.ask_tool("exec_run", json!({ "cell": made["id"], "command": "cat f" }));
+    assert_eq!(client.answer(id)["result"]["isError"], true);
+    let id = client.ask_tool("fs_read", json!({ "cell": made["id"], "path": "f" }));
+    assert_eq!(client.answer(id)["result"]["isError"], true);
     client.leave().0.succeeded();
+    world.hotcell(["serve", "--workspace", "/"]).run().exited(5);
     // And no tool applies anything.
     assert_eq!(project.read("f"), "0\n");
 }
@@ -492,7 +517,7 @@ fn a_killed_apply_leaves_all_or_nothing(world: &World) {
     for round in 1..=30 {
         let now = round.to_string();
         project.cell(&format!("for i in $(seq {FILES}); do echo {now} > d/$i; done; rm -f r; mkdir -p new{now}; echo {now} > new{now}/f"));
-        let apply = world.hotcell(["apply", "--cell", &cell, "--force"]).start();
+        let apply = world.hotcell(["apply", "--cell", &cell]).start();
         let keeper = world.keeper(&cell);
         let supervisor = world.supervisor(&cell);
         std::thread::sleep(Duration::from_micros(chance.below(60_000)));
@@ -523,7 +548,8 @@ fn a_killed_apply_leaves_all_or_nothing(world: &World) {
         }
     }
     eprintln!("{whole} were applied, {undone} were not");
-    project.host("\"$HOTCELL\" apply --force");
+    // Nothing of it was somebody else's doing.
+    project.host("\"$HOTCELL\" apply");
     assert_eq!(project.read("d/1"), "30\n");
 }
 
@@ -641,4 +667,113 @@ fn step(chance: &mut Chance) -> String {
         7 => format!("[ -f {one} ] && chmod 6$((RANDOM % 2 * 4))0 {one}"),
         _ => format!("cp -r {one} {other}"),
     }
+}
+
+fn links_of_a_cell_lead_a_discard_nowhere(world: &World) {
+    let project = Project::new(world, "mkdir -p src/deep; echo 0 > src/f; echo 0 > src/deep/f");
+    let outside = world.home().join("outside");
+    fs::create_dir_all(outside.join("deep")).unwrap();
+    for path in ["f", "deep/f"] {
+        fs::write(outside.join(path), "untouched").unwrap();
+    }
+    for path in [&outside, &outside.join("deep"), &outside.join("f"), &outside.join("deep/f")] {
+        world.own(path);
+    }
+    project.cell(&format!("rm -r src; ln -s {} src", outside.display()));
+    for path in ["src/f", "src/deep", "src/deep/f"] {
+        let refused = project.shell(&format!("\"$HOTCELL\" discard {path}")).exited(4);
+        assert!(refused.stderr().contains("discard src as a whole"), "{refused:?}");
+    }
+    assert_eq!(fs::read_to_string(outside.join("f")).unwrap(), "untouched");
+    assert_eq!(fs::read_to_string(outside.join("deep/f")).unwrap(), "untouched");
+    project.host("\"$HOTCELL\" discard src");
+    assert_eq!(project.cell("cat src/f"), "0\n");
+}
+
+fn nothing_that_looks_like_a_repository_gets_by(world: &World) {
+    let project = Project::new(
+        world,
+        "git init -q .; git -c user.name=n -c user.email=e commit -q --allow-empty -m x",
+    );
+    let evil =
+        "printf '[core]\\n\\tfsmonitor = touch ran; false\\n\\tbare = false\\n\\tworktree = .\\n'";
+    project.cell(&format!(
+        "mkdir -p data t; cp -r .git/objects .git/refs data; {evil} > data/config; echo ../data > .git/commondir; \
+         {evil} > t/config"
+    ));
+    project.host("\"$HOTCELL\" apply");
+    assert!(!project.has(".git/commondir"));
+    project.cell("cp -r .git/HEAD .git/objects .git/refs t");
+    project.host("\"$HOTCELL\" apply");
+    assert!(!project.has("t/HEAD") && project.has("t/refs"));
+    project.shell("git status; git -C t status; git -C data status");
+    assert!(!project.has("ran") && !project.has("t/ran") && !project.has("data/ran"));
+    // The control: what was held back would have run.
+    project.host("\"$HOTCELL\" apply .git/commondir");
+    project.shell("git status");
+    assert!(project.has("ran"), "git ran nothing: what is guarded here is no danger");
+    // What makes nobody run anything goes without being named.
+    project.cell("rm -rf .git");
+    project.host("rm -rf ran; \"$HOTCELL\" apply --force");
+    assert!(!project.has(".git"));
+}
+
+fn whoever_looks_does_not_disturb_an_apply(world: &World) {
+    const FILES: usize = 400;
+    let project =
+        Project::new(world, &format!("mkdir d; for i in $(seq {FILES}); do echo 0 > d/$i; done"));
+    for round in 1..=3 {
+        project.cell(&format!(
+            "for i in $(seq 300); do echo {round} > d/$i; done; rm -f d/3[0-9][1-9]"
+        ));
+        let cell = world.json(["cells", "--json"])["cells"][0]["id"].as_str().unwrap().to_owned();
+        let apply = world.hotcell(["apply", "--cell", &cell]).start();
+        let looks: Vec<_> =
+            (0..4).map(|_| world.hotcell(["diff", "--cell", &cell]).start()).collect();
+        apply.finish().succeeded();
+        for look in looks {
+            look.finish().succeeded();
+        }
+        assert_eq!(project.names(), "");
+        for number in 1..=300 {
+            assert_eq!(project.read(&format!("d/{number}")), format!("{round}\n"));
+        }
+        assert!(!project.has("d/301") && project.has("d/400"));
+    }
+}
+
+fn a_removed_directory_that_the_host_put_something_into_stays(world: &World) {
+    let project =
+        Project::new(world, "mkdir -p d old/stuff; echo 0 > d/f; echo precious > old/stuff/p");
+    project.cell("rm -r d");
+    project.host("mv old/stuff d");
+    project.shell("\"$HOTCELL\" apply").exited(4);
+    assert_eq!(project.read("d/stuff/p"), "precious\n");
+}
+
+fn directories_that_nobody_may_write_to_are_applied(world: &World) {
+    let project = Project::new(world, "echo 0 > f");
+    project.cell("mkdir -p ro/deep; echo 1 > ro/deep/f; chmod 555 ro/deep ro; echo 1 > secret; chmod 0 secret");
+    project.host("\"$HOTCELL\" apply");
+    assert_eq!(project.read("ro/deep/f"), "1\n");
+    assert_eq!(project.names(), "");
+    project.host("chmod -R u+w ro");
+}
+
+fn what_is_mounted_in_a_project_is_left_alone(world: &World) {
+    if world.kind() != Kind::Root {
+        return;
+    }
+    let project = Project::new(world, "mkdir -p mnt; echo below > mnt/f; echo 0 > f");
+    project.cell("echo 1 > mnt/g; echo 1 > f");
+    project.host("mount -t tmpfs tmpfs mnt; echo mounted > mnt/f");
+    let look = project.shell("\"$HOTCELL\" diff --name-status");
+    let applied = project.shell("\"$HOTCELL\" apply");
+    let seen = project.cell("cat mnt/f");
+    let kept = project.read("mnt/f");
+    project.host("umount mnt");
+    assert_eq!(look.succeeded().stdout(), "M f\nA mnt/g\n");
+    applied.succeeded();
+    assert_eq!((kept.as_str(), seen.as_str()), ("mounted\n", "below\n"));
+    assert_eq!(project.read("f"), "1\n");
 }
