@@ -23,6 +23,7 @@ mod program;
 mod project;
 mod removal;
 mod start;
+mod tree;
 mod watch;
 
 pub use driver::{CgroupUse, NativeDriver, NativeSettings};

@@ -11,13 +11,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use hotcell_model::{ChangeKind, Patch};
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat, statat,
-};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, readlinkat, statat};
 use similar::TextDiff;
 
 use crate::compare::{Change, content_differs};
+use crate::tree;
 
 /// The largest file that is compared line by line.
 const MOST_FILE_BYTES: u64 = 4 << 20;
@@ -75,27 +73,15 @@ enum Content {
 impl Side {
     /// What is at a path; `None` for what git knows nothing of, and what is there no more.
     fn read(root: &OwnedFd, path: &Path) -> io::Result<Option<Self>> {
-        let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
         match Self::try_to_read(root, path) {
-            Err(error) if Errno::from_io_error(&error).is_some_and(|is| gone.contains(&is)) => {
-                Ok(None)
-            }
+            Err(error) if tree::is_absent(&error) => Ok(None),
             read => read,
         }
     }
 
     fn try_to_read(root: &OwnedFd, path: &Path) -> io::Result<Option<Self>> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
-        let opened;
-        let directory = if parent.as_os_str().is_empty() {
-            root
-        } else {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let resolve =
-                ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-            opened = openat2(root, parent, flags, Mode::empty(), resolve)?;
-            &opened
-        };
+        let (directory, name) = tree::parent(root, path)?;
+        let directory = &directory;
         let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::{Found, MOUNTED, NO_FILE, Sides};
 use super::journal::{Bytes, Journal, Move, Site, give, slot_name};
-use super::tree;
 use crate::paths::CellPaths;
+use crate::tree;
 
 /// How many paths an error names.
 const MOST_NAMED: usize = 20;

@@ -11,9 +11,10 @@ use rustix::fs::{FileType, Stat, lgetxattr, readlinkat};
 
 use super::place::Project;
 use super::stamps::{Stamps, changed};
-use super::{TARGET, guarded, journal, tree};
+use super::{TARGET, guarded, journal};
 use crate::compare::{Change, ModeBits, compare_views};
 use crate::order::Placed;
+use crate::tree;
 
 /// A project beside what its cell makes of it.
 pub(super) struct Sides<'a> {

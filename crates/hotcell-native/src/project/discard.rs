@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use hotcell_model::{Error, Result};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat, fgetxattr, renameat};
 
-use super::tree;
+use crate::tree;
 
 /// What a cell wrote to its project.
 #[derive(Debug)]

@@ -21,8 +21,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::stamps::{Stamp, Stamps};
-use super::tree;
 use crate::paths::{CellPaths, read_json};
+use crate::tree;
 
 /// A path as bytes: not every name is text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

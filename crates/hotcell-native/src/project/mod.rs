@@ -9,7 +9,6 @@ mod place;
 mod port;
 mod stamps;
 mod task;
-mod tree;
 pub(crate) mod watch;
 
 #[cfg(test)]
