@@ -26,6 +26,8 @@ use crate::paths::{CellPaths, LockWait, read_json, write_json};
 
 /// With more layers than this a cell has them made fewer.
 pub(crate) const MANY: usize = 10;
+/// With more than this at once, whatever else is going on.
+pub(crate) const TOO_MANY: usize = 30;
 /// With as many it waits for that.
 const MOST: usize = 50;
 /// The same for a kernel that takes no more than 255 letters of them at once.

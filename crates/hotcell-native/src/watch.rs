@@ -19,7 +19,7 @@ use rustix::process::{WaitOptions, waitpid};
 
 use crate::disk::Written;
 use crate::driver::{CgroupUse, order_keeper};
-use crate::flatten::{Aim, MANY, written_by_cells};
+use crate::flatten::{Aim, MANY, TOO_MANY, written_by_cells};
 use crate::id_range;
 use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
@@ -50,7 +50,7 @@ pub(crate) fn watch(
     let listener = paths.listen_as_keeper()?;
     let mut project = watch_project(&placed);
     let mut flattening = Flattening::default();
-    flattening.begin_if_deep(paths, &placed);
+    flattening.plan(paths, &placed);
     let mut measure_at = None;
     loop {
         let mut fds =
@@ -62,7 +62,8 @@ pub(crate) fn watch(
             fds.push(PollFd::from_borrowed_fd(changes, PollFlags::IN));
         }
         let is_beginning = project.as_ref().is_some_and(ProjectWatch::is_beginning);
-        let next = if is_beginning { Some(Instant::now()) } else { measure_at };
+        let planned = [measure_at, flattening.wanted_at].into_iter().flatten().min();
+        let next = if is_beginning { Some(Instant::now()) } else { planned };
         let timeout = next.map(time_until);
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -87,9 +88,10 @@ pub(crate) fn watch(
             });
             if asked.is_some_and(|ask| ask != KeeperAsk::Refresh) {
                 measure_at = Some(account.not_before.max(Instant::now() + MEASURE_AFTER));
-                flattening.begin_if_deep(paths, &placed);
+                flattening.plan(paths, &placed);
             }
         }
+        flattening.begin_if_due(paths);
         let is_time = measure_at.is_some_and(|at| at <= Instant::now());
         measure_at = measure_at.filter(|_| !is_time);
         let Some(open) = link.as_mut().filter(|_| came || is_time) else { continue };
@@ -124,13 +126,28 @@ fn time_until(at: Instant) -> Timespec {
 #[derive(Debug, Default)]
 struct Flattening {
     begun_at: Option<Instant>,
+    /// When it is to begin, unless something comes in between.
+    wanted_at: Option<Instant>,
 }
 
 impl Flattening {
-    fn begin_if_deep(&mut self, paths: &CellPaths, placed: &Placed) {
+    /// Begins soon if there are many layers. Whoever makes several checkpoints or forks in a row is
+    /// left alone meanwhile, as long as there are not too many.
+    fn plan(&mut self, paths: &CellPaths, placed: &Placed) {
         const APART: Duration = Duration::from_millis(500);
-        let is_deep = placed.layers.iter().any(|layer| written_by_cells(&layer.lowers) > MANY);
-        if is_deep && self.begun_at.is_none_or(|at| at.elapsed() > APART) {
+        const QUIET: Duration = Duration::from_secs(2);
+        let depth = |layer: &Layer| written_by_cells(&layer.lowers);
+        let depth = placed.layers.iter().map(depth).max().unwrap_or_default();
+        if depth > TOO_MANY && self.begun_at.is_none_or(|at| at.elapsed() > APART) {
+            self.begin(paths, Aim::Depth);
+        } else if depth > MANY {
+            self.wanted_at = Some(Instant::now() + QUIET);
+        }
+    }
+
+    /// Begins what is due.
+    fn begin_if_due(&mut self, paths: &CellPaths) {
+        if self.wanted_at.is_some_and(|at| at <= Instant::now()) {
             self.begin(paths, Aim::Depth);
         }
     }
@@ -138,6 +155,7 @@ impl Flattening {
     /// Failing that, the next time.
     fn begin(&mut self, paths: &CellPaths, aim: Aim) {
         self.begun_at = Some(Instant::now());
+        self.wanted_at = None;
         let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
         let order = Order { directory, cgroups, task: Task::Flatten(aim) };
         let _ = order_keeper(Path::new("/proc/self/exe"), &order);

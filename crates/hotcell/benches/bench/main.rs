@@ -21,6 +21,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
 use hotcell_native::CgroupUse;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::parts::{Bench, Part};
 
@@ -45,6 +46,9 @@ fn main() -> Result<()> {
         _ => {}
     }
     let asked = ask(std::env::args().skip(1))?;
+    // Some servers open a directory's files all at once.
+    let files = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files })?;
     let place = tempfile::tempdir()?;
     let (hotcell, floor) = match &asked.programs {
         Some(programs) => (programs.join("hotcell"), programs.join("floor")),
