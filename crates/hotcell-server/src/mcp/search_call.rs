@@ -9,7 +9,7 @@ use hotcell_model::{
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, sleep_until};
 
 use super::handler::McpHandler;
 
@@ -43,24 +43,25 @@ async fn follow(
 ) -> Result<FileResult> {
     transfer.sender.finish().await?;
     let mut found = Found::default();
-    let mut ticks = interval(PROGRESS_PAUSE);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // What comes first is told at once.
+    let mut tell_at = Instant::now();
     loop {
+        if !found.fresh.is_empty() && tell_at <= Instant::now() {
+            let count = found.count;
+            let message = format!("{count} found so far:\n{}", std::mem::take(&mut found.fresh));
+            #[expect(clippy::cast_precision_loss, reason = "there are no more than thousands")]
+            let told =
+                ProgressNotificationParam::new(token.clone(), count as f64).with_message(message);
+            // A client that is gone is noticed elsewhere.
+            let _ = context.peer.notify_progress(told).await;
+            tell_at = Instant::now() + PROGRESS_PAUSE;
+        }
         tokio::select! {
-            biased;
-            _ = ticks.tick(), if !found.fresh.is_empty() => {
-                let count = found.count;
-                let message = format!("{count} found so far:\n{}", std::mem::take(&mut found.fresh));
-                #[expect(clippy::cast_precision_loss, reason = "there are no more than thousands")]
-                let told = ProgressNotificationParam::new(token.clone(), count as f64)
-                    .with_message(message);
-                // A client that is gone is noticed elsewhere.
-                let _ = context.peer.notify_progress(told).await;
-            }
             next = transfer.receiver.next() => match next? {
                 Transferred::Content(bytes) => found.take(&bytes),
                 Transferred::Done(result) => return Ok(*result),
             },
+            () = sleep_until(tell_at), if !found.fresh.is_empty() => {}
         }
     }
 }

@@ -146,6 +146,7 @@ fn clients_and_keepers_killed_while_they_make_cells_leave_nothing(world: &World)
         });
     }));
     assert!(gone.is_ok(), "{left}");
-    assert_eq!(processes_of(&cells), Vec::<i32>::new());
+    // What clears away the last of them may take a moment longer than that.
+    eventually("no process is left", || processes_of(&cells).is_empty());
     assert_eq!(world.text(["run", "echo works"]), "works\n");
 }
