@@ -202,7 +202,7 @@ fn stage(sides: &Sides<'_>, site: &Site<'_>, chosen: &[Found]) -> io::Result<Sta
                         checks.push((slot, *host));
                         Move::Swap { slot, inode: staged.st_ino, path }
                     }
-                    None => Move::Put { slot, path },
+                    None => Move::Put { slot, inode: staged.st_ino, path },
                 });
             }
             // It changed again meanwhile.

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use hotcell_jail::mounts::{open_true, path_of};
 use hotcell_model::CellId;
 use rustix::fs::{
-    AtFlags, Gid, Mode, RenameFlags, Stat, Uid, chownat, fchmod, fstat, mkdirat, renameat,
-    renameat_with, unlinkat,
+    AtFlags, Gid, Mode, RenameFlags, Stat, Uid, chownat, fchmod, fstat, mkdirat, renameat_with,
+    unlinkat,
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -44,8 +44,8 @@ impl Bytes {
 pub(super) enum Move {
     /// What is at the path goes to the slot.
     Take { path: Bytes, slot: usize },
-    /// What is in the slot goes to the path, where nothing is.
-    Put { slot: usize, path: Bytes },
+    /// What is in the slot, an inode of this number, goes to the path, where nothing is.
+    Put { slot: usize, inode: u64, path: Bytes },
     /// What is in the slot, an inode of this number, and what is at the path change places.
     Swap { slot: usize, inode: u64, path: Bytes },
     /// A directory is made.
@@ -117,97 +117,52 @@ impl<'a> Site<'a> {
     /// Does one step.
     pub(super) fn perform(&self, step: &Move) -> io::Result<()> {
         match step {
-            Move::Take { path, slot } => {
-                let path = path.path();
-                let (above, name) = tree::parent(self.root, &path)?;
-                renameat_with(
-                    &above,
-                    name,
-                    &self.staging,
-                    slot_name(*slot),
-                    RenameFlags::NOREPLACE,
-                )?;
-            }
-            Move::Put { slot, path } => {
-                let path = path.path();
-                let (above, name) = tree::parent(self.root, &path)?;
-                renameat_with(
-                    &self.staging,
-                    slot_name(*slot),
-                    &above,
-                    name,
-                    RenameFlags::NOREPLACE,
-                )?;
+            Move::Take { path, slot } => self.take_into_slot(&path.path(), *slot),
+            Move::Put { slot, path, .. } => {
+                self.put_from_slot(*slot, &path.path(), RenameFlags::NOREPLACE)
             }
             Move::Swap { slot, path, .. } => {
-                let path = path.path();
-                let (above, name) = tree::parent(self.root, &path)?;
-                renameat_with(
-                    &self.staging,
-                    slot_name(*slot),
-                    &above,
-                    name,
-                    RenameFlags::EXCHANGE,
-                )?;
+                self.put_from_slot(*slot, &path.path(), RenameFlags::EXCHANGE)
             }
             Move::Make { path, mode, uid, gid } => {
-                self.make_directory(&path.path(), *mode, *uid, *gid)?
+                self.make_directory(&path.path(), *mode, *uid, *gid)
             }
             Move::Remove { path, .. } => {
                 let path = path.path();
                 let (above, name) = tree::parent(self.root, &path)?;
-                unlinkat(&above, name, AtFlags::REMOVEDIR)?;
+                Ok(unlinkat(&above, name, AtFlags::REMOVEDIR)?)
             }
-            Move::Mode { path, to, .. } => self.set_mode(&path.path(), *to)?,
+            Move::Mode { path, to, .. } => self.set_mode(&path.path(), *to),
         }
-        Ok(())
     }
 
     /// Undoes one step, if it was done.
     fn undo(&self, step: &Move) -> io::Result<()> {
         match step {
             Move::Take { path, slot } => {
-                let path = path.path();
-                let (above, name) = tree::parent(self.root, &path)?;
                 if tree::look_in(&self.staging, OsStr::new(&slot_name(*slot)))?.is_some() {
-                    renameat_with(
-                        &self.staging,
-                        slot_name(*slot),
-                        &above,
-                        name,
-                        RenameFlags::NOREPLACE,
-                    )?;
+                    self.put_from_slot(*slot, &path.path(), RenameFlags::NOREPLACE)?;
                 }
             }
-            Move::Put { slot, path } => {
+            Move::Put { slot, inode, path } => {
                 let path = path.path();
-                if tree::look_in(&self.staging, OsStr::new(&slot_name(*slot)))?.is_none() {
-                    match tree::parent(self.root, &path) {
-                        Err(error) if tree::is_absent(&error) => {}
-                        found => {
-                            let (above, name) = found?;
-                            match renameat(&above, name, &self.staging, slot_name(*slot)) {
-                                // Somebody removed it meanwhile.
-                                Ok(()) | Err(Errno::NOENT) => {}
-                                Err(errno) => return Err(errno.into()),
-                            }
-                        }
-                    }
+                if self.has(&path, *inode)? {
+                    self.take_into_slot(&path, *slot)?;
                 }
             }
             Move::Swap { slot, inode, path } => {
                 let path = path.path();
-                let (above, name) = tree::parent(self.root, &path)?;
-                let was_done =
-                    tree::look_in(&above, name)?.is_some_and(|stat| stat.st_ino == *inode);
-                if was_done {
-                    let (from, to) = (slot_name(*slot), RenameFlags::EXCHANGE);
-                    renameat_with(&self.staging, from, &above, name, to)?;
+                if self.has(&path, *inode)? {
+                    self.put_from_slot(*slot, &path, RenameFlags::EXCHANGE)?;
                 }
             }
             Move::Make { path, .. } => {
                 let path = path.path();
-                let (above, name) = tree::parent(self.root, &path)?;
+                let (above, name) = match tree::parent(self.root, &path) {
+                    // Nor was what it was to be in.
+                    Err(error) if tree::is_absent(&error) => return Ok(()),
+                    found => found?,
+                };
                 match unlinkat(&above, name, AtFlags::REMOVEDIR) {
                     // Somebody may have put something there.
                     Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY) => {}
@@ -223,6 +178,22 @@ impl<'a> Site<'a> {
             Move::Mode { path, from, .. } => self.set_mode(&path.path(), *from)?,
         }
         Ok(())
+    }
+
+    /// Whether a path is a file that was staged, and nobody else's.
+    fn has(&self, path: &Path, inode: u64) -> io::Result<bool> {
+        Ok(tree::look(self.root, path)?.is_some_and(|stat| stat.st_ino == inode))
+    }
+
+    fn take_into_slot(&self, path: &Path, slot: usize) -> io::Result<()> {
+        let (above, name) = tree::parent(self.root, path)?;
+        let place = slot_name(slot);
+        Ok(renameat_with(&above, name, &self.staging, place, RenameFlags::NOREPLACE)?)
+    }
+
+    fn put_from_slot(&self, slot: usize, path: &Path, flags: RenameFlags) -> io::Result<()> {
+        let (above, name) = tree::parent(self.root, path)?;
+        Ok(renameat_with(&self.staging, slot_name(slot), &above, name, flags)?)
     }
 
     fn make_directory(&self, path: &Path, mode: u32, uid: u32, gid: u32) -> io::Result<()> {

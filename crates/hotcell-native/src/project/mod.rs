@@ -14,6 +14,8 @@ pub(crate) mod watch;
 #[cfg(test)]
 mod guarded_tests;
 #[cfg(test)]
+mod journal_tests;
+#[cfg(test)]
 mod place_tests;
 
 pub(crate) use place::{Project, TARGET};

@@ -516,7 +516,7 @@ fn a_killed_apply_leaves_all_or_nothing(world: &World) {
     let (mut whole, mut undone) = (0, 0);
     for round in 1..=30 {
         let now = round.to_string();
-        project.cell(&format!("for i in $(seq {FILES}); do echo {now} > d/$i; done; rm -f r; mkdir -p new{now}; echo {now} > new{now}/f"));
+        project.cell(&format!("for i in $(seq {FILES}); do echo {now} > d/$i; done; rm -f r; mkdir -p new{now}/deep/er; echo {now} > new{now}/deep/er/f"));
         let apply = world.hotcell(["apply", "--cell", &cell]).start();
         let keeper = world.keeper(&cell);
         let supervisor = world.supervisor(&cell);
@@ -535,7 +535,7 @@ fn a_killed_apply_leaves_all_or_nothing(world: &World) {
         assert_eq!(values.len(), 1, "round {round}, seed {}: {values:?}", chance.state());
         let is_new = values.contains(&now);
         assert!(is_new || values.contains(&last), "round {round}: {values:?}");
-        assert_eq!(project.has(&format!("new{now}/f")), is_new, "round {round}");
+        assert_eq!(project.has(&format!("new{now}/deep/er/f")), is_new, "round {round}");
         let left = project.host("ls -A | grep hotcell || true");
         assert_eq!(left, "", "round {round}");
         // What was not applied the cell still has.

@@ -1,0 +1,74 @@
+//! What is left of changes that were only begun.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use hotcell_model::CellId;
+use rustix::fs::{Mode, OFlags};
+
+use super::journal::{Bytes, Journal, Move, Site, slot_name};
+use crate::paths::CellPaths;
+
+fn bytes(path: &str) -> Bytes {
+    Bytes::of(Path::new(path))
+}
+
+/// Begins some changes, does the first ones, lets somebody else come in between, and undoes them.
+fn undo_after(done: usize, between: impl FnOnce(&Path)) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let (project, state) = (place.path().join("project"), place.path().join("state"));
+    fs::create_dir(&project).unwrap();
+    fs::create_dir(&state).unwrap();
+    fs::write(project.join("old"), "old").unwrap();
+    fs::write(project.join("gone"), "gone").unwrap();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(&project, flags, Mode::empty()).unwrap();
+    let site = Site::make(&root, &CellId::from_random(1)).unwrap();
+    let staging = fs::read_dir(&project).unwrap().flatten().map(|entry| entry.path());
+    let staging = staging.into_iter().find(|path| path.is_dir()).unwrap();
+    let staged = |slot: usize| {
+        fs::write(staging.join(slot_name(slot)), "new").unwrap();
+        fs::metadata(staging.join(slot_name(slot))).unwrap().ino()
+    };
+    let make = |path: &str| Move::Make { path: bytes(path), mode: 0o755, uid: 0, gid: 0 };
+    let moves = vec![
+        Move::Take { path: bytes("gone"), slot: 0 },
+        make("d"),
+        make("d/e"),
+        Move::Swap { slot: 1, inode: staged(1), path: bytes("old") },
+        Move::Put { slot: 2, inode: staged(2), path: bytes("d/e/f") },
+        Move::Put { slot: 3, inode: staged(3), path: bytes("top") },
+    ];
+    for step in &moves[..done] {
+        site.perform(step).unwrap();
+    }
+    between(&project);
+    let journal = Journal { moves, done: false, touched: Vec::new(), sound: Vec::new() };
+    site.finish(&journal, &CellPaths::at(state)).unwrap();
+    place
+}
+
+#[test]
+fn whatever_was_done_is_undone_and_what_was_not_is_left_alone() {
+    for done in 0..=6 {
+        let place = undo_after(done, |_| {});
+        let project = place.path().join("project");
+        let mut names: Vec<_> =
+            fs::read_dir(&project).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["gone", "old"], "{done} steps were done");
+        for name in ["gone", "old"] {
+            assert_eq!(fs::read_to_string(project.join(name)).unwrap(), name, "{done} steps");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_somebody_else_made_meanwhile_stays() {
+    for done in 0..=5 {
+        let place = undo_after(done, |project| fs::write(project.join("top"), "mine").unwrap());
+        let kept = fs::read_to_string(place.path().join("project/top")).unwrap();
+        assert_eq!(kept, "mine", "{done} steps were done");
+    }
+}
