@@ -3,15 +3,53 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How well a cell is separated, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+use crate::{Error, Result};
+
+/// How well a cell is separated, in one word. The better level is the greater one.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum IsolationLevel {
+    /// All namespaces are in force, but some limit or layer is missing; `missing` names it.
+    #[default]
+    Limited,
     /// Every layer that this version of Hotcell applies is in force.
     Full,
-    /// All namespaces are in force, but some limit or layer is missing; `missing` names it.
-    Limited,
 }
+
+impl IsolationLevel {
+    /// The level as it stands on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Limited => "limited",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// The names of all layers that there are.
+pub const LAYER_NAMES: [&str; 18] = [
+    "user_namespace",
+    "mount_namespace",
+    "pid_namespace",
+    "network_namespace",
+    "ipc_namespace",
+    "uts_namespace",
+    "cgroup_namespace",
+    "no_capabilities",
+    "no_new_privs",
+    "masked_proc",
+    "private_ids",
+    "tree_kill",
+    "memory_limit",
+    "pids_limit",
+    "cpu_limit",
+    "disk_limit",
+    "seccomp_filter",
+    "landlock",
+];
 
 /// A layer that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +81,55 @@ pub struct Isolation {
     pub layers: Vec<Layer>,
     /// What is not.
     pub missing: Vec<MissingLayer>,
+}
+
+/// What an operator wants every cell to have at least.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RequiredIsolation {
+    /// The level.
+    pub level: IsolationLevel,
+    /// Layers that must be in force whatever the level, by name.
+    pub layers: Vec<String>,
+}
+
+impl RequiredIsolation {
+    /// Whether a cell with this isolation may be started.
+    ///
+    /// # Errors
+    /// `unsupported` with what is missing, why, and what would change that.
+    pub fn check(&self, isolation: &Isolation) -> Result<()> {
+        let below = isolation.level < self.level;
+        let lacks = |missing: &&MissingLayer| below || self.layers.contains(&missing.name);
+        let lacking: Vec<&MissingLayer> = isolation.missing.iter().filter(lacks).collect();
+        if !below && lacking.is_empty() {
+            return Ok(());
+        }
+        let reasons = |missing: &&MissingLayer| format!("no {} ({})", missing.name, missing.reason);
+        let reasons: Vec<String> = lacking.iter().map(reasons).collect();
+        let mut remedies: Vec<&str> = Vec::new();
+        for missing in &lacking {
+            if !remedies.contains(&missing.remedy.as_str()) {
+                remedies.push(&missing.remedy);
+            }
+        }
+        let wanted = match below {
+            true => format!(
+                "level {} is required and this is {}",
+                self.level.as_str(),
+                isolation.level.as_str()
+            ),
+            false => format!("{} is required", self.layers.join(", ")),
+        };
+        let message = format!(
+            "cells here are less isolated than they must be: {wanted}: {}",
+            reasons.join("; ")
+        );
+        Err(Error::unsupported(message).hint(format!(
+            "{}; or ask for less with native.level and native.require",
+            remedies.join("; ")
+        )))
+    }
 }
 
 impl Isolation {

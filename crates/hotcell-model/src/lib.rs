@@ -61,7 +61,9 @@ pub use file_result::{
     FileEntry, FileKind, FileMatch, FileMatches, FilePlaced, FileResult, FileWritten, FilesPacked,
 };
 pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId};
-pub use isolation::{Isolation, IsolationLevel, Layer, MissingLayer};
+pub use isolation::{
+    Isolation, IsolationLevel, LAYER_NAMES, Layer, MissingLayer, RequiredIsolation,
+};
 pub use limits::{LIMITS, Limits, RequestedLimits};
 pub use output::{Dropped, Message, Record, Stream};
 pub use project::{

@@ -11,7 +11,7 @@ use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::signals::send_by_pidfd;
 use hotcell_model::{
     CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, PlacedCell,
-    Placement, Projects, Result,
+    Placement, Projects, RequiredIsolation, Result,
 };
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getegid, geteuid, pidfd_open};
@@ -50,6 +50,8 @@ pub struct NativeSettings {
     pub program: PathBuf,
     /// Whether control groups are used.
     pub cgroups: CgroupUse,
+    /// What every cell must have.
+    pub required: RequiredIsolation,
 }
 
 /// Places cells on this machine. Cheap to make; looks at the machine when it first has to.
@@ -320,8 +322,12 @@ impl Native {
     }
 
     fn order_by(&self, program: &Path, paths: &CellPaths, task: Task) -> Result<Outcome> {
-        let order =
-            Order { directory: paths.root().to_owned(), cgroups: self.settings.cgroups, task };
+        let order = Order {
+            directory: paths.root().to_owned(),
+            cgroups: self.settings.cgroups,
+            required: self.settings.required.clone(),
+            task,
+        };
         order_keeper(program, &order)
             .map_err(|error| Error::unavailable(format!("the keeper of the cell failed: {error}")))
     }

@@ -109,6 +109,9 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             // Nothing is taken from what it writes to once it is there.
             let project_lock = placed.project.as_ref().map(|_| paths.lock_project()).transpose()?;
             let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
+            if let Err(error) = order.required.check(&isolation) {
+                return answer(&Outcome::Failed(error));
+            }
             let started = start(&paths, &placed, supervise, &hierarchies, &cgroups, &isolation);
             drop(project_lock);
             let started = match started {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::probe::Report;
-use hotcell_model::{CellSpec, Error, Isolation, Patch, PathChange};
+use hotcell_model::{CellSpec, Error, Isolation, Patch, PathChange, RequiredIsolation};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,9 @@ pub(crate) struct Order {
     pub(crate) directory: PathBuf,
     /// Whether control groups are used.
     pub(crate) cgroups: CgroupUse,
+    /// What a cell that is started must have.
+    #[serde(default)]
+    pub(crate) required: RequiredIsolation,
     /// What to do.
     pub(crate) task: Task,
 }

@@ -13,7 +13,7 @@ use hotcell_jail::namespace_work::{Namespace, new_user_namespace, work_in};
 use hotcell_jail::swap::{CellNamespaces, refresh_layer, swap_layers};
 use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
-use hotcell_model::{Error, WorkspaceMode};
+use hotcell_model::{Error, RequiredIsolation, WorkspaceMode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, waitpid};
 
@@ -157,7 +157,8 @@ impl Flattening {
         self.begun_at = Some(Instant::now());
         self.wanted_at = None;
         let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
-        let order = Order { directory, cgroups, task: Task::Flatten(aim) };
+        let required = RequiredIsolation::default();
+        let order = Order { directory, cgroups, required, task: Task::Flatten(aim) };
         let _ = order_keeper(Path::new("/proc/self/exe"), &order);
     }
 }

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
-use hotcell_model::Driver;
+use hotcell_model::{Driver, RequiredIsolation};
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_testkit::driver_contract::{DriverPlace, run_driver_contract};
 
@@ -53,8 +53,12 @@ fn place(program: &Path, cgroups: CgroupUse) -> Result<DriverPlace> {
     let directory = tempfile::tempdir()?;
     let state = directory.path().join("state");
     fs::create_dir(&state)?;
-    let settings =
-        NativeSettings { state_dir: state.clone(), program: program.to_owned(), cgroups };
+    let settings = NativeSettings {
+        state_dir: state.clone(),
+        program: program.to_owned(),
+        cgroups,
+        required: RequiredIsolation::default(),
+    };
     let cells = Mutex::new(BTreeSet::new());
     let look = move || {
         let mut cells = cells.lock().unwrap_or_else(PoisonError::into_inner);

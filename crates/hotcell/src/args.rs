@@ -690,7 +690,7 @@ fn keys_help() -> String {
          $XDG_CONFIG_HOME/hotcell/hotcell.toml (~/.config without it) and \
          /etc/hotcell/hotcell.toml that there is, then variables, then flags.\n\nKeys:\n",
     );
-    for key in &KEYS {
+    for key in KEYS {
         let Key { name, variable, default, about, .. } = key;
         help.push_str(&format!("  {name} (default {default}, variable {variable})\n"));
         help.push_str(&format!("          {about}\n"));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hotcell_model::{Error, Result, Workspace};
+use hotcell_model::{Error, IsolationLevel, LAYER_NAMES, RequiredIsolation, Result, Workspace};
 use hotcell_server::Collector;
 use serde_json::Value;
 
@@ -74,6 +74,8 @@ pub(crate) struct Config {
     pub(crate) file_mb: u64,
     /// Whether native cells are put into cgroups.
     pub(crate) cgroups: Cgroups,
+    /// What native cells must be isolated by at least.
+    pub(crate) required: RequiredIsolation,
     /// How lines of the log look.
     pub(crate) log_format: LogFormat,
     /// What the server over HTTP is told.
@@ -137,7 +139,7 @@ pub(crate) struct Key {
 }
 
 /// Every key there is; the help and the reference page are made from this table.
-pub(crate) const KEYS: [Key; 21] = [
+pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "state_dir",
         variable: "HOTCELL_STATE_DIR",
@@ -282,6 +284,35 @@ pub(crate) const KEYS: [Key; 21] = [
         },
     },
     Key {
+        name: "native.level",
+        variable: "HOTCELL_NATIVE_LEVEL",
+        default: "limited",
+        about: "the least isolation that native cells may have: limited, full",
+        set: |config, text| {
+            let levels = [IsolationLevel::Limited, IsolationLevel::Full];
+            config.required.level = choice(text, &levels.map(|level| (level.as_str(), level)))?;
+            Ok(())
+        },
+        get: |config| config.required.level.as_str().into(),
+    },
+    Key {
+        name: "native.require",
+        variable: "HOTCELL_NATIVE_REQUIRE",
+        default: "",
+        about: "layers without which no native cell is started, separated by commas, such as \
+                memory_limit, landlock; `hotcell doctor` names all of them",
+        set: |config, text| {
+            config.required.layers = list(text);
+            match config.required.layers.iter().find(|name| !LAYER_NAMES.contains(&name.as_str())) {
+                None => Ok(()),
+                Some(name) => {
+                    Err(format!("{name:?} is none of the layers {}", LAYER_NAMES.join(", ")))
+                }
+            }
+        },
+        get: |config| config.required.layers.join(",").into(),
+    },
+    Key {
         name: "http.token_file",
         variable: "HOTCELL_HTTP_TOKEN_FILE",
         default: "",
@@ -421,13 +452,14 @@ impl Config {
             output_mb: 0,
             file_mb: 0,
             cgroups: Cgroups::Auto,
+            required: RequiredIsolation::default(),
             log_format: LogFormat::default(),
             http: HttpConfig::default(),
             otlp: None,
             workspaces: Vec::new(),
             origins: vec![Origin::Default; KEYS.len()],
         };
-        for key in &KEYS {
+        for key in KEYS {
             (key.set)(&mut config, key.default).map_err(|problem| {
                 Error::internal(format!("the default of {} is wrong: {problem}", key.name))
             })?;

@@ -154,7 +154,7 @@ fn variables_of_others_are_left_alone() {
 
 #[test]
 fn names_follow_one_rule() {
-    for key in &KEYS {
+    for key in KEYS {
         let expected = format!("HOTCELL_{}", key.name.replace('.', "_").to_ascii_uppercase());
         assert_eq!(key.variable, expected);
     }

@@ -37,7 +37,7 @@ fn every_exit_code_is_on_the_page() {
 
 #[test]
 fn every_key_is_on_the_page() {
-    for key in &KEYS {
+    for key in KEYS {
         let row =
             format!("| `{}` | `{}` | `{}` | {} |", key.name, key.variable, key.default, key.about);
         assert!(PAGE.contains(&row), "the page lacks the row\n{row}");

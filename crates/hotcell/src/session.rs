@@ -43,6 +43,7 @@ impl Session {
                 Cgroups::Auto => CgroupUse::Auto,
                 Cgroups::Off => CgroupUse::Off,
             },
+            required: config.required.clone(),
         });
         let engine = Engine::new(
             config.state_dir.clone(),

@@ -54,6 +54,7 @@ pub(crate) fn diagnose(native: &Native) -> Diagnosis {
             remedy: Some(error.hint.unwrap_or_else(|| circumstances.general_remedy())),
         }),
     }
+    checks.extend(table::required(&native.settings.required, &isolation));
     let fatal = checks.iter().any(|check| check.status == CheckStatus::Fatal);
     Diagnosis {
         driver: NativeDriver::NAME.to_owned(),

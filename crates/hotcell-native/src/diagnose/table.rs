@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hotcell_jail::cgroup::{Controller, Hierarchies};
 use hotcell_jail::probe::{Finding, Named, Refusal, Report};
-use hotcell_model::{Check, CheckStatus, Isolation};
+use hotcell_model::{Check, CheckStatus, Isolation, RequiredIsolation};
 
 use super::control_groups::Arrangement;
 use super::remedies::{Circumstances, IDMAPPED_OVERLAY, OLDEST};
@@ -64,6 +64,19 @@ pub(super) fn facts(circumstances: &Circumstances) -> Vec<Check> {
         check("container", CheckStatus::Info, container),
         check("namespace_rules", CheckStatus::Info, rules),
     ]
+}
+
+/// What the operator wants every cell to have, where that is more than what every cell needs.
+pub(super) fn required(required: &RequiredIsolation, isolation: &Isolation) -> Option<Check> {
+    if *required == RequiredIsolation::default() {
+        return None;
+    }
+    Some(match required.check(isolation) {
+        Ok(()) => check("required", CheckStatus::Ok, "every layer that is required is in force"),
+        Err(error) => {
+            Check { remedy: error.hint, ..check("required", CheckStatus::Fatal, error.message) }
+        }
+    })
 }
 
 /// What every cell needs.

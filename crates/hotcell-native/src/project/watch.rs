@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
@@ -15,9 +15,12 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 const MOST_DIRECTORIES: usize = 16_384;
 /// Directories that are looked into at a time.
 const AT_A_TIME: usize = 64;
+/// How often what has happened is read at a time; somebody may go on changing things for ever.
+const READS_AT_A_TIME: usize = 64;
 
-/// A watch on a whole project. After the first change nothing is watched until somebody has seen
-/// it; so nothing has to be known of what was changed.
+/// A watch on a whole project. After the first change nobody listens until somebody has seen it; so
+/// nothing has to be known of what was changed. The watches stay: to end one takes the kernel longer
+/// than to start a command.
 #[derive(Debug)]
 pub(crate) struct ProjectWatch {
     dir: PathBuf,
@@ -32,14 +35,17 @@ enum State {
     /// have been seen yet.
     Watching { inotify: OwnedFd, seen: bool },
     /// Something has changed that was not seen yet.
-    Changed,
+    Changed { inotify: OwnedFd },
     /// It cannot be watched.
     Unwatched,
 }
 
 impl ProjectWatch {
     pub(crate) fn new(dir: PathBuf) -> Self {
-        let state = State::begin(&dir);
+        let state = match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
+            Ok(inotify) => State::begin(inotify, &dir),
+            Err(_) => State::Unwatched,
+        };
         Self { dir, state }
     }
 
@@ -49,7 +55,7 @@ impl ProjectWatch {
             State::Beginning { inotify, .. } | State::Watching { inotify, .. } => {
                 Some(inotify.as_fd())
             }
-            State::Changed | State::Unwatched => None,
+            State::Changed { .. } | State::Unwatched => None,
         }
     }
 
@@ -73,19 +79,25 @@ impl ProjectWatch {
         if to_visit.is_empty() {
             self.state = match std::mem::replace(&mut self.state, State::Unwatched) {
                 State::Beginning { inotify, .. } => State::Watching { inotify, seen: false },
-                other @ (State::Watching { .. } | State::Changed | State::Unwatched) => other,
+                other @ (State::Watching { .. } | State::Changed { .. } | State::Unwatched) => {
+                    other
+                }
             };
         }
     }
 
     /// Takes note of what has happened by now.
     pub(crate) fn look(&mut self) {
-        let State::Watching { inotify, .. } = &self.state else { return };
-        let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 1024];
-        match rustix::io::read(inotify, &mut buffer) {
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
-            Ok(_) | Err(_) => self.state = State::Changed,
-        }
+        self.state = match std::mem::replace(&mut self.state, State::Unwatched) {
+            State::Watching { inotify, .. } if takes_events(inotify.as_fd()) => {
+                State::Changed { inotify }
+            }
+            State::Changed { inotify } => {
+                takes_events(inotify.as_fd());
+                State::Changed { inotify }
+            }
+            other @ (State::Beginning { .. } | State::Watching { .. } | State::Unwatched) => other,
+        };
     }
 
     /// Whether the cell may not have been shown all of the project.
@@ -93,27 +105,39 @@ impl ProjectWatch {
         self.look();
         match self.state {
             State::Watching { seen, .. } => !seen,
-            State::Beginning { .. } | State::Changed | State::Unwatched => true,
+            State::Beginning { .. } | State::Changed { .. } | State::Unwatched => true,
         }
     }
 
     /// The cell is shown all that had happened when [`Self::is_unseen`] was asked.
     pub(crate) fn mark_seen(&mut self) {
-        match &mut self.state {
-            State::Watching { seen, .. } => *seen = true,
-            State::Changed => self.state = State::begin(&self.dir),
-            State::Beginning { .. } | State::Unwatched => {}
-        }
+        self.state = match std::mem::replace(&mut self.state, State::Unwatched) {
+            State::Watching { inotify, .. } => State::Watching { inotify, seen: true },
+            // Directories may have come.
+            State::Changed { inotify } => State::begin(inotify, &self.dir),
+            other @ (State::Beginning { .. } | State::Unwatched) => other,
+        };
     }
 }
 
 impl State {
-    fn begin(dir: &std::path::Path) -> Self {
-        match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
-            Ok(inotify) => Self::Beginning { inotify, to_visit: vec![dir.to_owned()], visited: 0 },
-            Err(_) => Self::Unwatched,
+    fn begin(inotify: OwnedFd, dir: &Path) -> Self {
+        Self::Beginning { inotify, to_visit: vec![dir.to_owned()], visited: 0 }
+    }
+}
+
+/// Reads what has happened, and tells whether something has.
+fn takes_events(inotify: BorrowedFd<'_>) -> bool {
+    let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 4096];
+    let mut taken = false;
+    for _ in 0..READS_AT_A_TIME {
+        match rustix::io::read(inotify, &mut buffer) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => break,
+            Ok(_) | Err(_) => taken = true,
         }
     }
+    taken
 }
 
 /// Watches a directory, and notes those in it.

@@ -1,6 +1,6 @@
 //! `hotcell cells`: which cells there are.
 
-use hotcell_model::{Cell, CellList, IsolationLevel, Timestamp};
+use hotcell_model::{Cell, CellList, Timestamp};
 
 use crate::args::Cells;
 use crate::errors::Failure;
@@ -22,7 +22,7 @@ fn table(cells: &[Cell], now: Timestamp) -> Table {
     let mut table =
         Table::new(["CELL", "NAME", "STATE", "AGE", "ENDS IN", "IMAGE", "DRIVER", "ISOLATION"]);
     for cell in cells {
-        let level = cell.isolation.as_ref().map(|isolation| level(isolation.level));
+        let level = cell.isolation.as_ref().map(|isolation| isolation.level.as_str());
         table.row([
             cell.id.to_string(),
             or_dash(cell.alias.as_ref()),
@@ -35,12 +35,4 @@ fn table(cells: &[Cell], now: Timestamp) -> Table {
         ]);
     }
     table
-}
-
-/// An isolation level in its word.
-pub(super) fn level(level: IsolationLevel) -> &'static str {
-    match level {
-        IsolationLevel::Full => "full",
-        IsolationLevel::Limited => "limited",
-    }
 }

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use hotcell_model::{Check, CheckStatus, Diagnose, Diagnoses, Diagnosis, Result};
 use serde::Serialize;
 
-use super::cells::level;
 use crate::args::Doctor;
 use crate::config::Config;
 use crate::errors::Failure;
@@ -149,7 +148,7 @@ fn verdict(driver: &Diagnosis) -> String {
         true => String::new(),
         false => format!(": without {}", missing.join(", ")),
     };
-    let level = level(isolation.level);
+    let level = isolation.level.as_str();
     format!("Cells of {name} can be made here. Their isolation is {level}{without}.")
 }
 

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use hotcell_model::{Cell, CellDetails, CellInfo, CellStats, Isolation, Layer, Network, Timestamp};
 
-use super::cells::level;
 use crate::args::Info;
 use crate::errors::Failure;
 use crate::session::Session;
@@ -91,7 +90,7 @@ pub(super) fn isolation_text(isolation: &Isolation) -> String {
     let mut text = format!(
         "{:<10} {}\n{:<10} {}\n",
         "isolation",
-        level(isolation.level),
+        isolation.level.as_str(),
         "layers",
         layers.join(", ")
     );

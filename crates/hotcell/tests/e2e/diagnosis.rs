@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::world::{Finished, World, program};
 
 in_every_world! {
+    a_cell_that_lacks_what_is_required_is_refused_with_the_remedy,
     the_doctor_foretells_the_isolation_of_a_cell,
     the_table_tells_the_verdict,
 }
@@ -60,6 +61,28 @@ fn the_doctor_foretells_the_isolation_of_a_cell(world: &World) {
     world.text(["spawn", "real"]);
     let cell = world.json(["info", "real", "--json"]);
     assert_eq!(report["drivers"][0]["isolation"], cell["cell"]["isolation"]);
+}
+
+fn a_cell_that_lacks_what_is_required_is_refused_with_the_remedy(world: &World) {
+    let isolation = &world.json(["doctor", "--json"])["drivers"][0]["isolation"];
+    for layer in isolation["layers"].as_array().unwrap() {
+        let require = ("HOTCELL_NATIVE_REQUIRE", layer["name"].as_str().unwrap());
+        world.hotcell(["run", "true"]).env(require.0, require.1).run().exited(0);
+    }
+    for missing in isolation["missing"].as_array().unwrap() {
+        let require = ("HOTCELL_NATIVE_REQUIRE", missing["name"].as_str().unwrap());
+        let run = |args: [&str; 2]| world.hotcell(args).env(require.0, require.1).run();
+        let refused = run(["run", "true"]).stderr();
+        assert!(refused.contains(missing["reason"].as_str().unwrap()), "{refused}");
+        assert!(refused.contains(missing["remedy"].as_str().unwrap()), "{refused}");
+        let told = report(&run(["doctor", "--json"]).exited(1));
+        assert_eq!(check(&told, "required")["status"], "fatal", "{told}");
+    }
+    let full = world.hotcell(["run", "true"]).env("HOTCELL_NATIVE_LEVEL", "full").run();
+    assert_eq!(full.code() == 0, isolation["level"] == "full", "{full:?}");
+    assert_eq!(world.text(["cells"]).lines().count(), 1, "nothing half-made stays");
+    let odd = world.hotcell(["run", "true"]).env("HOTCELL_NATIVE_REQUIRE", "moat").run();
+    assert!(odd.stderr().contains("none of the layers"), "{odd:?}");
 }
 
 fn the_table_tells_the_verdict(world: &World) {
