@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, getegid, geteuid};
+use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 
 use crate::{Step, StepError};
@@ -13,6 +14,9 @@ use crate::{Step, StepError};
 pub const EXEC_ID: u32 = 1000;
 /// How many ids a cell has.
 pub const RANGE: u32 = 65_536;
+/// Ids that a root without the power to mount, as in a container, gives to its cells: below those of
+/// [`IdLayout::Private`], above what distributions give away.
+const SUBORDINATE_TO_ROOT: u32 = 0x7000_0000 - RANGE;
 
 /// How ids are laid out. What lies on disk depends on it, so it is kept with the cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,10 +64,20 @@ pub enum Starter {
 }
 
 impl IdLayout {
-    /// Whether there is an id 0 in the cell.
+    /// Whether there is an id 0 in the cell, and with it the power to take on other ids.
     #[must_use]
     pub fn has_root(&self) -> bool {
         !matches!(self, Self::Single { .. })
+    }
+
+    /// Whether execs may have the id 0. Where it is the host's, it is the supervisor's alone.
+    #[must_use]
+    pub fn lets_root_run(&self) -> bool {
+        match self {
+            Self::Private { .. } => true,
+            Self::Subordinate { uid, .. } => *uid != 0,
+            Self::Single { .. } => false,
+        }
     }
 
     /// The host ids under which the supervisor runs.
@@ -115,6 +129,10 @@ impl IdLayout {
                 write("setgroups", "deny".to_owned())?;
                 write("uid_map", format!("{EXEC_ID} {uid} 1\n"))?;
                 write("gid_map", format!("{EXEC_ID} {gid} 1\n"))
+            }
+            Self::Subordinate { uid: 0, gid, uid_start, gid_start, count } => {
+                write("uid_map", format!("0 0 1\n1 {uid_start} {count}\n"))?;
+                write("gid_map", format!("0 {gid} 1\n1 {gid_start} {count}\n"))
             }
             Self::Subordinate { uid, gid, uid_start, gid_start, count } => {
                 // Neither needs the other, and each takes as long as a small program.
@@ -211,10 +229,8 @@ fn group_lines(base: u32, owner: u32) -> String {
 #[must_use]
 pub fn starter() -> Starter {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    // Root without the power to mount is refused later on rather than given cells whose single id
-    // is the host's root.
     if uid == 0 && maps_everything("/proc/self/uid_map") && maps_everything("/proc/self/gid_map") {
-        return Starter::Root;
+        return root_of_everything(gid);
     }
     match subordinate(uid, gid) {
         Ok(layout) => Starter::User { layout, without_subordinates: None },
@@ -222,6 +238,22 @@ pub fn starter() -> Starter {
             layout: IdLayout::Single { uid, gid },
             without_subordinates: Some(reason),
         },
+    }
+}
+
+/// Root of all ids. In a container it may have lost the power to mount and still be able to give
+/// ids away. One that can do neither is refused later on rather than given cells whose single id is
+/// the host's root.
+fn root_of_everything(gid: u32) -> Starter {
+    let gives_ids = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::SETFCAP;
+    match rustix::thread::capabilities(None).map(|sets| sets.effective) {
+        Ok(has) if !has.contains(CapabilitySet::SYS_ADMIN) && has.contains(gives_ids) => {
+            let (uid_start, gid_start) = (SUBORDINATE_TO_ROOT, SUBORDINATE_TO_ROOT);
+            let count = RANGE - 1;
+            let layout = IdLayout::Subordinate { uid: 0, gid, uid_start, gid_start, count };
+            Starter::User { layout, without_subordinates: None }
+        }
+        Ok(_) | Err(_) => Starter::Root,
     }
 }
 

@@ -168,6 +168,7 @@ pub(crate) fn make_uppers(layers: &[Layer], ids: &IdLayout) -> io::Result<()> {
 fn fingerprint() -> u64 {
     let mut hasher = DefaultHasher::new();
     1_u32.hash(&mut hasher); // The version of this file's lists.
+    (starter() == Starter::Root).hash(&mut hasher); // Who has what is in it.
     for name in PROGRAMS {
         let path = Path::new("/").join(name);
         fs::read_link(&path).ok().hash(&mut hasher);

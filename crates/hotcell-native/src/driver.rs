@@ -98,7 +98,7 @@ impl Driver for NativeDriver {
         let has = |controller| hierarchies.controllers.contains_key(&controller);
         let as_root = match starter() {
             Starter::Root => true,
-            Starter::User { layout, .. } => layout.has_root(),
+            Starter::User { layout, .. } => layout.lets_root_run(),
         };
         Ok(DriverCapabilities {
             machine: machine::look(&self.0.settings.state_dir),
@@ -232,6 +232,11 @@ impl Native {
     ) -> io::Result<IdLayout> {
         match (starter(), project) {
             (Starter::Root, _) => id_range::take(&self.paths.id_ranges(), cell),
+            // Its single id would be the host's root.
+            (Starter::User { .. }, Some(_)) if geteuid().is_root() => Err(io::Error::other(
+                "a directory of the host cannot be the workspace of a cell that root makes without \
+                 the power to mount; run hotcell as the user whose directory it is",
+            )),
             // Whoever owns the project is the one who works on it, in the cell as on the host.
             (Starter::User { .. }, Some(_)) => {
                 Ok(IdLayout::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() })

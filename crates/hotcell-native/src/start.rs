@@ -137,10 +137,13 @@ fn await_ready(ready: OwnedFd, mut child: UnixStream) -> Result<(), StepError> {
     if File::from(ready).read(&mut byte).step(name)? == 1 {
         return Ok(());
     }
-    let mut words = String::new();
-    child.read_to_string(&mut words).step(name)?;
-    let words = if words.is_empty() { "it ended before it was ready".to_owned() } else { words };
-    Err(io::Error::other(words)).step(name)
+    let mut words = Vec::new();
+    // One that ended with something unread is told of as well, after its last words.
+    let _ = child.read_to_end(&mut words);
+    if words.is_empty() {
+        return Err(io::Error::other("it ended before it was ready")).step(name);
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&words).into_owned())).step(name)
 }
 
 /// The child's part: it goes on as the supervisor, or says why not.
@@ -211,7 +214,7 @@ fn try_to_be_born(
         ids: ExecIds {
             uid: EXEC_ID,
             gid: EXEC_ID,
-            root: ids.has_root(),
+            root: ids.lets_root_run(),
             setgroups: ids.has_root(),
         },
         kill: kill_means(birth.hierarchies),

@@ -30,10 +30,13 @@ pub(crate) struct Prepared {
 /// Looks everything up in the cell as it is now.
 pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
     if spec.as_root && !plan.ids.root {
-        let refused = Error::unsupported("as_root needs an id 0, and this cell has a single id");
-        return Err(refused.hint(match &plan.spec.workspace {
-            Some(_) => "use a cell without a directory of the host as its workspace, or run hotcell as root",
-            None => "give the user subordinate ids (`usermod --add-subuids`) and install newuidmap, or run as root",
+        let refused = Error::unsupported(
+            "as_root needs an id 0 that is the cell's own, and this cell has none",
+        );
+        return Err(refused.hint(match (&plan.spec.workspace, plan.ids.setgroups) {
+            (Some(_), _) => "use a cell without a directory of the host as its workspace, or run hotcell as root",
+            (None, false) => "give the user subordinate ids (`usermod --add-subuids`) and install newuidmap, or run as root",
+            (None, true) => "run hotcell as a user with subordinate ids, or as root with the power to mount (CAP_SYS_ADMIN)",
         }));
     }
     let shell = shell();

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use hotcell_jail::cgroup::Controller;
 
+use super::container::find_container;
 use super::host_file::read;
 
 /// How hierarchies are mounted.
@@ -46,6 +47,11 @@ impl Arrangement {
 
 /// What gives a user this controller on the machine whose root is `host`.
 pub(super) fn remedy(host: &Path, controller: Controller) -> String {
+    if find_container(host).is_some() {
+        return "the container has no control groups to give: set limits on the container itself, \
+                or start it with its control groups writable"
+            .to_owned();
+    }
     let systemd = host.join("run/systemd/system").is_dir();
     match (arrangement(host), systemd) {
         (Arrangement::None, _) => {

@@ -3,11 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::world::{
-    Kind, World, descendants, eventually, fd_count, is_root, processes_of, program,
-};
+use crate::world::{World, descendants, eventually, fd_count, is_root, processes_of, program};
 
-in_every_world! {
+in_worlds! { [root, without_cgroups, container_root, rootless, single_id]
     the_files_of_the_host_are_not_there,
     only_the_processes_of_the_cell_are_there,
     the_network_is_a_loopback_and_nothing_else,
@@ -76,7 +74,7 @@ fn settings_of_the_kernel_cannot_be_changed(world: &World) {
                   /proc/sysrq-trigger /sys/kernel/mm/transparent_hugepage/enabled; \
                   do (echo x > $f) 2>/dev/null && echo wrote $f; done; true";
     assert_eq!(world.text(["run", script]), "");
-    if world.kind() != Kind::SingleId {
+    if world.kind().has_root_inside() {
         assert_eq!(world.text(["run", "--as-root", script]), "");
     }
 }
@@ -86,9 +84,9 @@ fn what_pid_1_has_is_out_of_reach(world: &World) {
     let script = "cd /proc/1; ls fd root/ cwd/ map_files; readlink exe root cwd ns/user; \
                   cat environ maps smaps mem auxv stack syscall; \
                   kill -9 1; tr '\\0' ' ' < cmdline; echo; cat comm";
-    let runs: &[&[&str]] = match world.kind() {
-        Kind::SingleId => &[&[]],
-        Kind::Root | Kind::RootWithoutCgroups | Kind::Rootless => &[&[], &["--as-root"]],
+    let runs: &[&[&str]] = match world.kind().has_root_inside() {
+        false => &[&[]],
+        true => &[&[], &["--as-root"]],
     };
     for options in runs {
         let run = world.hotcell(["run"]).args(options.iter().copied());

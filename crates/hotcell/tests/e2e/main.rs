@@ -16,6 +16,7 @@ mod client_settings;
 mod clients;
 mod clock_jumps;
 mod command_line;
+mod containers;
 mod containment;
 mod damaged_state;
 mod detached_execs;

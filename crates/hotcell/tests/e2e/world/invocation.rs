@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use super::{World, eventually, eventually_some, is_root};
+use super::{Kind, World, eventually, eventually_some, is_root};
 
 /// A program that is about to be started.
 #[derive(Debug)]
@@ -20,7 +20,12 @@ pub(crate) struct Invocation {
 
 impl Invocation {
     pub(super) fn new<const N: usize>(world: &World, program: &OsStr, args: [&str; N]) -> Self {
-        let mut command = Command::new(program);
+        let mut command = match world.kind() {
+            Kind::ContainerRoot => with_powers_of_a_container(program),
+            Kind::Root | Kind::RootWithoutCgroups | Kind::Rootless | Kind::SingleId => {
+                Command::new(program)
+            }
+        };
         command
             .args(args)
             .env_clear()
@@ -121,6 +126,17 @@ impl Invocation {
         self.command.stdin(stdin).stdout(stdout).stderr(stderr);
         self.start()
     }
+}
+
+/// What engines leave to root in a container unless told otherwise.
+const CONTAINER_POWERS: &str = "-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,\
+                                +setpcap,+net_bind_service,+net_raw,+sys_chroot,+mknod,\
+                                +audit_write,+setfcap";
+
+fn with_powers_of_a_container(program: &OsStr) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", CONTAINER_POWERS, "--inh-caps", "-all", "--"]).arg(program);
+    command
 }
 
 /// A program that runs.

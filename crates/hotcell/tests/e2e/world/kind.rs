@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     Root,
     /// Root, told to use no control groups.
     RootWithoutCgroups,
+    /// Root with what a container engine leaves it: no power to mount, no control groups.
+    ContainerRoot,
     /// An ordinary user with a range of subordinate ids.
     Rootless,
     /// An ordinary user with nothing but the own id.
@@ -31,6 +33,7 @@ impl Kind {
         match name {
             "root" => Self::Root,
             "without_cgroups" => Self::RootWithoutCgroups,
+            "container_root" => Self::ContainerRoot,
             "rootless" => Self::Rootless,
             "single_id" => Self::SingleId,
             other => panic!("there is no kind of world named {other}"),
@@ -41,14 +44,22 @@ impl Kind {
     pub(crate) fn uses_cgroups(self) -> bool {
         match self {
             Self::Root | Self::Rootless | Self::SingleId => true,
-            Self::RootWithoutCgroups => false,
+            Self::RootWithoutCgroups | Self::ContainerRoot => false,
+        }
+    }
+
+    /// Whether a command in a cell may be its root.
+    pub(crate) fn has_root_inside(self) -> bool {
+        match self {
+            Self::Root | Self::RootWithoutCgroups | Self::Rootless => true,
+            Self::ContainerRoot | Self::SingleId => false,
         }
     }
 
     /// The user to test as, if this machine has one and lets it make namespaces.
     pub(crate) fn find_user(self) -> Option<User> {
         let (need, found) = match self {
-            Self::Root | Self::RootWithoutCgroups => (Need::Native, root()),
+            Self::Root | Self::RootWithoutCgroups | Self::ContainerRoot => (Need::Native, root()),
             Self::Rootless => (Need::Rootless, ordinary("HOTCELL_TEST_USER", Subordinates::Some)),
             Self::SingleId => {
                 (Need::Rootless, ordinary("HOTCELL_TEST_USER_SINGLE", Subordinates::None))
