@@ -10,17 +10,17 @@ use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequest, CallToolRequestMethod, ClientJsonRpcMessage, ClientNotification, ErrorData,
     JsonObject, JsonRpcMessage, JsonRpcNotification, JsonRpcVersion2_0, RequestId,
-    ServerJsonRpcMessage, ServerResult,
+    ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
 use serde::Deserialize;
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::long_texts;
 use super::pipes::{self, Reader, Writer};
 
 /// A longer message is refused; what a client has to say in one is far shorter.
@@ -50,7 +50,7 @@ pub(super) struct LineTransport {
 /// large question takes as long to free as to write.
 struct Unsent {
     line: Vec<u8>,
-    _told: ServerJsonRpcMessage,
+    _told: (ServerJsonRpcMessage, Vec<String>),
 }
 
 /// Whether client and server have agreed on how to speak. Before that there is nothing that a
@@ -285,23 +285,10 @@ fn read_message(line: &[u8]) -> serde_json::Result<ClientJsonRpcMessage> {
     called.or_else(|_| serde_json::from_slice(line))
 }
 
-fn encode(message: ServerJsonRpcMessage) -> io::Result<Unsent> {
-    let mut line = Vec::with_capacity(expected_bytes(&message));
-    serde_json::to_writer(&mut line, &message)?;
+fn encode(mut message: ServerJsonRpcMessage) -> io::Result<Unsent> {
+    let (mut line, texts) = long_texts::encode(&mut message)?;
     line.push(b'\n');
-    Ok(Unsent { line, _told: message })
-}
-
-/// About how long a message is as JSON; one that is longer only takes longer.
-fn expected_bytes(message: &ServerJsonRpcMessage) -> usize {
-    const AROUND: usize = 512;
-    let JsonRpcMessage::Response(response) = message else { return AROUND };
-    let ServerResult::CallToolResult(result) = &response.result else { return AROUND };
-    let texts = result.content.iter().filter_map(|block| block.as_text());
-    let text: usize = texts.map(|text| text.text.len()).sum();
-    let content = result.structured_content.as_ref().and_then(|value| value.get("content"));
-    let content = content.and_then(Value::as_str).map_or(0, str::len);
-    AROUND + (text + content) / 8 * 9
+    Ok(Unsent { line, _told: (message, texts) })
 }
 
 /// Writes what is queued, as much as there is at once.

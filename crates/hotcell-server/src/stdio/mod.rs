@@ -1,6 +1,7 @@
 //! MCP over standard input and output, for a client that starts the server itself.
 
 mod lines;
+mod long_texts;
 mod pipes;
 
 use std::io;
