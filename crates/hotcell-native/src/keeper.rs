@@ -8,6 +8,7 @@ use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::host::close_inherited;
 use hotcell_jail::ids::{IdLayout, starter};
 use hotcell_jail::namespace_work::{Namespace, work_in};
+use hotcell_jail::process::Confinement;
 use hotcell_jail::signals::use_defaults;
 use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::{Forked, Step as _, StepError, fork};
@@ -25,10 +26,10 @@ use crate::isolation::{describe, hierarchies};
 use crate::layer_store::LayerStore;
 use crate::merge_layers::merge_layers;
 use crate::order::{Order, Outcome, Placed, Task, WhichProcess};
-use crate::paths::{CellPaths, LockWait, read_json};
+use crate::paths::{CellPaths, LockWait, read_json, write_json};
 use crate::project::{self, Project};
 use crate::removal::remove_files;
-use crate::start::{Started, Supervise, cell_limits, start};
+use crate::start::{Fresh, Started, Supervise, cell_limits, start};
 use crate::watch::{forget, tidy_up, watch};
 
 /// What a copy must leave free on the disk.
@@ -108,11 +109,15 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             };
             // Nothing is taken from what it writes to once it is there.
             let project_lock = placed.project.as_ref().map(|_| paths.lock_project()).transpose()?;
-            let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
+            let expected = Confinement::expected();
+            let isolation_with = |confinement: &Confinement| {
+                describe(&placed.ids, &starter(), &hierarchies, order.cgroups, confinement)
+            };
+            let mut isolation = isolation_with(&expected);
             let started = start(&paths, &placed, supervise, &hierarchies, &cgroups, &isolation);
             drop(project_lock);
-            let started = match started {
-                Ok(started) => started,
+            let Fresh { started, confinement } = match started {
+                Ok(fresh) => fresh,
                 Err(error) => {
                     // Nothing half-made stays behind.
                     let _ = cgroups.remove();
@@ -123,6 +128,10 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
                     )));
                 }
             };
+            if confinement != expected {
+                isolation = isolation_with(&confinement);
+                write_json(&paths.isolation(), &isolation)?;
+            }
             answer(&Outcome::Ready(isolation))?;
             watch(&paths, &placed, &cgroups, started)
         }
