@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::Pid;
 
@@ -72,10 +73,39 @@ pub(crate) struct CloneArgs {
 }
 
 pub(crate) const CLONE_PIDFD: u64 = libc::CLONE_PIDFD as u64;
+pub(crate) const CLONE_PARENT_SETTID: u64 = libc::CLONE_PARENT_SETTID as u64;
+pub(crate) const CLONE_CHILD_CLEARTID: u64 = libc::CLONE_CHILD_CLEARTID as u64;
+/// A thread: everything is shared.
+pub(crate) const CLONE_THREAD_OF_SELF: u64 = (libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM) as u64;
 pub(crate) const CLONE_VM: u64 = libc::CLONE_VM as u64;
 pub(crate) const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
 pub(crate) const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 pub(crate) const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Threads that hold nothing a fork could miss: no lock, no memory that is being changed.
+static QUIET_THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// Such a thread, as long as it lives.
+#[derive(Debug)]
+pub(crate) struct QuietThread(());
+
+impl QuietThread {
+    pub(crate) fn note() -> Self {
+        QUIET_THREADS.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for QuietThread {
+    fn drop(&mut self) {
+        QUIET_THREADS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Forks this process into new namespaces, and into a cgroup v2 directory where one is given.
 ///
@@ -87,7 +117,7 @@ pub fn fork_into_namespaces(
     cgroup: Option<BorrowedFd<'_>>,
 ) -> io::Result<Forked> {
     let threads = std::fs::read_dir("/proc/self/task")?.count();
-    if threads != 1 {
+    if threads > 1 + QUIET_THREADS.load(Ordering::Relaxed) {
         return Err(io::Error::other(format!("cannot fork a process of {threads} threads")));
     }
     let mut pidfd: i32 = -1;

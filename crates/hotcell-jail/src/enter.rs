@@ -240,6 +240,7 @@ fn mount_proc(devices: &[OwnedFd]) -> Result<(), StepError> {
     let attributes = no_programs_gain() | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let proc = fresh("proc", &[], attributes)?;
     attach(proc.as_fd(), Path::new("proc"))?;
+    forbid_user_namespaces()?;
     for name in PROC_READ_ONLY {
         let path = Path::new("proc").join(name);
         if path.exists() {
@@ -267,6 +268,16 @@ fn mount_proc(devices: &[OwnedFd]) -> Result<(), StepError> {
         }
     }
     Ok(())
+}
+
+/// Nobody in the cell makes a user namespace, in which it would have every capability, whatever the
+/// filter of system calls lets through.
+fn forbid_user_namespaces() -> Result<(), StepError> {
+    let path = "proc/sys/user/max_user_namespaces";
+    match std::fs::write(path, "0") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        written => written.step(|| format!("write 0 to /{path}")),
+    }
 }
 
 fn copy_of(mount: BorrowedFd<'_>) -> Result<OwnedFd, StepError> {

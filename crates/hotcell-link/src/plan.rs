@@ -35,7 +35,7 @@ pub struct PlanFds {
     pub listener: i32,
     /// The directory for the journal and the logs.
     pub records: i32,
-    /// Written one byte when the supervisor is ready.
+    /// Where the supervisor tells that it is ready, and how its execs are confined.
     pub ready: i32,
     /// The cgroup directory below which each exec gets its own.
     pub exec_cgroup: Option<i32>,

@@ -2,6 +2,8 @@
 
 use hotcell_jail::cgroup::{Controller, Hierarchies};
 use hotcell_jail::ids::{IdLayout, Starter};
+use hotcell_jail::landlock::Landlock;
+use hotcell_jail::process::Confinement;
 use hotcell_link::KillMeans;
 use hotcell_model::{Isolation, Layer, MissingLayer};
 
@@ -33,6 +35,7 @@ pub(crate) fn describe(
     starter: &Starter,
     hierarchies: &Hierarchies,
     cgroups: CgroupUse,
+    confinement: &Confinement,
 ) -> Isolation {
     let layer = |name: &str, means: Option<&str>| Layer {
         name: name.to_owned(),
@@ -81,14 +84,18 @@ pub(crate) fn describe(
         }
     }
     layers.push(layer("disk_limit", Some("sampled every second while something runs")));
-    for name in ["seccomp_filter", "landlock"] {
-        missing.push(MissingLayer {
-            name: name.to_owned(),
-            reason: "this version of hotcell does not apply it yet".to_owned(),
-            remedy:
-                "run hotcell in a virtual machine of its own for code that may attack the kernel"
-                    .to_owned(),
-        });
+    let calls = format!("allowlist of {} system calls", confinement.system_calls);
+    layers.push(layer("seccomp_filter", Some(&calls)));
+    match &confinement.landlock {
+        Landlock::Applied { abi, scopes } => {
+            let scopes = if *scopes { ", signals, abstract sockets" } else { "" };
+            layers.push(layer("landlock", Some(&format!("ABI {abi}: files{scopes}"))));
+        }
+        Landlock::Absent { reason } => missing.push(MissingLayer {
+            name: "landlock".to_owned(),
+            reason: reason.clone(),
+            remedy: "use Linux 5.19 or newer with `landlock` in the boot parameter lsm=".to_owned(),
+        }),
     }
     Isolation::from_layers(layers, missing)
 }

@@ -1,14 +1,16 @@
 //! `hotcell keep`: the host-side half of a cell, a process of its own that needs no other.
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use hotcell_jail::cgroup::CellCgroups;
+use hotcell_jail::cgroup::{CellCgroups, Hierarchies};
 use hotcell_jail::host::close_inherited;
 use hotcell_jail::ids::{IdLayout, starter};
 use hotcell_jail::namespace_work::{Namespace, work_in};
-use hotcell_jail::signals::use_defaults;
+use hotcell_jail::process::Confinement;
+use hotcell_jail::signals::{send_by_pidfd, use_defaults};
 use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::{Forked, Step as _, StepError, fork};
 use hotcell_model::Error;
@@ -25,10 +27,10 @@ use crate::isolation::{describe, hierarchies};
 use crate::layer_store::LayerStore;
 use crate::merge_layers::merge_layers;
 use crate::order::{Order, Outcome, Placed, Task, WhichProcess};
-use crate::paths::{CellPaths, LockWait, read_json};
+use crate::paths::{CellPaths, LockWait, read_json, write_json};
 use crate::project::{self, Project};
 use crate::removal::remove_files;
-use crate::start::{Started, Supervise, cell_limits, start};
+use crate::start::{Fresh, Started, Supervise, cell_limits, start};
 use crate::watch::{forget, tidy_up, watch};
 
 /// What a copy must leave free on the disk.
@@ -100,35 +102,7 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
     let cgroups =
         CellCgroups::of(&hierarchies, placed.spec.id.as_str(), &cell_limits(&placed.spec.limits));
     match &order.task {
-        Task::Start => {
-            let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
-            // What was removed meanwhile does not come back, and its layers may be others by now.
-            let Some(placed) = read_json::<Placed>(&paths.placed())? else {
-                return answer(&Outcome::Done);
-            };
-            // Nothing is taken from what it writes to once it is there.
-            let project_lock = placed.project.as_ref().map(|_| paths.lock_project()).transpose()?;
-            let isolation = describe(&placed.ids, &starter(), &hierarchies, order.cgroups);
-            if let Err(error) = order.required.check(&isolation) {
-                return answer(&Outcome::Failed(error));
-            }
-            let started = start(&paths, &placed, supervise, &hierarchies, &cgroups, &isolation);
-            drop(project_lock);
-            let started = match started {
-                Ok(started) => started,
-                Err(error) => {
-                    // Nothing half-made stays behind.
-                    let _ = cgroups.remove();
-                    return answer(&Outcome::Failed(start_error(
-                        &paths,
-                        placed.project.as_ref(),
-                        &error,
-                    )));
-                }
-            };
-            answer(&Outcome::Ready(isolation))?;
-            watch(&paths, &placed, &cgroups, started)
-        }
+        Task::Start => start_and_watch(order, &paths, supervise, &hierarchies, &cgroups),
         Task::Watch => {
             // Another process may have started a keeper meanwhile.
             let Some(_lock) = paths.lock_keeper(LockWait::Try)? else {
@@ -191,6 +165,54 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             }
         }
     }
+}
+
+/// Starts the supervisor of a cell and watches it to its end.
+fn start_and_watch(
+    order: &Order,
+    paths: &CellPaths,
+    supervise: Supervise,
+    hierarchies: &Hierarchies,
+    cgroups: &CellCgroups,
+) -> io::Result<()> {
+    let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
+    // What was removed meanwhile does not come back, and its layers may be others by now.
+    let Some(placed) = read_json::<Placed>(&paths.placed())? else {
+        return answer(&Outcome::Done);
+    };
+    let expected = Confinement::expected();
+    let isolation_with = |confinement: &Confinement| {
+        describe(&placed.ids, &starter(), hierarchies, order.cgroups, confinement)
+    };
+    let mut isolation = isolation_with(&expected);
+    if let Err(error) = order.required.check(&isolation) {
+        return answer(&Outcome::Failed(error));
+    }
+    // Nothing is taken from what it writes to once it is there.
+    let project_lock = placed.project.as_ref().map(|_| paths.lock_project()).transpose()?;
+    let started = start(paths, &placed, supervise, hierarchies, cgroups, &isolation);
+    drop(project_lock);
+    let Fresh { started, confinement } = match started {
+        Ok(fresh) => fresh,
+        Err(error) => {
+            // Nothing half-made stays behind.
+            let _ = cgroups.remove();
+            let error = start_error(paths, placed.project.as_ref(), &error);
+            return answer(&Outcome::Failed(error));
+        }
+    };
+    if confinement != expected {
+        isolation = isolation_with(&confinement);
+        write_json(&paths.isolation(), &isolation)?;
+    }
+    match order.required.check(&isolation) {
+        Ok(()) => answer(&Outcome::Ready(isolation))?,
+        Err(error) => {
+            send_by_pidfd(started.pidfd.as_fd(), 9)?;
+            answer(&Outcome::Failed(error))?;
+        }
+    }
+    watch(paths, &placed, cgroups, started)
 }
 
 /// What the cell writes to takes, and everything that counts as written by it.

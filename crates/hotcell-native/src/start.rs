@@ -11,7 +11,7 @@ use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies, joi
 use hotcell_jail::enter::{Inside, Layers, enter, go_on_with};
 use hotcell_jail::host::make_layers;
 use hotcell_jail::ids::{EXEC_ID, IdLayout};
-use hotcell_jail::process::Groups;
+use hotcell_jail::process::{Confinement, Groups, Readiness};
 use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::{
     Forked, Namespaces, Step, StepError, fork_into_namespaces, receive_fds, rename_self, send_fds,
@@ -42,6 +42,13 @@ pub(crate) struct Started {
     pub(crate) namespaces: Option<CellNamespaces>,
 }
 
+/// A supervisor that was just started, and how the programs of its cell are confined.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    pub(crate) started: Started,
+    pub(crate) confinement: Confinement,
+}
+
 /// What the two sides of the fork share.
 struct Birth<'a> {
     placed: &'a Placed,
@@ -62,7 +69,7 @@ pub(crate) fn start(
     hierarchies: &Hierarchies,
     cgroups: &CellCgroups,
     isolation: &Isolation,
-) -> Result<Started, StepError> {
+) -> Result<Fresh, StepError> {
     // What an earlier supervisor left behind; its processes are gone.
     cgroups.remove()?;
     // Before the groups: a cell without directories is taken for one without groups.
@@ -97,8 +104,9 @@ pub(crate) fn start(
         Forked::Parent { pid, pidfd } => {
             drop((theirs, birth));
             let namespaces = raise(paths, placed, isolation, pid, &ours)?;
-            await_ready(ready_ours, ours)?;
-            Ok(Started { pid, pidfd, namespaces: Some(namespaces) })
+            let confinement = await_ready(ready_ours, ours)?;
+            let started = Started { pid, pidfd, namespaces: Some(namespaces) };
+            Ok(Fresh { started, confinement })
         }
     }
 }
@@ -131,11 +139,14 @@ fn raise(
     Ok(namespaces)
 }
 
-fn await_ready(ready: OwnedFd, mut child: UnixStream) -> Result<(), StepError> {
-    let mut byte = [0];
+fn await_ready(ready: OwnedFd, mut child: UnixStream) -> Result<Confinement, StepError> {
     let name = || "start the supervisor".to_owned();
-    if File::from(ready).read(&mut byte).step(name)? == 1 {
-        return Ok(());
+    let mut word = Vec::new();
+    File::from(ready).read_to_end(&mut word).step(name)?;
+    if !word.is_empty() {
+        let readiness: Readiness =
+            serde_json::from_slice(&word).map_err(io::Error::other).step(name)?;
+        return readiness.map_err(io::Error::other).step(name);
     }
     let mut words = Vec::new();
     // One that ended with something unread is told of as well, after its last words.

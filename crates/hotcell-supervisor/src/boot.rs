@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 
 use hotcell_jail::cgroup::{ExecCgroups, Kind, Meter};
 use hotcell_jail::host::inherited_fds;
-use hotcell_jail::process::{hide_self, lock_privileges};
+use hotcell_jail::process::{Confinement, Launcher, Readiness, hide_self, lock_privileges};
 use hotcell_jail::signals::ChildSignal;
 use hotcell_link::{KillMeans, Plan};
 use rustix::fs::{Mode, OFlags};
@@ -17,6 +17,7 @@ use rustix::process::{Resource, Rlimit};
 pub(crate) struct Booted {
     pub(crate) listener: UnixListener,
     pub(crate) ready: OwnedFd,
+    pub(crate) confinement: Confinement,
     pub(crate) children: ChildSignal,
     pub(crate) means: Means,
 }
@@ -26,6 +27,7 @@ pub(crate) struct Booted {
 pub(crate) struct Means {
     pub(crate) plan: Plan,
     pub(crate) records: OwnedFd,
+    pub(crate) launcher: Launcher,
     pub(crate) exec_cgroups: Option<ExecCgroups>,
     pub(crate) memory: Option<Meter>,
     pub(crate) pids: Option<Meter>,
@@ -51,6 +53,14 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     hide_self().map_err(io::Error::other)?;
     lock_privileges().map_err(io::Error::other)?;
     let children = ChildSignal::new()?;
+    let (launcher, confinement) = match Launcher::new() {
+        Ok(confined) => confined,
+        Err(error) => {
+            // Whoever waits for the cell is told, and a cell without its layers ends.
+            tell(&ready, &Err(error.to_string()));
+            return Err(io::Error::other(error));
+        }
+    };
     let exec_cgroups = match (exec_cgroup, plan.kill) {
         (Some(directory), KillMeans::CgroupKill) => {
             Some(ExecCgroups::new(directory, Kind::Unified))
@@ -60,8 +70,16 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     };
     let listener = UnixListener::from(listener);
     listener.set_nonblocking(true)?;
-    let means = Means { plan, records, exec_cgroups, memory, pids, cpu };
-    Ok(Booted { listener, ready, children, means })
+    let means = Means { plan, records, launcher, exec_cgroups, memory, pids, cpu };
+    Ok(Booted { listener, ready, confinement, children, means })
+}
+
+/// Tells the keeper how its execs are confined, or why there can be none.
+pub(crate) fn tell(ready: &OwnedFd, word: &Readiness) {
+    if let Ok(word) = serde_json::to_vec(word) {
+        // Whoever waits for it may be gone.
+        let _ = rustix::io::write(ready, &word);
+    }
 }
 
 /// Neither the umask nor the limits of whoever started this process are a cell's business.

@@ -92,7 +92,7 @@ impl Supervisor {
             plan: means.plan,
             records: means.records,
             journal,
-            launcher: Launcher::default(),
+            launcher: means.launcher,
             exec_cgroups: means.exec_cgroups,
             memory: means.memory,
             pids: means.pids,

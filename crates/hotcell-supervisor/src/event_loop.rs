@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use crate::boot::Booted;
+use crate::boot::{Booted, tell};
 use crate::cell::{Supervisor, TIMEOUT_GRACE};
 use crate::clock::Moment;
 use crate::connection::{Connection, Standing};
@@ -121,14 +121,13 @@ impl Poller {
 
 /// Runs a cell until it ends.
 pub(crate) fn run(booted: Booted) -> io::Result<()> {
-    let Booted { listener, ready, children, means } = booted;
+    let Booted { listener, ready, confinement, children, means } = booted;
     let poller = Poller::new()?;
     poller.add(listener.as_fd(), LISTENER);
     poller.add(children.as_fd(), CHILDREN);
     let mut supervisor = Supervisor::new(means, poller.clone_handle())?;
     supervisor.recover_files();
-    // Whoever waits for it may be gone; the cell is ready all the same.
-    let _ = rustix::io::write(&ready, b"r");
+    tell(&ready, &Ok(confinement));
     drop(ready);
 
     let mut next_connection = FIRST_CONNECTION;

@@ -31,7 +31,7 @@ impl Supervisor {
                     .hint("wait for them or cancel them"));
             }
             Stillness::Frozen => self.freeze_all()?,
-            Stillness::Empty => {}
+            Stillness::Empty => self.launcher.leave_root(),
         }
         self.pause = Some(Pause { connection: asker.0, stillness, asker: Some(asker) });
         self.settle_pause();

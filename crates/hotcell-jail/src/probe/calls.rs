@@ -10,7 +10,6 @@ use crate::clone::CloneArgs;
 
 const SECCOMP_GET_ACTION_AVAIL: libc::c_uint = 2;
 const SECCOMP_RET_ERRNO: u32 = 0x0005_0000;
-const LANDLOCK_CREATE_RULESET_VERSION: u32 = 1;
 const CLONE3: &str = "clone3";
 /// A descriptor that is never open.
 const NO_FD: libc::c_uint = i32::MAX as libc::c_uint;
@@ -40,20 +39,6 @@ pub(super) fn seccomp() -> Finding {
         libc::syscall(libc::SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, std::ptr::from_ref(&action))
     };
     find("seccomp", outcome(result))
-}
-
-/// The version of Landlock that this kernel speaks.
-pub(super) fn landlock_abi() -> Option<u32> {
-    // SAFETY: without attributes and with this flag the call only returns a number.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            std::ptr::null::<libc::c_void>(),
-            0_usize,
-            LANDLOCK_CREATE_RULESET_VERSION,
-        )
-    };
-    u32::try_from(result).ok().filter(|version| *version > 0)
 }
 
 fn find(name: &str, tried: io::Result<()>) -> Finding {

@@ -113,8 +113,6 @@ pub struct Report {
     pub cgroups: Finding,
     /// Filters on system calls.
     pub seccomp: Finding,
-    /// The version of Landlock; none where the kernel has none.
-    pub landlock_abi: Option<u32>,
 }
 
 /// What to try cells with.
@@ -189,7 +187,6 @@ pub fn look(trial: &Trial<'_>) -> Report {
         idmapped_mount,
         overlay,
         seccomp: calls::seccomp(),
-        landlock_abi: calls::landlock_abi(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! A new process, up to the program it becomes.
 //!
 //! The order of steps between clone and execve is the order in which a cell's layers close:
-//! session, standard streams, descriptors, limits, ids, capabilities, (Landlock, seccomp), execve.
-//! `no_new_privs`, the empty bounding set and the locked securebits are inherited from the
-//! supervisor, which calls [`lock_privileges`](super::lock_privileges) once.
+//! session, standard streams, limits, ids, capabilities, descriptors, execve. What is inherited is not
+//! done here: `no_new_privs`, the empty bounding set and the locked securebits come from the
+//! supervisor, which calls [`lock_privileges`](super::lock_privileges) once, Landlock and the seccomp
+//! filter from the thread that a process is born from (`spawner.rs`).
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::io;
@@ -11,12 +12,17 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 use rustix::process::{Gid, Pid, Resource, Rlimit, Uid};
+use serde::{Deserialize, Serialize};
 
 use super::privileges::drop_capabilities;
+use super::spawner::{Spawner, Until};
 use super::subreaper::{ReapedLaunch, Reapers};
+use crate::StepError;
 use crate::clone::{
     CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, CLONE_VFORK, CLONE_VM, CloneArgs, clone3_call,
 };
+use crate::landlock::{Landlock, Rules};
+use crate::seccomp::{Filter, Purpose};
 use crate::signals::{unblock_all, use_default};
 
 /// Where a new process's standard streams lead.
@@ -104,11 +110,40 @@ pub const EXECVE_STEP: &str = "execve";
 const STACK_BYTES: usize = 64 * 1024;
 
 /// Starts processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Launcher {
     /// On which a process runs until it is a program of its own.
     stack: Stack,
-    pub(super) reapers: Reapers,
+    reapers: Reapers,
+    filter: Filter,
+    /// What each process puts on itself.
+    no_clone3: Filter,
+    /// None while the root may be another one soon.
+    spawner: Option<Spawner>,
+}
+
+/// What keeps the programs of a cell from the kernel, as it was put on them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// How many system calls they may make.
+    pub system_calls: u32,
+    /// What Landlock does.
+    pub landlock: Landlock,
+}
+
+/// The first word of a cell: how its programs are confined, or why there can be none.
+pub type Readiness = Result<Confinement, String>;
+
+impl Confinement {
+    /// What is to be expected on this machine.
+    #[must_use]
+    pub fn expected() -> Self {
+        Self::of(&Filter::new(Purpose::Programs), Landlock::expected())
+    }
+
+    fn of(filter: &Filter, landlock: Landlock) -> Self {
+        Self { system_calls: filter.allowed_to_programs(), landlock }
+    }
 }
 
 /// Memory for a process that has none of its own yet.
@@ -135,6 +170,7 @@ pub(super) struct Conception<'a> {
     argv: Vec<*const c_char>,
     env: Vec<*const c_char>,
     stack: &'a mut Stack,
+    no_clone3: &'a Filter,
 }
 
 /// What the child sees of the parent's memory.
@@ -142,16 +178,47 @@ struct Shared<'a> {
     launch: &'a Launch<'a>,
     argv: *const *const c_char,
     env: *const *const c_char,
+    no_clone3: &'a Filter,
     failed: Option<(&'static str, i32)>,
 }
 
 impl Launcher {
+    /// One whose processes are confined to the root that is there now, and how.
+    ///
+    /// # Errors
+    /// A layer could not be put on; nothing may be started.
+    pub fn new() -> Result<(Self, Confinement), StepError> {
+        let mut launcher = Self {
+            stack: Stack::default(),
+            reapers: Reapers::default(),
+            filter: Filter::new(Purpose::Programs),
+            no_clone3: Filter::no_clone3(),
+            spawner: None,
+        };
+        let landlock = launcher.confine()?;
+        let confinement = Confinement::of(&launcher.filter, landlock);
+        Ok((launcher, confinement))
+    }
+
+    fn confine(&mut self) -> Result<Landlock, StepError> {
+        let (rules, landlock) = Rules::for_root()?;
+        self.spawner = Some(Spawner::start(rules.as_ref(), &self.filter)?);
+        Ok(landlock)
+    }
+
+    /// The root is about to be exchanged, and nothing runs. What is started after that is confined
+    /// to the new one.
+    pub fn leave_root(&mut self) {
+        self.spawner = None;
+    }
+
     /// Starts a process; returns when it has become its program.
     ///
     /// # Errors
     /// A step failed; no process is left.
     pub fn launch(&mut self, launch: &Launch<'_>) -> Result<Pid, LaunchError> {
-        Conception::new(launch, &mut self.stack).give_birth()
+        let (mut conception, spawner, _) = self.conceive(launch)?;
+        conception.give_birth(Parent::Spawner(spawner))
     }
 
     /// Starts a process below a subreaper of its own, so that none of its descendants gets away;
@@ -160,7 +227,33 @@ impl Launcher {
     /// # Errors
     /// A step failed; no process is left.
     pub fn launch_reaped(&mut self, launch: &Launch<'_>) -> Result<ReapedLaunch, LaunchError> {
-        self.reapers.start(&mut Conception::new(launch, &mut self.stack))
+        let (mut conception, spawner, reapers) = self.conceive(launch)?;
+        reapers.start(&mut conception, spawner)
+    }
+
+    fn conceive<'a>(
+        &'a mut self,
+        launch: &'a Launch<'a>,
+    ) -> Result<(Conception<'a>, &'a mut Spawner, &'a mut Reapers), LaunchError> {
+        if self.spawner.is_none() {
+            let failed = |error: StepError| LaunchError {
+                step: "confine it to the cell",
+                source: io::Error::new(error.source.kind(), error),
+            };
+            self.confine().map_err(failed)?;
+        }
+        let Some(spawner) = &mut self.spawner else {
+            let source = io::Error::from(io::ErrorKind::NotFound);
+            return Err(LaunchError { step: "confine it to the cell", source });
+        };
+        let conception = Conception {
+            launch,
+            argv: pointers(launch.argv),
+            env: pointers(launch.env),
+            stack: &mut self.stack,
+            no_clone3: &self.no_clone3,
+        };
+        Ok((conception, spawner, &mut self.reapers))
     }
 
     /// Takes note that a child has been collected, and tells whether it was a subreaper.
@@ -169,21 +262,26 @@ impl Launcher {
     }
 }
 
-impl<'a> Conception<'a> {
-    fn new(launch: &'a Launch<'a>, stack: &'a mut Stack) -> Self {
-        Self { launch, argv: pointers(launch.argv), env: pointers(launch.env), stack }
-    }
+/// Which thread a process is born from.
+pub(super) enum Parent<'a> {
+    /// The one under the cell's layers.
+    Spawner(&'a mut Spawner),
+    /// The caller, which is under them itself.
+    Caller,
+}
 
+impl Conception<'_> {
     /// Starts the process. Takes no memory, so that a process may call it that shares its parent's.
-    pub(super) fn give_birth(&mut self) -> Result<Pid, LaunchError> {
+    pub(super) fn give_birth(&mut self, parent: Parent<'_>) -> Result<Pid, LaunchError> {
         let mut shared = Shared {
             launch: self.launch,
             argv: self.argv.as_ptr(),
             env: self.env.as_ptr(),
+            no_clone3: self.no_clone3,
             failed: None,
         };
         let mut args = CloneArgs {
-            flags: CLONE_VM | CLONE_VFORK | CLONE_CLEAR_SIGHAND,
+            flags: CLONE_VM | CLONE_CLEAR_SIGHAND,
             exit_signal: libc::SIGCHLD as u64,
             ..CloneArgs::default()
         };
@@ -192,10 +290,18 @@ impl<'a> Conception<'a> {
             args.flags |= CLONE_INTO_CGROUP;
             args.cgroup = directory.as_raw_fd() as u64;
         }
-        // SAFETY: the stack and `shared` outlive the child's use of them, since CLONE_VFORK holds
-        // this thread until the child has called execve or _exit; `child` never returns.
-        let pid = unsafe {
-            clone3_call(&mut args, child, std::ptr::from_mut(&mut shared).cast::<c_void>())
+        let argument = std::ptr::from_mut(&mut shared).cast::<c_void>();
+        let pid = match parent {
+            // SAFETY: the stack and `shared` outlive the child's use of them, since the spawner is
+            // waited for until the child has called execve or _exit; `child` never returns.
+            Parent::Spawner(spawner) => unsafe {
+                spawner.clone3(&mut args, child, argument, Until::Program)
+            },
+            Parent::Caller => {
+                args.flags |= CLONE_VFORK;
+                // SAFETY: as above, with CLONE_VFORK to hold this thread.
+                unsafe { clone3_call(&mut args, child, argument) }
+            }
         };
         let pid = pid.map_err(|source| LaunchError { step: "clone3", source })?;
         // SAFETY: the child wrote through its pointer before it ended; the read must not be
@@ -226,7 +332,7 @@ extern "C" fn child(shared: *mut c_void) -> ! {
 }
 
 fn become_program(shared: &Shared<'_>) -> (&'static str, Errno) {
-    if let Err(failure) = take_on(shared.launch) {
+    if let Err(failure) = take_on(shared.launch, shared.no_clone3) {
         return failure;
     }
     // SAFETY: both arrays end with a null pointer and point to strings that outlive the call.
@@ -235,7 +341,7 @@ fn become_program(shared: &Shared<'_>) -> (&'static str, Errno) {
     (EXECVE_STEP, Errno::from_raw_os_error(unsafe { *libc::__errno_location() }))
 }
 
-fn take_on(launch: &Launch<'_>) -> Result<(), (&'static str, Errno)> {
+fn take_on(launch: &Launch<'_>, no_clone3: &Filter) -> Result<(), (&'static str, Errno)> {
     let named = |step: &'static str| move |errno: Errno| (step, errno);
     rustix::process::setsid().map_err(named("setsid"))?;
     if let Cgroup::Joins(procs) = launch.cgroup {
@@ -266,7 +372,7 @@ fn take_on(launch: &Launch<'_>) -> Result<(), (&'static str, Errno)> {
     rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(named("setresuid"))?;
     drop_capabilities().map_err(named("drop capabilities"))?;
     rustix::process::fchdir(launch.cwd).map_err(named("enter the working directory"))?;
-    // Landlock and the seccomp filter have their place here.
+    no_clone3.install().map_err(named("install the seccomp filter"))?;
     // SAFETY: closing descriptors by number; from here on only execve is called.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
     if closed != 0 {

@@ -4,9 +4,13 @@ mod launch;
 mod ordinary;
 mod privileges;
 mod reap;
+mod spawner;
 mod subreaper;
 
-pub use launch::{Cgroup, EXECVE_STEP, Groups, Identity, Launch, LaunchError, Launcher, Streams};
+pub use launch::{
+    Cgroup, Confinement, EXECVE_STEP, Groups, Identity, Launch, LaunchError, Launcher, Readiness,
+    Streams,
+};
 pub use ordinary::{become_ordinary, end_now};
 pub use privileges::{hide_self, lock_privileges};
 pub use reap::{Ending, Reaped, Wait, reap};

@@ -8,11 +8,14 @@ use rustix::process::{Gid, Uid};
 use super::hide_self;
 use super::launch::{Groups, Identity};
 use super::privileges::drop_capabilities;
+use crate::landlock::{Rules, restrict_self};
+use crate::seccomp::{Filter, Purpose};
 use crate::signals::{unblock_all, use_defaults};
 use crate::{Step, StepError};
 
 /// Gives up what sets a fork of the supervisor apart from an exec: its ids, its capabilities, and
-/// every descriptor but the standard streams and `kept`. It stays hidden from processes of the same
+/// every descriptor but the standard streams and `kept`. It is confined to the cell's root, can
+/// start no program, and stays hidden from processes of the same
 /// user: what it holds and says is not theirs.
 ///
 /// # Errors
@@ -34,8 +37,11 @@ pub fn become_ordinary(
     rustix::thread::set_thread_res_uid(uid, uid, uid).step(|| "setresuid".to_owned())?;
     drop_capabilities().step(|| "drop capabilities".to_owned())?;
     rustix::thread::set_name(name).step(|| "name the process".to_owned())?;
-    // Landlock and the seccomp filter have their place here, as in `launch.rs`.
-    hide_self()
+    hide_self()?;
+    if let (Some(rules), _) = Rules::for_root()? {
+        restrict_self(rules.as_fd()).step(|| "apply Landlock".to_owned())?;
+    }
+    Filter::new(Purpose::FileServer).install().step(|| "install the seccomp filter".to_owned())
 }
 
 fn close_others(kept: &[BorrowedFd<'_>]) -> Result<(), StepError> {

@@ -41,6 +41,9 @@ pub fn lock_privileges() -> Result<(), StepError> {
         .step(|| "clear ambient capabilities".to_owned())?;
     let bits = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+        | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
     rustix::thread::set_capabilities_secure_bits(bits).step(|| "lock securebits".to_owned())

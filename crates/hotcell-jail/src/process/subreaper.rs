@@ -15,9 +15,10 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
-use super::launch::{Conception, LaunchError, Stack};
+use super::launch::{Conception, LaunchError, Parent, Stack};
 use super::reap::{Reaped, Wait, reap_directly};
-use crate::clone::{CLONE_CLEAR_SIGHAND, CLONE_VM, CloneArgs, clone3_call};
+use super::spawner::{Spawner, Until};
+use crate::clone::{CLONE_CLEAR_SIGHAND, CLONE_VM, CloneArgs};
 use crate::direct::call;
 
 /// A process below a subreaper.
@@ -70,6 +71,7 @@ impl Reapers {
     pub(super) fn start(
         &mut self,
         conception: &mut Conception<'_>,
+        spawner: &mut Spawner,
     ) -> Result<ReapedLaunch, LaunchError> {
         let failed = |step| move |errno: Errno| LaunchError { step, source: errno.into() };
         let (report, reporter) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("pipe"))?;
@@ -83,9 +85,10 @@ impl Reapers {
         stack.describe(&mut args);
         // SAFETY: the stack is kept until the process has been collected; `shared` and all that it
         // refers to is the child's alone until its first word is in the pipe or it is dead, and
-        // this thread, the only one, waits for that below; `live` never returns.
+        // this thread waits for that below; `live` never returns.
         let cloned = unsafe {
-            clone3_call(&mut args, live, std::ptr::from_mut(&mut shared).cast::<c_void>())
+            let argument = std::ptr::from_mut(&mut shared).cast::<c_void>();
+            spawner.clone3(&mut args, live, argument, Until::Born)
         };
         let reaper = match cloned {
             Ok(reaper) => reaper,
@@ -142,7 +145,7 @@ fn begin(conception: &mut Conception<'_>) -> Outcome {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|errno| ("become a subreaper", errno.raw_os_error()))?;
     conception
-        .give_birth()
+        .give_birth(Parent::Caller)
         .map_err(|error| (error.step, error.source.raw_os_error().unwrap_or(libc::EIO)))
 }
 

@@ -17,6 +17,7 @@ use std::path::Path;
 use hotcell_jail::cgroup::Controller;
 use hotcell_jail::ids::starter;
 use hotcell_jail::probe::Report;
+use hotcell_jail::process::Confinement;
 use hotcell_model::{Check, CheckStatus, Diagnosis, Result};
 
 use crate::driver::{Native, NativeDriver};
@@ -38,14 +39,19 @@ pub(crate) fn diagnose(native: &Native) -> Diagnosis {
     let state_dir = native.settings.state_dir.canonicalize();
     let state_dir = state_dir.unwrap_or_else(|_| native.settings.state_dir.clone());
     let circumstances = Circumstances::look(Path::new(HOST), &state_dir, &starter);
-    let isolation =
-        describe(&trial::ids_of(&starter), &starter, native.hierarchies(), native.settings.cgroups);
+    let isolation = describe(
+        &trial::ids_of(&starter),
+        &starter,
+        native.hierarchies(),
+        native.settings.cgroups,
+        &Confinement::expected(),
+    );
     let mut checks = table::facts(&circumstances);
     match report(native) {
         Ok(report) => {
             checks.extend(table::essentials(&report, &circumstances, &native.settings.program));
             checks.extend(table::limits(&report, &isolation, &means(native)));
-            checks.extend(table::filters(&report));
+            checks.extend(table::filters(&report, &isolation, &circumstances));
         }
         Err(error) => checks.push(Check {
             name: "trial".to_owned(),

@@ -244,22 +244,23 @@ fn layer(name: &str, isolation: &Isolation, place: Option<String>) -> Option<Che
     })
 }
 
-/// What the kernel has that this version does not use yet.
-pub(super) fn filters(report: &Report) -> Vec<Check> {
-    let later = "which this version does not apply yet";
+/// What keeps programs from the kernel. Without a filter no cell is made.
+pub(super) fn filters(
+    report: &Report,
+    isolation: &Isolation,
+    circumstances: &Circumstances,
+) -> Vec<Check> {
     let seccomp = match &report.seccomp {
-        Finding::Works => format!("the kernel filters system calls, {later}"),
-        Finding::Refused(refusal) => refusal.to_string(),
-        Finding::NotTried(reason) => format!("not tried: {reason}"),
+        Finding::Works => layer("seccomp_filter", isolation, None),
+        Finding::NotTried(reason) => {
+            Some(check("seccomp_filter", CheckStatus::Info, format!("not tried: {reason}")))
+        }
+        Finding::Refused(refusal) => Some(Check {
+            remedy: Some(circumstances.call_remedy(refusal)),
+            ..check("seccomp_filter", CheckStatus::Fatal, refusal.to_string())
+        }),
     };
-    let landlock = match report.landlock_abi {
-        Some(abi) => format!("the kernel has Landlock ABI {abi}, {later}"),
-        None => "the kernel has no Landlock, or it is off (boot parameter lsm=)".to_owned(),
-    };
-    vec![
-        check("seccomp_filter", CheckStatus::Info, seccomp),
-        check("landlock", CheckStatus::Info, landlock),
-    ]
+    seccomp.into_iter().chain(layer("landlock", isolation, None)).collect()
 }
 
 #[cfg(test)]

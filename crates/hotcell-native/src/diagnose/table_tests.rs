@@ -4,7 +4,9 @@ use std::path::Path;
 
 use hotcell_jail::cgroup::Hierarchies;
 use hotcell_jail::ids::{IdLayout, Starter};
+use hotcell_jail::landlock::Landlock;
 use hotcell_jail::probe::{Finding, Named, Refusal, Report};
+use hotcell_jail::process::Confinement;
 use hotcell_model::{Check, CheckStatus};
 
 use super::{Means, essentials, facts, filters, limits};
@@ -41,7 +43,6 @@ fn all_works() -> Report {
         root: Finding::Works,
         cgroups: Finding::NotTried("none may be used".to_owned()),
         seccomp: Finding::Works,
-        landlock_abi: Some(7),
     }
 }
 
@@ -138,7 +139,7 @@ fn facts_carry_no_verdict() {
 #[test]
 fn limits_are_those_of_the_isolation() {
     let hierarchies = Hierarchies::default();
-    let isolation = describe(&SINGLE, &user(), &hierarchies, CgroupUse::Off);
+    let isolation = describe(&SINGLE, &user(), &hierarchies, CgroupUse::Off, &confined());
     let means = Means {
         cgroups: CgroupUse::Off,
         arrangement: Arrangement::Unified,
@@ -167,7 +168,7 @@ fn limits_are_those_of_the_isolation() {
 #[test]
 fn control_groups_that_fail_when_used_stop_every_cell() {
     let hierarchies = Hierarchies::default();
-    let isolation = describe(&SINGLE, &user(), &hierarchies, CgroupUse::Auto);
+    let isolation = describe(&SINGLE, &user(), &hierarchies, CgroupUse::Auto, &confined());
     let means = Means {
         cgroups: CgroupUse::Auto,
         arrangement: Arrangement::Unified,
@@ -180,12 +181,30 @@ fn control_groups_that_fail_when_used_stop_every_cell() {
     assert!(cgroups.remedy.as_deref().unwrap().contains("HOTCELL_NATIVE_CGROUPS=off"));
 }
 
+fn confined() -> Confinement {
+    Confinement { system_calls: 300, landlock: Landlock::Applied { abi: 7, scopes: true } }
+}
+
 #[test]
-fn what_the_kernel_lacks_for_later_is_told() {
-    let report =
-        Report { landlock_abi: None, seccomp: refused("seccomp", libc_enosys()), ..all_works() };
-    let checks = filters(&report);
-    assert!(get(&checks, "landlock").detail.contains("no Landlock"));
-    assert!(get(&checks, "seccomp_filter").detail.contains("os error"));
-    assert!(get(&filters(&all_works()), "landlock").detail.contains("ABI 7"));
+fn without_a_filter_no_cell_is_made_and_without_landlock_it_lacks_a_layer() {
+    let machine = machine(&[]);
+    let circumstances = Circumstances::look(machine.path(), Path::new("/state"), &user());
+    let isolation = |confinement: &Confinement| {
+        describe(&SINGLE, &user(), &Hierarchies::default(), CgroupUse::Off, confinement)
+    };
+    let checks = filters(&all_works(), &isolation(&confined()), &circumstances);
+    assert_eq!(get(&checks, "seccomp_filter").detail, "allowlist of 300 system calls");
+    let landlock = get(&checks, "landlock");
+    assert_eq!(landlock.status, CheckStatus::Ok);
+    assert_eq!(landlock.detail, "ABI 7: files, signals, abstract sockets");
+
+    let report = Report { seccomp: refused("seccomp", libc_enosys()), ..all_works() };
+    let landlock = Landlock::Absent { reason: "the kernel has no Landlock".to_owned() };
+    let isolation = isolation(&Confinement { landlock, ..confined() });
+    let checks = filters(&report, &isolation, &circumstances);
+    assert_eq!(get(&checks, "seccomp_filter").status, CheckStatus::Fatal);
+    let landlock = get(&checks, "landlock");
+    assert_eq!(landlock.status, CheckStatus::Missing);
+    assert_eq!(landlock.detail, "the kernel has no Landlock");
+    assert!(landlock.remedy.as_deref().unwrap().contains("lsm="));
 }

@@ -1,0 +1,165 @@
+//! What of the file system a process of a cell reaches, whatever way it came by a descriptor, and
+//! whom it may signal.
+//!
+//! Landlock grants downwards: whatever is granted at `/` holds below it. So these rules keep a
+//! process within the root of its cell, without devices of its own making; that `/proc` and `/sys` are
+//! written to nowhere else than a program must, their mounts see to.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::direct::call;
+use crate::{Step, StepError};
+
+const CREATE_RULESET_VERSION: usize = 1;
+const RULE_PATH_BENEATH: usize = 1;
+
+/// The rights of version 1: thirteen of them.
+const FIRST_RIGHTS: u64 = (1 << 13) - 1;
+const MAKE_CHARACTER_DEVICE: u64 = 1 << 6;
+const MAKE_BLOCK_DEVICE: u64 = 1 << 11;
+/// Renaming from one directory to another, since version 2.
+const REFER: u64 = 1 << 13;
+/// Since version 3.
+const TRUNCATE: u64 = 1 << 14;
+/// Since version 5.
+const DEVICE_IOCTL: u64 = 1 << 15;
+/// Abstract unix sockets and signals, since version 6.
+const SCOPES: u64 = 0b11;
+/// Without it no file could be renamed from one directory to another.
+const OLDEST: u32 = 2;
+const SCOPES_SINCE: u32 = 6;
+
+/// What Landlock does for a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Landlock {
+    /// It keeps it within the root of its cell.
+    Applied {
+        /// The kernel's version of Landlock.
+        abi: u32,
+        /// Whether it also keeps signals and abstract unix sockets within the cell.
+        scopes: bool,
+    },
+    /// Nothing.
+    Absent {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Landlock {
+    /// What it will do on this machine.
+    #[must_use]
+    pub fn expected() -> Self {
+        match abi() {
+            Ok(abi) if abi >= OLDEST => Self::Applied { abi, scopes: abi >= SCOPES_SINCE },
+            Ok(abi) => Self::Absent {
+                reason: format!(
+                    "the kernel has Landlock ABI {abi}, under which no file can be renamed from one \
+                     directory to another"
+                ),
+            },
+            Err(Errno::NOSYS) => Self::Absent { reason: "the kernel has no Landlock".to_owned() },
+            Err(Errno::OPNOTSUPP) => {
+                Self::Absent { reason: "Landlock is turned off in the kernel".to_owned() }
+            }
+            Err(errno) => Self::Absent { reason: format!("Landlock cannot be used: {errno}") },
+        }
+    }
+}
+
+/// The kernel's version of Landlock.
+fn abi() -> Result<u32, Errno> {
+    // SAFETY: without attributes and with this flag the call only returns a number.
+    let version =
+        unsafe { call(libc::SYS_landlock_create_ruleset, [0, 0, CREATE_RULESET_VERSION, 0]) }?;
+    u32::try_from(version).map_err(|_| Errno::OVERFLOW)
+}
+
+/// Rules about the root that this process sees now. They hang on what is there, not on its names: another
+/// root needs rules of its own.
+#[derive(Debug)]
+pub(crate) struct Rules(OwnedFd);
+
+/// `struct landlock_ruleset_attr`.
+#[repr(C)]
+struct Handled {
+    files: u64,
+    network: u64,
+    scopes: u64,
+}
+
+/// `struct landlock_path_beneath_attr`.
+#[repr(C, packed)]
+struct Beneath {
+    granted: u64,
+    directory: i32,
+}
+
+impl Rules {
+    /// Rules for the root as it is, and what they do; none where the kernel has no Landlock.
+    pub(crate) fn for_root() -> Result<(Option<Self>, Landlock), StepError> {
+        let expected = Landlock::expected();
+        let rules = match &expected {
+            Landlock::Applied { abi, .. } => Some(Self::of(*abi)?),
+            Landlock::Absent { .. } => None,
+        };
+        Ok((rules, expected))
+    }
+
+    fn of(abi: u32) -> Result<Self, StepError> {
+        let mut files = FIRST_RIGHTS | REFER;
+        if abi >= 3 {
+            files |= TRUNCATE;
+        }
+        if abi >= 5 {
+            files |= DEVICE_IOCTL;
+        }
+        let scopes = if abi >= SCOPES_SINCE { SCOPES } else { 0 };
+        let handled = Handled { files, network: 0, scopes };
+        // An older kernel knows less of it; what it does not know is zero.
+        let size = std::mem::size_of::<Handled>();
+        let attributes = [&raw const handled as usize, size, 0, 0];
+        // SAFETY: the kernel reads `size` bytes, which are there.
+        let created = unsafe { call(libc::SYS_landlock_create_ruleset, attributes) };
+        let created = created.step(|| format!("make rules of Landlock ABI {abi}"))?;
+        let number = i32::try_from(created).map_err(io::Error::other);
+        let number = number.step(|| "make rules of Landlock".to_owned())?;
+        // SAFETY: a new descriptor, which nobody else owns.
+        let rules = Self(unsafe { OwnedFd::from_raw_fd(number) });
+        let everywhere = files & !(MAKE_CHARACTER_DEVICE | MAKE_BLOCK_DEVICE | DEVICE_IOCTL);
+        rules.grant("/", everywhere)?;
+        if files & DEVICE_IOCTL != 0 {
+            rules.grant("/dev", DEVICE_IOCTL)?;
+        }
+        Ok(rules)
+    }
+
+    fn grant(&self, directory: &str, granted: u64) -> Result<(), StepError> {
+        let name = || format!("let programs use {directory} by Landlock");
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(directory, flags, Mode::empty()).step(name)?;
+        let beneath = Beneath { granted, directory: opened.as_raw_fd() };
+        let arguments =
+            [self.0.as_raw_fd() as usize, RULE_PATH_BENEATH, &raw const beneath as usize, 0];
+        // SAFETY: the kernel reads the rule, which is valid for the call.
+        unsafe { call(libc::SYS_landlock_add_rule, arguments) }.map(|_| ()).step(name)
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd;
+        self.0.as_fd()
+    }
+}
+
+/// Puts rules on this thread, for good; what it starts inherits them. Calls the kernel directly, so
+/// that a process may do it that shares another's memory.
+pub(crate) fn restrict_self(rules: BorrowedFd<'_>) -> Result<(), Errno> {
+    let arguments = [rules.as_raw_fd() as usize, 0, 0, 0];
+    // SAFETY: takes a descriptor and no flags.
+    unsafe { call(libc::SYS_landlock_restrict_self, arguments) }.map(|_| ())
+}

@@ -1,0 +1,152 @@
+//! Which system calls a process of a cell may make: a list of those that programs need, some of
+//! them with conditions. Everything else fails, as it would on a kernel without it.
+
+mod allowed;
+mod assemble;
+mod call;
+mod checks;
+mod refused;
+
+use allowed::{FILES, MEMORY, PROCESSES, TALKING, WAITING};
+use assemble::{Fate, assemble, without};
+use call::{Architecture, Call};
+use checks::{CHECKED, Check, THREADS_ONLY, Verdict};
+use libc::sock_filter;
+use refused::{ABSENT, REFUSED};
+use rustix::io::Errno;
+
+use crate::direct::call;
+
+/// The same on every architecture.
+const CLONE3: u32 = 435;
+const SET_MODE_FILTER: usize = 1;
+
+/// Whose calls are filtered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The programs of a cell, and what starts them: that may call `clone3`, and each program
+    /// gives that up by [`no_clone3`] before it begins.
+    Programs,
+    /// The process that serves files: it starts nothing and talks to nobody.
+    FileServer,
+}
+
+/// A filter, ready to be installed.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    program: Vec<sock_filter>,
+    /// How many calls it lets through, with or without conditions.
+    allowed: u32,
+}
+
+impl Filter {
+    /// The filter for a purpose on this machine.
+    pub(crate) fn new(purpose: Purpose) -> Self {
+        Self::on(Architecture::OWN, purpose)
+    }
+
+    fn on(architecture: Architecture, purpose: Purpose) -> Self {
+        let numbered = |(call, fate): (Call, Fate)| Some((architecture.number(&call)?, fate));
+        let calls: Vec<(u32, Fate)> = fates(purpose).filter_map(numbered).collect();
+        let refused = |fate: &Fate| matches!(fate, Fate::Sure(Verdict::Fail(_)));
+        let allowed = calls.iter().filter(|(_, fate)| !refused(fate)).count();
+        Self {
+            program: assemble(architecture, calls),
+            allowed: u32::try_from(allowed).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// How many calls a program may make that was started under it.
+    pub(crate) fn allowed_to_programs(&self) -> u32 {
+        // `clone3` is there for what starts them alone.
+        self.allowed.saturating_sub(1)
+    }
+
+    /// The filter that takes `clone3` away from a program: its flags lie in memory, where no filter
+    /// sees them.
+    pub(crate) fn no_clone3() -> Self {
+        Self { program: without(CLONE3), allowed: 0 }
+    }
+
+    /// Puts the filter on this thread, for good; what it starts inherits it. Calls the kernel
+    /// directly, so that a process may do it that shares another's memory.
+    pub(crate) fn install(&self) -> Result<(), Errno> {
+        let program = libc::sock_fprog {
+            len: u16::try_from(self.program.len()).map_err(|_| Errno::TOOBIG)?,
+            filter: self.program.as_ptr().cast_mut(),
+        };
+        let arguments = [SET_MODE_FILTER, 0, &raw const program as usize, 0];
+        // SAFETY: the kernel reads the program, which is valid for the call, and keeps a copy.
+        unsafe { call(libc::SYS_seccomp, arguments) }.map(|_| ())
+    }
+}
+
+/// What becomes of each call that is known.
+fn fates(purpose: Purpose) -> impl Iterator<Item = (Call, Fate)> {
+    let allowed = [FILES, WAITING, MEMORY, PROCESSES, TALKING].into_iter().flatten();
+    let allowed = allowed.map(|call| (*call, Fate::Sure(Verdict::Allow)));
+    let checked = CHECKED.iter().map(|check| (check.call, Fate::Checked(*check)));
+    let refused = REFUSED.iter().map(|call| (*call, Fate::Sure(Verdict::Fail(libc::EPERM))));
+    let absent = ABSENT.iter().map(|call| (*call, Fate::Sure(Verdict::Fail(libc::ENOSYS))));
+    let for_purpose = move |(call, fate): (Call, Fate)| match purpose {
+        Purpose::Programs if call.x86_64 == CLONE3 => (call, Fate::Sure(Verdict::Allow)),
+        Purpose::Programs => (call, fate),
+        Purpose::FileServer => (call, for_file_server(&call, fate)),
+    };
+    allowed.chain(checked).chain(refused).chain(absent).map(for_purpose)
+}
+
+fn for_file_server(call: &Call, fate: Fate) -> Fate {
+    match THREADS_ONLY {
+        threads @ Check { call: of_threads, .. } if of_threads == *call => Fate::Checked(threads),
+        _ if NOT_FOR_FILES.contains(&call.name) => Fate::Sure(Verdict::Fail(libc::EPERM)),
+        _ => fate,
+    }
+}
+
+/// What serving files never needs: programs, other processes, other ids, sockets.
+const NOT_FOR_FILES: &[&str] = &[
+    "execve",
+    "execveat",
+    "fork",
+    "vfork",
+    "ptrace",
+    "kill",
+    "tkill",
+    "pidfd_open",
+    "pidfd_send_signal",
+    "rt_sigqueueinfo",
+    "rt_tgsigqueueinfo",
+    "setuid",
+    "setgid",
+    "setreuid",
+    "setregid",
+    "setresuid",
+    "setresgid",
+    "setfsuid",
+    "setfsgid",
+    "setgroups",
+    "capset",
+    "personality",
+    "unshare",
+    "socket",
+    "socketpair",
+    "bind",
+    "connect",
+    "listen",
+    "accept",
+    "accept4",
+    "shmget",
+    "shmat",
+    "shmctl",
+    "semget",
+    "semctl",
+    "msgget",
+    "msgctl",
+    "mq_open",
+    "io_setup",
+];
+
+#[cfg(test)]
+#[path = "filter_tests.rs"]
+mod filter_tests;
