@@ -13,7 +13,7 @@ use hotcell_journal::{Entry, OutputLog};
 use hotcell_model::{Command, EndCause, ExecSpec, Stdin, Stream, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Pid;
+use rustix::process::{Gid, Pid, Uid};
 
 use crate::cell::{Supervisor, end_without_process};
 use crate::event_loop::Slot;
@@ -374,6 +374,12 @@ fn wire(spec: &ExecSpec, identity: Identity) -> io::Result<Wiring> {
             (theirs, Some(Input::new(ours, Sink::Pipe)))
         }
     };
+    let pipes = [Some(&their_out), Some(&their_err), input.is_some().then_some(&stdin)];
+    for pipe in pipes.into_iter().flatten() {
+        // So that a command may open it again by the names in /dev. Without that it still works.
+        let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
+        let _ = rustix::fs::fchown(pipe, Some(uid), Some(gid));
+    }
     Ok(Wiring {
         outputs: [Some(Output::new(out, Stream::Stdout)), Some(Output::new(err, Stream::Stderr))],
         input,

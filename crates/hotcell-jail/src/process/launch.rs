@@ -22,7 +22,7 @@ use crate::clone::{
     CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, CLONE_VFORK, CLONE_VM, CloneArgs, clone3_call,
 };
 use crate::landlock::{Landlock, Rules};
-use crate::seccomp::{Filter, Purpose};
+use crate::seccomp::{Filter, Purpose, allowed_to_programs};
 use crate::signals::{unblock_all, use_default};
 
 /// Where a new process's standard streams lead.
@@ -138,11 +138,11 @@ impl Confinement {
     /// What is to be expected on this machine.
     #[must_use]
     pub fn expected() -> Self {
-        Self::of(&Filter::new(Purpose::Programs), Landlock::expected())
+        Self::with(Landlock::expected())
     }
 
-    fn of(filter: &Filter, landlock: Landlock) -> Self {
-        Self { system_calls: filter.allowed_to_programs(), landlock }
+    fn with(landlock: Landlock) -> Self {
+        Self { system_calls: allowed_to_programs(), landlock }
     }
 }
 
@@ -196,8 +196,7 @@ impl Launcher {
             spawner: None,
         };
         let landlock = launcher.confine()?;
-        let confinement = Confinement::of(&launcher.filter, landlock);
-        Ok((launcher, confinement))
+        Ok((launcher, Confinement::with(landlock)))
     }
 
     fn confine(&mut self) -> Result<Landlock, StepError> {

@@ -121,9 +121,7 @@ fn every_number_meets_the_fate_that_the_lists_name() {
     for architecture in BOTH {
         for purpose in PURPOSES {
             let filter = Filter::on(architecture, purpose);
-            let known: BTreeMap<u32, Fate> = fates(purpose)
-                .filter_map(|(call, fate)| Some((architecture.number(&call)?, fate)))
-                .collect();
+            let known: BTreeMap<u32, Fate> = numbered(architecture, purpose).collect();
             let strange = [1023, 1024, 0x4000_0000, 0x4000_0000 + 59, i32::MAX as u32, u32::MAX];
             for number in (0..=600).chain(strange) {
                 let got = |arguments| run(&filter.program, architecture.audit(), number, arguments);
@@ -215,7 +213,6 @@ fn what_serves_files_only_makes_threads() {
     assert_eq!(clone(libc::CLONE_VM | libc::CLONE_VFORK), value(Verdict::Fail(libc::EPERM)));
     let execve = u32::try_from(libc::SYS_execve).unwrap();
     assert_eq!(run(&filter.program, audit, execve, [0; 6]), value(Verdict::Fail(libc::EPERM)));
-    assert!(filter.allowed + 20 < Filter::new(Purpose::Programs).allowed);
 }
 
 #[test]

@@ -35,8 +35,6 @@ pub(crate) enum Purpose {
 #[derive(Debug)]
 pub(crate) struct Filter {
     program: Vec<sock_filter>,
-    /// How many calls it lets through, with or without conditions.
-    allowed: u32,
 }
 
 impl Filter {
@@ -46,26 +44,13 @@ impl Filter {
     }
 
     fn on(architecture: Architecture, purpose: Purpose) -> Self {
-        let numbered = |(call, fate): (Call, Fate)| Some((architecture.number(&call)?, fate));
-        let calls: Vec<(u32, Fate)> = fates(purpose).filter_map(numbered).collect();
-        let refused = |fate: &Fate| matches!(fate, Fate::Sure(Verdict::Fail(_)));
-        let allowed = calls.iter().filter(|(_, fate)| !refused(fate)).count();
-        Self {
-            program: assemble(architecture, calls),
-            allowed: u32::try_from(allowed).unwrap_or(u32::MAX),
-        }
-    }
-
-    /// How many calls a program may make that was started under it.
-    pub(crate) fn allowed_to_programs(&self) -> u32 {
-        // `clone3` is there for what starts them alone.
-        self.allowed.saturating_sub(1)
+        Self { program: assemble(architecture, numbered(architecture, purpose).collect()) }
     }
 
     /// The filter that takes `clone3` away from a program: its flags lie in memory, where no filter
     /// sees them.
     pub(crate) fn no_clone3() -> Self {
-        Self { program: without(CLONE3), allowed: 0 }
+        Self { program: without(CLONE3) }
     }
 
     /// Puts the filter on this thread, for good; what it starts inherits it. Calls the kernel
@@ -79,6 +64,19 @@ impl Filter {
         // SAFETY: the kernel reads the program, which is valid for the call, and keeps a copy.
         unsafe { call(libc::SYS_seccomp, arguments) }.map(|_| ())
     }
+}
+
+/// How many calls the programs of a cell may make, with or without conditions.
+pub(crate) fn allowed_to_programs() -> u32 {
+    let refused = |fate: &Fate| matches!(fate, Fate::Sure(Verdict::Fail(_)));
+    let calls = numbered(Architecture::OWN, Purpose::Programs);
+    // `clone3` is there for what starts them alone.
+    let allowed = calls.filter(|(number, fate)| *number != CLONE3 && !refused(fate)).count();
+    u32::try_from(allowed).unwrap_or(u32::MAX)
+}
+
+fn numbered(architecture: Architecture, purpose: Purpose) -> impl Iterator<Item = (u32, Fate)> {
+    fates(purpose).filter_map(move |(call, fate)| Some((architecture.number(&call)?, fate)))
 }
 
 /// What becomes of each call that is known.

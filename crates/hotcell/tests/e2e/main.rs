@@ -47,5 +47,6 @@ mod serve_traces;
 mod serve_v1;
 mod serve_waits;
 mod state_directory;
+mod system_calls;
 mod terminals;
 mod tree_kill;

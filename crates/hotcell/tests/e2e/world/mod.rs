@@ -11,6 +11,7 @@ mod mcp_client;
 mod polling;
 mod processes;
 mod terminal;
+mod try_calls;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -33,6 +34,7 @@ pub(crate) use processes::{
     marked, peak_kib, processes_of, resident_kib, send, session_of, state_of, unique,
 };
 pub(crate) use terminal::Terminal;
+pub(crate) use try_calls::{Fates, fates, try_calls};
 
 /// Makes tests of behaviours, functions that are given a world: one for every kind of world.
 macro_rules! in_every_world {
