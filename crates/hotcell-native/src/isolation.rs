@@ -80,7 +80,18 @@ pub(crate) fn describe(
             },
         }
     }
-    layers.push(layer("disk_limit", Some("sampled every second while something runs")));
+    if hierarchies.controllers.contains_key(&Controller::Memory) {
+        if hierarchies.bounds_swap() {
+            layers.push(layer("swap_limit", None));
+        } else {
+            missing.push(MissingLayer {
+                name: "swap_limit".to_owned(),
+                reason: "the kernel does not count what is swapped out".to_owned(),
+                remedy: "boot with swapaccount=1, or turn swap off with `swapoff -a`".to_owned(),
+            });
+        }
+    }
+    layers.push(layer("disk_limit", Some("sampled while something runs")));
     for name in ["seccomp_filter", "landlock"] {
         missing.push(MissingLayer {
             name: name.to_owned(),
