@@ -21,7 +21,7 @@ fn spec(keep: Keep) -> CellSpec {
         idle_ttl_s: None,
         sleep_after_s: 600,
         orphan_grace_s: 60,
-        limits: Limits { memory_mb: 64, cpus: None, pids: 64, disk_mb: 64 },
+        limits: Limits { memory_mb: 64, cpus: None, pids: 64, disk_mb: 64, disk_files: 1000 },
         max_running: 4,
         output_bytes: 1 << 20,
         network: Network::None,

@@ -154,6 +154,7 @@ fn bare_spec(id: CellId, created_at: Timestamp) -> CellSpec {
             cpus: None,
             pids: LIMITS.default_pids,
             disk_mb: LIMITS.default_disk_mb,
+            disk_files: LIMITS.default_disk_files,
         },
         max_running: LIMITS.max_running,
         output_bytes: LIMITS.output_bytes,

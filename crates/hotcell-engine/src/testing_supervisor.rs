@@ -507,6 +507,7 @@ fn end(cause: EndCause, exit_code: Option<i32>) -> ExecEnd {
         exit_code,
         signal: None,
         limit: None,
+        limits_hit: Vec::new(),
         killed_descendants: 0,
         ended_at: Timestamp::now(),
         usage: Usage::default(),

@@ -45,10 +45,28 @@ pub struct Inside<'a> {
     pub exec_id: u32,
     /// Directories that belong to ordinary execs.
     pub exec_directories: &'a [&'a str],
-    /// The size of `/tmp`.
-    pub tmp_bytes: u64,
-    /// The size of `/dev/shm`.
-    pub shm_bytes: u64,
+    /// The bound of `/tmp`.
+    pub tmp: MemoryFiles,
+    /// The bound of `/dev/shm`.
+    pub shm: MemoryFiles,
+    /// The most that shared memory segments of System V may hold.
+    pub segments_bytes: u64,
+}
+
+/// The bound of a file system in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryFiles {
+    /// What its files hold.
+    pub bytes: u64,
+    /// Files and directories.
+    pub files: u64,
+}
+
+impl MemoryFiles {
+    fn options(self) -> [(&'static str, String); 3] {
+        let (bytes, files) = (self.bytes.to_string(), self.files.to_string());
+        [("size", bytes), ("nr_inodes", files), ("mode", "1777".to_owned())]
+    }
 }
 
 /// Where the new root is put together, on any machine one of these.
@@ -97,11 +115,10 @@ pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<(), StepError> {
         }
     }
     give_directories(inside)?;
-    mount_dev(&devices, inside.shm_bytes)?;
+    mount_dev(&devices, inside.shm)?;
     mount_sys(cpus)?;
-    let tmp = [("size", inside.tmp_bytes.to_string()), ("mode", "1777".to_owned())];
-    mount_tmpfs("tmp", &tmp, no_programs_gain())?;
-    mount_proc(&devices)?;
+    mount_tmpfs("tmp", &inside.tmp.options(), no_programs_gain())?;
+    mount_proc(&devices, inside.segments_bytes)?;
 
     pivot_root(".", ".").step(|| "pivot_root".to_owned())?;
     unmount(".", UnmountFlags::DETACH).step(|| "detach the old root".to_owned())?;
@@ -195,7 +212,7 @@ fn mount_tmpfs(
     Ok(mount)
 }
 
-fn mount_dev(devices: &[OwnedFd], shm_bytes: u64) -> Result<(), StepError> {
+fn mount_dev(devices: &[OwnedFd], shm: MemoryFiles) -> Result<(), StepError> {
     let options =
         [("size", "65536".to_owned()), ("nr_inodes", "64".to_owned()), ("mode", "755".to_owned())];
     let dev = mount_tmpfs("dev", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
@@ -218,8 +235,7 @@ fn mount_dev(devices: &[OwnedFd], shm_bytes: u64) -> Result<(), StepError> {
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC,
     )?;
     attach(pts.as_fd(), Path::new("dev/pts"))?;
-    let shm = [("size", shm_bytes.to_string()), ("mode", "1777".to_owned())];
-    mount_tmpfs("dev/shm", &shm, no_programs_gain())?;
+    mount_tmpfs("dev/shm", &shm.options(), no_programs_gain())?;
     make_read_only_devices(dev.as_fd()).step(|| "make /dev read-only".to_owned())
 }
 
@@ -236,11 +252,15 @@ fn mount_sys(cpus: Option<OwnedFd>) -> Result<(), StepError> {
     make_read_only(sys.as_fd(), Depth::This).step(|| "make /sys read-only".to_owned())
 }
 
-fn mount_proc(devices: &[OwnedFd]) -> Result<(), StepError> {
+fn mount_proc(devices: &[OwnedFd], segments_bytes: u64) -> Result<(), StepError> {
     let attributes = no_programs_gain() | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let proc = fresh("proc", &[], attributes)?;
     attach(proc.as_fd(), Path::new("proc"))?;
     forbid_user_namespaces()?;
+    // Segments stay when whoever made them is gone. A cell without an id 0 may not say so, and
+    // there only its memory limit holds them.
+    let pages = segments_bytes / rustix::param::page_size() as u64;
+    let _ = std::fs::write("proc/sys/kernel/shmall", pages.to_string());
     for name in PROC_READ_ONLY {
         let path = Path::new("proc").join(name);
         if path.exists() {
@@ -261,7 +281,7 @@ fn mount_proc(devices: &[OwnedFd]) -> Result<(), StepError> {
     for name in PROC_HIDDEN_DIRECTORIES {
         let path = Path::new("proc").join(name);
         if path.exists() {
-            let empty = fresh("tmpfs", &[("size", "4096"), ("mode", "755")], attributes)?;
+            let empty = fresh("tmpfs", &NOTHING, attributes)?;
             make_read_only(empty.as_fd(), Depth::This)
                 .step(|| format!("hide {}", path.display()))?;
             attach(empty.as_fd(), &path)?;
@@ -279,6 +299,9 @@ fn forbid_user_namespaces() -> Result<(), StepError> {
         written => written.step(|| format!("write 0 to /{path}")),
     }
 }
+
+/// A directory in which nothing is.
+const NOTHING: [(&str, &str); 3] = [("size", "4096"), ("nr_inodes", "2"), ("mode", "755")];
 
 fn copy_of(mount: BorrowedFd<'_>) -> Result<OwnedFd, StepError> {
     use rustix::mount::{OpenTreeFlags, open_tree};

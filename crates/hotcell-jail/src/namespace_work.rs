@@ -1,8 +1,10 @@
 //! Work on files whose owners exist only in a cell's user namespace.
 
+use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::str::FromStr;
 
 use rustix::process::{Gid, Pid, Uid, WaitOptions, waitpid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -23,14 +25,14 @@ pub enum Namespace<'a> {
 }
 
 /// Does some work in a user namespace, as the most powerful user there, in a child unless it is
-/// the own one. The number that the work comes to is passed back.
+/// the own one. What the work comes to is passed back as text.
 ///
 /// # Errors
 /// The namespace could not be entered, or the work failed.
-pub fn work_in(
+pub fn work_in<T: Display + FromStr>(
     namespace: Namespace<'_>,
-    work: impl FnOnce() -> io::Result<u64>,
-) -> Result<u64, StepError> {
+    work: impl FnOnce() -> io::Result<T>,
+) -> Result<T, StepError> {
     let name = || "work on a cell's files".to_owned();
     if let Namespace::Own = namespace {
         return work().step(name);
@@ -45,7 +47,7 @@ pub fn work_in(
             drop(ours);
             let outcome = work_as_child(namespace, &mut theirs, work);
             let line = match outcome {
-                Ok(number) => format!("{number}"),
+                Ok(found) => format!("{found}"),
                 Err(error) => format!("error: {error}"),
             };
             // A parent that is gone needs no answer.
@@ -61,11 +63,11 @@ pub fn work_in(
     }
 }
 
-fn work_as_child(
+fn work_as_child<T>(
     namespace: Namespace<'_>,
     parent: &mut UnixStream,
-    work: impl FnOnce() -> io::Result<u64>,
-) -> io::Result<u64> {
+    work: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
     match namespace {
         Namespace::Own => {}
         Namespace::Held(handle) => {
@@ -78,11 +80,11 @@ fn work_as_child(
     work()
 }
 
-fn finish_as_parent(
+fn finish_as_parent<T: FromStr>(
     namespace: Namespace<'_>,
     child: &mut UnixStream,
     pid: Pid,
-) -> Result<u64, StepError> {
+) -> Result<T, StepError> {
     let name = || "work on a cell's files".to_owned();
     if let Namespace::New(layout) = namespace {
         layout.write_maps(pid)?;

@@ -26,6 +26,7 @@ fn end(cause: EndCause) -> ExecEnd {
         exit_code: (cause == EndCause::Exited).then_some(3),
         signal: None,
         limit: None,
+        limits_hit: Vec::new(),
         killed_descendants: 0,
         ended_at: Timestamp(50),
         usage: Usage::default(),

@@ -25,6 +25,7 @@ fn ended(number: u64) -> Entry {
         exit_code: Some(0),
         signal: None,
         limit: None,
+        limits_hit: Vec::new(),
         killed_descendants: 0,
         ended_at: Timestamp(1_700_000_000_000),
         usage: Usage::default(),

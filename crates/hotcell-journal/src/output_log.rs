@@ -114,6 +114,12 @@ impl OutputLog {
         self.totals[stream_index(stream)]
     }
 
+    /// Whether the middle was dropped for the bound.
+    #[must_use]
+    pub fn has_dropped(&self) -> bool {
+        self.begun > SEGMENTS
+    }
+
     /// To be called when the output has ended: states a gap at its end. Closes the file.
     pub fn finish(&mut self) {
         if self.stated_seq < self.last_seq {

@@ -2,7 +2,7 @@
 
 use hotcell_model::{
     CancelStatus, CellStats, CloseReason, Error, ExecEnd, ExecId, ExecSpec, ExecState, FileOp,
-    FileResult, Signal, Stream, TerminalSize, Timestamp,
+    FileResult, LimitHit, Signal, Stream, TerminalSize, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +99,12 @@ pub enum Stillness {
 pub struct DiskState {
     /// Bytes on disk.
     pub used_bytes: u64,
+    /// Files and directories.
+    #[serde(default)]
+    pub used_files: u64,
+    /// The limit that was exceeded, if one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<LimitHit>,
     /// Whether the execs that run must end: over the limit, and growing.
     pub end_execs: bool,
 }

@@ -24,6 +24,7 @@ fn end() -> ExecEnd {
         exit_code: Some(3),
         signal: None,
         limit: Some(LimitHit::Disk),
+        limits_hit: Vec::new(),
         killed_descendants: 1,
         ended_at: Timestamp(1),
         usage: Usage { wall_ms: 1, cpu_ms: 2, max_rss_kb: 3, stdout_bytes: 4, stderr_bytes: 5 },
@@ -86,7 +87,12 @@ fn a_start_on_the_wire() {
 #[test]
 fn questions_on_the_wire() {
     let size = TerminalSize { rows: 1, cols: 2 };
-    let disk = DiskState { used_bytes: 9, end_execs: true };
+    let disk = DiskState {
+        used_bytes: 9,
+        used_files: 2,
+        over: Some(LimitHit::DiskFiles),
+        end_execs: true,
+    };
     let (signal, grace_ms) = (Signal::TERM, 5000);
     let cases = [
         (
@@ -108,7 +114,10 @@ fn questions_on_the_wire() {
         ),
         (Ask::Hold, json!("hold")),
         (Ask::Watch, json!("watch")),
-        (Ask::Disk(disk), json!({ "disk": { "used_bytes": 9, "end_execs": true } })),
+        (
+            Ask::Disk(disk),
+            json!({ "disk": { "used_bytes": 9, "used_files": 2, "over": "disk_files", "end_execs": true } }),
+        ),
         (Ask::Stats, json!("stats")),
         (
             Ask::Close { reason: CloseReason::Killed, force: true },

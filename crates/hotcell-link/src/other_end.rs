@@ -128,6 +128,7 @@ pub(crate) fn exec_end() -> ExecEnd {
         exit_code: Some(0),
         signal: None,
         limit: None,
+        limits_hit: Vec::new(),
         killed_descendants: 0,
         ended_at: Timestamp(9),
         usage: Usage::default(),

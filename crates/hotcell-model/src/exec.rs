@@ -156,12 +156,34 @@ impl EndCause {
     }
 }
 
-/// A limit of the cell because of which Hotcell ended an exec.
+/// A limit of the cell that it came up against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitHit {
     /// The cell had written more than its disk limit.
     Disk,
+    /// The cell had made more files than it may.
+    DiskFiles,
+    /// The kernel killed a process of the cell for want of memory.
+    Memory,
+    /// The kernel refused the cell another process or thread.
+    Pids,
+    /// More was printed than is kept: its middle was dropped.
+    Output,
+}
+
+impl LimitHit {
+    /// The limit as it stands on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::DiskFiles => "disk_files",
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Output => "output",
+        }
+    }
 }
 
 /// What an exec used.
@@ -193,6 +215,9 @@ pub struct ExecEnd {
     /// The limit because of which Hotcell ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitHit>,
+    /// The limits that its cell came up against while it ran, also those that it lived through.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits_hit: Vec<LimitHit>,
     /// Descendants that were still there when the main process had ended, and were killed.
     #[serde(default)]
     pub killed_descendants: u32,
@@ -211,6 +236,7 @@ impl ExecEnd {
             exit_code: None,
             signal: None,
             limit: None,
+            limits_hit: Vec::new(),
             killed_descendants: 0,
             ended_at,
             usage: Usage::default(),

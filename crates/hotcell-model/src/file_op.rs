@@ -42,6 +42,27 @@ pub enum FileOp {
 }
 
 impl FileOp {
+    /// Whether the cell may have more on disk afterwards.
+    #[must_use]
+    pub fn lets_grow(&self) -> bool {
+        match self {
+            Self::Write(_)
+            | Self::Edit(_)
+            | Self::MakeDirectory(_)
+            | Self::Copy(_)
+            | Self::Import(_) => true,
+            Self::Batch(batch) => batch.operations.iter().any(|part| part.op.lets_grow()),
+            Self::Read(_)
+            | Self::List(_)
+            | Self::Stat(_)
+            | Self::Delete(_)
+            | Self::Move(_)
+            | Self::Search(_)
+            | Self::Export(_)
+            | Self::Watch(_) => false,
+        }
+    }
+
     /// Whether it changes nothing, so that it may be done twice.
     #[must_use]
     pub fn only_reads(&self) -> bool {

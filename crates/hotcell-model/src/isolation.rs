@@ -30,7 +30,7 @@ impl IsolationLevel {
 }
 
 /// The names of all layers that there are.
-pub const LAYER_NAMES: [&str; 18] = [
+pub const LAYER_NAMES: [&str; 19] = [
     "user_namespace",
     "mount_namespace",
     "pid_namespace",
@@ -44,6 +44,7 @@ pub const LAYER_NAMES: [&str; 18] = [
     "private_ids",
     "tree_kill",
     "memory_limit",
+    "swap_limit",
     "pids_limit",
     "cpu_limit",
     "disk_limit",

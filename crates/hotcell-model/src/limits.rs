@@ -18,6 +18,12 @@ pub struct Bounds {
     pub min_pids: u32,
     /// What a cell may write unless given.
     pub default_disk_mb: u64,
+    /// Files and directories that a cell may make unless given.
+    pub default_disk_files: u64,
+    /// The fewest files with which a cell can be made and used.
+    pub min_disk_files: u64,
+    /// The most files that can be asked for: more than any file system holds.
+    pub max_disk_files: u64,
     /// Execs that run at once in a cell; the rest queue.
     pub max_running: u32,
     /// Bytes of output kept per exec.
@@ -35,6 +41,9 @@ pub const LIMITS: Bounds = Bounds {
     default_pids: 1024,
     min_pids: 8,
     default_disk_mb: 10 * 1024,
+    default_disk_files: 1_000_000,
+    min_disk_files: 100,
+    max_disk_files: 1 << 40,
     max_running: 128,
     output_bytes: 64 << 20,
     max_seconds: 365 * 24 * 3600,
@@ -53,6 +62,8 @@ pub struct RequestedLimits {
     pub pids: Option<u32>,
     /// What the cell may write, in MiB.
     pub disk_mb: Option<u64>,
+    /// Files and directories that the cell may make.
+    pub disk_files: Option<u64>,
 }
 
 /// The limits of one cell.
@@ -67,6 +78,14 @@ pub struct Limits {
     pub pids: u32,
     /// What the cell may write, in MiB.
     pub disk_mb: u64,
+    /// Files and directories that the cell may make.
+    #[serde(default = "default_disk_files")]
+    pub disk_files: u64,
+}
+
+/// Cells that were made before there was such a limit have the default.
+fn default_disk_files() -> u64 {
+    LIMITS.default_disk_files
 }
 
 impl RequestedLimits {
@@ -106,7 +125,14 @@ impl RequestedLimits {
             None => LIMITS.default_disk_mb.min(machine.disk_mb.max(1)),
             Some(mb) => within("disk", mb, 1, machine.disk_mb, "MiB")?,
         };
-        Ok(Limits { memory_mb, cpus, pids, disk_mb })
+        let disk_files = match self.disk_files {
+            None => LIMITS.default_disk_files,
+            Some(files) => {
+                let (least, most) = (LIMITS.min_disk_files, LIMITS.max_disk_files);
+                within("disk", files, least, most, "files")?
+            }
+        };
+        Ok(Limits { memory_mb, cpus, pids, disk_mb, disk_files })
     }
 }
 

@@ -7,17 +7,19 @@ use crate::{ErrorCode, LIMITS, Limits, Machine, RequestedLimits};
 const LARGE: Machine = Machine { memory_mb: 65_536, cpus: 16, pids: 4_194_304, disk_mb: 1 << 20 };
 const SMALL: Machine = Machine { memory_mb: 1000, cpus: 1, pids: 100, disk_mb: 500 };
 const NOTHING: RequestedLimits =
-    RequestedLimits { memory_mb: None, cpus: None, pids: None, disk_mb: None };
+    RequestedLimits { memory_mb: None, cpus: None, pids: None, disk_mb: None, disk_files: None };
 
 #[test]
 fn what_is_left_out_takes_its_default() {
-    let expected = Limits { memory_mb: 4096, cpus: None, pids: 1024, disk_mb: 10_240 };
+    let expected =
+        Limits { memory_mb: 4096, cpus: None, pids: 1024, disk_mb: 10_240, disk_files: 1_000_000 };
     assert_eq!(NOTHING.resolve(&LARGE).unwrap(), expected);
 }
 
 #[test]
 fn defaults_fit_a_small_machine() {
-    let expected = Limits { memory_mb: 500, cpus: None, pids: 100, disk_mb: 500 };
+    let expected =
+        Limits { memory_mb: 500, cpus: None, pids: 100, disk_mb: 500, disk_files: 1_000_000 };
     assert_eq!(NOTHING.resolve(&SMALL).unwrap(), expected);
     let tiny = Machine { memory_mb: 4, cpus: 1, pids: 1, disk_mb: 0 };
     let limits = NOTHING.resolve(&tiny).unwrap();
@@ -31,14 +33,19 @@ fn all_of_the_machine_can_be_asked_for_and_no_more() {
         cpus: Some(1.0),
         pids: Some(100),
         disk_mb: Some(500),
+        disk_files: Some(1000),
     };
     let limits = all.resolve(&SMALL).unwrap();
-    assert_eq!(limits, Limits { memory_mb: 1000, cpus: Some(1.0), pids: 100, disk_mb: 500 });
+    assert_eq!(
+        limits,
+        Limits { memory_mb: 1000, cpus: Some(1.0), pids: 100, disk_mb: 500, disk_files: 1000 }
+    );
     let beyond = [
         RequestedLimits { memory_mb: Some(1001), ..NOTHING },
         RequestedLimits { cpus: Some(1.01), ..NOTHING },
         RequestedLimits { pids: Some(101), ..NOTHING },
         RequestedLimits { disk_mb: Some(501), ..NOTHING },
+        RequestedLimits { disk_files: Some(u64::MAX), ..NOTHING },
     ];
     for requested in beyond {
         assert_eq!(requested.resolve(&SMALL).unwrap_err().code, ErrorCode::Invalid);
@@ -55,6 +62,7 @@ fn too_little_is_refused_with_what_is_possible() {
     insta::assert_snapshot!(refusal(RequestedLimits { memory_mb: Some(0), ..NOTHING }), @"a memory limit of 0 MiB cannot be set; choose between 8 and 1000 on this machine");
     insta::assert_snapshot!(refusal(RequestedLimits { pids: Some(7), ..NOTHING }), @"a pids limit of 7 processes cannot be set; choose between 8 and 100 on this machine");
     insta::assert_snapshot!(refusal(RequestedLimits { disk_mb: Some(0), ..NOTHING }), @"a disk limit of 0 MiB cannot be set; choose between 1 and 500 on this machine");
+    insta::assert_snapshot!(refusal(RequestedLimits { disk_files: Some(99), ..NOTHING }), @"a disk limit of 99 files cannot be set; choose between 100 and 1099511627776 on this machine");
     insta::assert_snapshot!(refusal(RequestedLimits { cpus: Some(0.0), ..NOTHING }), @"a limit of 0 cpus cannot be set; choose between 0.01 and 1");
     for cpus in [-1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.009] {
         refusal(RequestedLimits { cpus: Some(cpus), ..NOTHING });
@@ -75,6 +83,7 @@ proptest! {
         cpus: Option<f64>,
         pids: Option<u32>,
         disk_mb: Option<u64>,
+        disk_files: Option<u64>,
         machine_mb in 16_u64..1 << 30,
         machine_cpus in 1_u32..1024,
         machine_pids in 8_u32..1 << 22,
@@ -83,7 +92,7 @@ proptest! {
         let machine = Machine {
             memory_mb: machine_mb, cpus: machine_cpus, pids: machine_pids, disk_mb: machine_disk,
         };
-        let requested = RequestedLimits { memory_mb, cpus, pids, disk_mb };
+        let requested = RequestedLimits { memory_mb, cpus, pids, disk_mb, disk_files };
         match requested.resolve(&machine) {
             Ok(limits) => {
                 prop_assert!(limits.memory_mb <= machine_mb && limits.disk_mb <= machine_disk);
@@ -93,6 +102,7 @@ proptest! {
                 prop_assert_eq!(limits.cpus, cpus);
                 prop_assert_eq!(limits.pids, pids.unwrap_or(limits.pids));
                 prop_assert_eq!(limits.disk_mb, disk_mb.unwrap_or(limits.disk_mb));
+                prop_assert_eq!(limits.disk_files, disk_files.unwrap_or(limits.disk_files));
             }
             Err(error) => {
                 prop_assert!(requested != NOTHING);

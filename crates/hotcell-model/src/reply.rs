@@ -77,6 +77,9 @@ pub struct CellStats {
     /// What the cell has written, as last measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_bytes: Option<u64>,
+    /// The files and directories it has made, as last counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_files: Option<u64>,
 }
 
 /// A cell with its use of resources.

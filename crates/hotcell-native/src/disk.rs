@@ -3,11 +3,13 @@
 //! What nobody writes to any more is measured once: beside each part of such a layer lies which
 //! files it has and what each takes. A file that several layers have counts once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use hotcell_jail::mounts::{Lower, LowerIds};
 
@@ -37,18 +39,88 @@ impl Written {
         Ok(Self { live, frozen })
     }
 
-    /// What it writes to now, in bytes on disk.
-    pub(crate) fn live_bytes(&self) -> io::Result<u64> {
-        self.live.iter().map(|path| Ok(sizes_in(path)?.values().sum::<u64>())).sum()
+    /// What it writes to now.
+    pub(crate) fn live_use(&self) -> io::Result<Used> {
+        let mut used = Used::default();
+        for path in &self.live {
+            let mut seen = HashSet::new();
+            walk(path, |file| {
+                // A file with one name comes once.
+                if file.nlink() == 1 || file.is_dir() || seen.insert(file.ino()) {
+                    used += Used { bytes: file.blocks() * 512, files: 1 };
+                }
+            })?;
+        }
+        Ok(used)
     }
 
     /// The rest.
-    pub(crate) fn frozen_bytes(&self) -> io::Result<u64> {
+    pub(crate) fn frozen_use(&self) -> io::Result<Used> {
         let mut all = HashMap::new();
         for part in &self.frozen {
             all.extend(measured(part)?);
         }
-        Ok(all.values().sum())
+        Ok(Used { bytes: all.values().sum(), files: all.len() as u64 })
+    }
+}
+
+/// What is taken on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Used {
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// Files and directories.
+    pub(crate) files: u64,
+}
+
+impl Used {
+    /// What a whole file system holds; it need not count files.
+    pub(crate) fn of_file_system(path: &Path) -> io::Result<Self> {
+        let found = rustix::fs::statvfs(path)?;
+        Ok(Self {
+            bytes: found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize),
+            files: found.f_files.saturating_sub(found.f_ffree),
+        })
+    }
+
+    /// By how much it is more than another.
+    pub(crate) fn beyond(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(other.bytes),
+            files: self.files.saturating_sub(other.files),
+        }
+    }
+}
+
+/// As it is passed between processes.
+impl fmt::Display for Used {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.bytes, self.files)
+    }
+}
+
+impl FromStr for Used {
+    type Err = io::Error;
+
+    fn from_str(text: &str) -> io::Result<Self> {
+        let numbers = text.split_once(' ').and_then(|(bytes, files)| {
+            Some(Self { bytes: bytes.parse().ok()?, files: files.parse().ok()? })
+        });
+        numbers.ok_or_else(|| io::Error::other(format!("not two numbers: {text}")))
+    }
+}
+
+impl std::ops::Add for Used {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, files: self.files + other.files }
+    }
+}
+
+impl std::ops::AddAssign for Used {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
     }
 }
 
@@ -84,9 +156,16 @@ fn sizes_file(part: &Path) -> Option<PathBuf> {
     Some(part.parent()?.join("sizes.json"))
 }
 
-/// What is in a directory tree; what vanishes meanwhile counts nothing.
 fn sizes_in(root: &Path) -> io::Result<Sizes> {
     let mut sizes = Sizes::new();
+    walk(root, |file| {
+        sizes.insert(file.ino(), file.blocks() * 512);
+    })?;
+    Ok(sizes)
+}
+
+/// Shows everything in a directory tree; what vanishes meanwhile counts nothing.
+fn walk(root: &Path, mut show: impl FnMut(&fs::Metadata)) -> io::Result<()> {
     let mut to_visit = vec![root.to_owned()];
     while let Some(directory) = to_visit.pop() {
         let entries = match fs::read_dir(&directory) {
@@ -99,8 +178,8 @@ fn sizes_in(root: &Path) -> io::Result<Sizes> {
             if metadata.is_dir() {
                 to_visit.push(entry.path());
             }
-            sizes.insert(metadata.ino(), metadata.blocks() * 512);
+            show(&metadata);
         }
     }
-    Ok(sizes)
+    Ok(())
 }

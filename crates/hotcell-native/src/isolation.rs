@@ -83,7 +83,18 @@ pub(crate) fn describe(
             },
         }
     }
-    layers.push(layer("disk_limit", Some("sampled every second while something runs")));
+    if hierarchies.controllers.contains_key(&Controller::Memory) {
+        if hierarchies.bounds_swap() {
+            layers.push(layer("swap_limit", None));
+        } else {
+            missing.push(MissingLayer {
+                name: "swap_limit".to_owned(),
+                reason: "the kernel does not count what is swapped out".to_owned(),
+                remedy: "boot with swapaccount=1, or turn swap off with `swapoff -a`".to_owned(),
+            });
+        }
+    }
+    layers.push(layer("disk_limit", Some("sampled while something runs")));
     let calls = format!("allowlist of {} system calls", confinement.system_calls);
     layers.push(layer("seccomp_filter", Some(&calls)));
     match &confinement.landlock {

@@ -222,8 +222,8 @@ fn measure(paths: &CellPaths, placed: &Placed) -> Result<(u64, u64), StepError> 
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Namespace::New(&placed.ids),
     };
     let written = Written::by(paths, placed).step(|| "read the cell's checkpoints".to_owned())?;
-    let live = work_in(namespace, || written.live_bytes())?;
-    Ok((live, live + work_in(namespace, || written.frozen_bytes())?))
+    let live = work_in(namespace, || written.live_use())?;
+    Ok((live.bytes, live.bytes + work_in(namespace, || written.frozen_use())?.bytes))
 }
 
 fn unmeasured(error: &StepError) -> Error {

@@ -7,6 +7,10 @@ mod compare;
 mod copy_layer;
 mod diagnose;
 mod disk;
+mod disk_account;
+mod disk_pace;
+#[cfg(test)]
+mod disk_pace_tests;
 mod driver;
 mod flatten;
 mod id_range;

@@ -13,7 +13,7 @@ const TRIES: u32 = 100;
 
 /// Removes a directory tree; what is not there is removed already.
 pub(crate) fn remove_files(directory: &Path, ids: &IdLayout) -> Result<(), StepError> {
-    let in_namespace = |namespace| work_in(namespace, || remove_tree(directory).map(|()| 0));
+    let in_namespace = |namespace| work_in(namespace, || remove_tree(directory).map(|()| 0_u64));
     match ids {
         IdLayout::Private { .. } => in_namespace(Namespace::Own).map(drop),
         // A cell that never started left nothing that is not the user's own, and may have been

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies, join};
-use hotcell_jail::enter::{Inside, Layers, enter, go_on_with};
+use hotcell_jail::enter::{Inside, Layers, MemoryFiles, enter, go_on_with};
 use hotcell_jail::host::make_layers;
 use hotcell_jail::ids::{EXEC_ID, IdLayout};
 use hotcell_jail::process::{Confinement, Groups, Readiness};
@@ -27,8 +27,16 @@ use crate::isolation::kill_means;
 use crate::order::{Placed, WhichProcess};
 use crate::paths::{CellPaths, write_json};
 
-const TMP_BYTES: u64 = 512 << 20;
-const SHM_BYTES: u64 = 64 << 20;
+const TMP: MemoryFiles = MemoryFiles { bytes: 512 << 20, files: 262_144 };
+const SHM: MemoryFiles = MemoryFiles { bytes: 64 << 20, files: 16_384 };
+
+/// What a cell keeps in memory without a process: never so much that none could be started.
+fn in_memory(limits: &Limits) -> (MemoryFiles, MemoryFiles) {
+    let memory = limits.memory_mb << 20;
+    let tmp = MemoryFiles { bytes: TMP.bytes.min(memory / 2), ..TMP };
+    let shm = MemoryFiles { bytes: SHM.bytes.min(memory / 8), ..SHM };
+    (tmp, shm)
+}
 
 /// The whole life of a supervisor, from its plan on.
 pub type Supervise = fn(Plan) -> io::Result<()>;
@@ -177,14 +185,16 @@ fn try_to_be_born(
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Layers::ToMake,
     };
     let groups = if ids.has_root() { Groups::Cleared } else { Groups::Kept };
+    let (tmp, shm) = in_memory(&birth.placed.spec.limits);
     let inside = Inside {
         layers: &birth.placed.layers,
         id: ids.supervisor_inside(),
         groups,
         exec_id: EXEC_ID,
         exec_directories: &EXEC_DIRECTORIES,
-        tmp_bytes: TMP_BYTES,
-        shm_bytes: SHM_BYTES,
+        tmp,
+        shm,
+        segments_bytes: shm.bytes,
     };
     // Opened while the host's file systems are still in view.
     let exec_cgroup = birth.cgroups.exec_directory()?;

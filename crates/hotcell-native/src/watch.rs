@@ -1,15 +1,13 @@
 //! The keeper's long task: to be there when the supervisor ends, and to look after the disk.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use hotcell_jail::cgroup::CellCgroups;
-use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
-use hotcell_jail::namespace_work::{Namespace, new_user_namespace, work_in};
 use hotcell_jail::swap::{CellNamespaces, refresh_layer, swap_layers};
 use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
@@ -17,7 +15,7 @@ use hotcell_model::{Error, RequiredIsolation, WorkspaceMode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, waitpid};
 
-use crate::disk::Written;
+use crate::disk_account::DiskAccount;
 use crate::driver::{CgroupUse, order_keeper};
 use crate::flatten::{Aim, MANY, TOO_MANY, written_by_cells};
 use crate::id_range;
@@ -29,9 +27,6 @@ use crate::project::watch::ProjectWatch;
 use crate::project::{self, TARGET};
 use crate::removal::{remove_directory, remove_files};
 use crate::start::Started;
-
-/// Measuring takes at most this part of the keeper's time.
-const MEASURE_SHARE: u32 = 10;
 
 /// So long after layers were exchanged or removed it is measured what is left.
 const MEASURE_AFTER: Duration = Duration::from_millis(300);
@@ -51,7 +46,6 @@ pub(crate) fn watch(
     let mut project = watch_project(&placed);
     let mut flattening = Flattening::default();
     flattening.plan(paths, &placed);
-    let mut measure_at = None;
     loop {
         let mut fds =
             vec![PollFd::new(&pidfd, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
@@ -62,7 +56,10 @@ pub(crate) fn watch(
             fds.push(PollFd::from_borrowed_fd(changes, PollFlags::IN));
         }
         let is_beginning = project.as_ref().is_some_and(ProjectWatch::is_beginning);
-        let planned = [measure_at, flattening.wanted_at].into_iter().flatten().min();
+        let planned = [account.next_look().filter(|_| link.is_some()), flattening.wanted_at]
+            .into_iter()
+            .flatten()
+            .min();
         let next = if is_beginning { Some(Instant::now()) } else { planned };
         let timeout = next.map(time_until);
         match poll(&mut fds, timeout.as_ref()) {
@@ -87,28 +84,29 @@ pub(crate) fn watch(
                 KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), namespaces.as_ref()),
             });
             if asked.is_some_and(|ask| ask != KeeperAsk::Refresh) {
-                measure_at = Some(account.not_before.max(Instant::now() + MEASURE_AFTER));
+                account.note_change(MEASURE_AFTER);
                 flattening.plan(paths, &placed);
             }
         }
         flattening.begin_if_due(paths);
-        let is_time = measure_at.is_some_and(|at| at <= Instant::now());
-        measure_at = measure_at.filter(|_| !is_time);
-        let Some(open) = link.as_mut().filter(|_| came || is_time) else { continue };
-        let active = if came { open.take_activity() } else { Ok(false) };
-        match active.map(|active| active || is_time) {
-            Ok(true) => {
-                let user = namespaces.as_ref().map(|namespaces| namespaces.user.as_fd());
-                if let Some(state) = account.measure(paths, &placed, user) {
-                    // A supervisor that is ending needs to know no more.
-                    let _ = open.tell(state);
-                    if account.wants_room() {
-                        flattening.begin(paths, Aim::Room);
-                    }
+        let Some(open) = &mut link else { continue };
+        match if came { open.take_activity() } else { Ok(false) } {
+            Ok(true) => account.note_activity(),
+            Ok(false) => {}
+            Err(_) => {
+                link = None;
+                continue;
+            }
+        }
+        if account.next_look().is_some_and(|at| at <= Instant::now()) {
+            let user = namespaces.as_ref().map(|namespaces| namespaces.user.as_fd());
+            if let Some(state) = account.look(paths, &placed, user) {
+                // A supervisor that is ending needs to know no more.
+                let _ = open.tell(state);
+                if account.wants_room() {
+                    flattening.begin(paths, Aim::Room);
                 }
             }
-            Ok(false) => {}
-            Err(_) => link = None,
         }
     }
     // Its end is collected if it is this process's child, and by init otherwise.
@@ -266,122 +264,6 @@ fn is_over(placed: &Placed) -> bool {
             | Entry::Ended { .. },
         )
         | None => false,
-    }
-}
-
-/// What the cell has written, measured now and then.
-struct DiskAccount {
-    limit_bytes: u64,
-    ids: IdLayout,
-    /// In which the cell's files are seen as the cell sees them, if the supervisor's own is out of
-    /// reach.
-    user_namespace: Option<OwnedFd>,
-    used_bytes: u64,
-    /// What counts besides what is written to now, and what that takes.
-    frozen: Option<(Written, u64)>,
-    /// As of when.
-    stamp: Stamp,
-    /// When room was last asked for, and how long not again since there was none.
-    asked_for_room: Option<(Instant, Duration)>,
-    not_before: Instant,
-}
-
-/// Changes with what a cell is made of and with its checkpoints.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Stamp([Option<SystemTime>; 2]);
-
-impl Stamp {
-    fn of(paths: &CellPaths) -> Self {
-        let changed = |path: PathBuf| std::fs::metadata(path).and_then(|is| is.modified()).ok();
-        Self([paths.placed(), paths.checkpoints()].map(changed))
-    }
-
-    /// Whether a further change is sure to look different.
-    fn is_settled(&self) -> bool {
-        const SETTLED: Duration = Duration::from_secs(1);
-        self.0.iter().flatten().all(|at| at.elapsed().is_ok_and(|ago| ago > SETTLED))
-    }
-}
-
-impl DiskAccount {
-    fn new(placed: &Placed) -> Self {
-        Self {
-            limit_bytes: placed.spec.limits.disk_mb << 20,
-            ids: placed.ids,
-            user_namespace: None,
-            used_bytes: 0,
-            frozen: None,
-            stamp: Stamp::default(),
-            asked_for_room: None,
-            not_before: Instant::now(),
-        }
-    }
-
-    /// Whether it is time to look for room in layers that nobody can see: over the limit, and ever
-    /// more seldom where that does not help.
-    fn wants_room(&mut self) -> bool {
-        const FIRST: Duration = Duration::from_secs(2);
-        const LONGEST: Duration = Duration::from_secs(600);
-        if self.used_bytes <= self.limit_bytes {
-            self.asked_for_room = None;
-            return false;
-        }
-        let wait = match self.asked_for_room {
-            Some((at, wait)) if at.elapsed() < wait => return false,
-            Some((_, wait)) => (wait * 2).min(LONGEST),
-            None => FIRST,
-        };
-        self.asked_for_room = Some((Instant::now(), wait));
-        true
-    }
-
-    /// What counts as written, read anew when something may have changed.
-    fn written(&mut self, paths: &CellPaths, placed: &Placed) -> io::Result<Written> {
-        let stamp = Stamp::of(paths);
-        if let Some((written, _)) = &self.frozen
-            && stamp.is_settled()
-            && stamp == self.stamp
-        {
-            return Ok(written.clone());
-        }
-        self.stamp = stamp;
-        Written::by(paths, placed)
-    }
-
-    /// Measures unless that was done just now. Over the limit, whatever makes it worse must end;
-    /// what tidies up may go on.
-    fn measure(
-        &mut self,
-        paths: &CellPaths,
-        placed: &Placed,
-        user: Option<BorrowedFd<'_>>,
-    ) -> Option<DiskState> {
-        let started = Instant::now();
-        if started < self.not_before {
-            return None;
-        }
-        let is_private = matches!(self.ids, IdLayout::Private { .. });
-        if user.is_none() && self.user_namespace.is_none() && !is_private {
-            // A keeper that came later: the supervisor's own is out of reach by now.
-            self.user_namespace = Some(new_user_namespace(&self.ids).ok()?);
-        }
-        let written = self.written(paths, placed).ok()?;
-        let namespace = match user.or(self.user_namespace.as_ref().map(AsFd::as_fd)) {
-            Some(held) if !is_private => Namespace::Held(held),
-            Some(_) | None => Namespace::Own,
-        };
-        let live = work_in(namespace, || written.live_bytes()).ok()?;
-        let frozen = match &self.frozen {
-            Some((before, bytes)) if *before == written => *bytes,
-            Some(_) | None => work_in(namespace, || written.frozen_bytes()).ok()?,
-        };
-        self.frozen = Some((written, frozen));
-        let used = live + frozen;
-        self.not_before =
-            Instant::now() + started.elapsed().min(Duration::from_secs(6)) * MEASURE_SHARE;
-        let grew = used > self.used_bytes;
-        self.used_bytes = used;
-        Some(DiskState { used_bytes: used, end_execs: used > self.limit_bytes && grew })
     }
 }
 

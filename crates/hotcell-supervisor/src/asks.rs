@@ -141,7 +141,7 @@ impl Supervisor {
                 Ok(Tell::Done)
             }
             Ask::Disk(state) => {
-                self.set_disk(state.used_bytes, state.end_execs);
+                self.set_disk(state);
                 Ok(Tell::Done)
             }
             Ask::Pause(stillness) => match self.pause(asker, stillness) {

@@ -82,11 +82,33 @@ pub(crate) fn tell(ready: &OwnedFd, word: &Readiness) {
     }
 }
 
+/// What one process of a cell may lock into memory.
+const LOCKED_BYTES: u64 = 8 << 20;
+/// What the message queues of one user of a cell may hold.
+const QUEUE_BYTES: u64 = 800 << 10;
+/// Signals that may wait for the processes of one user of a cell.
+const PENDING_SIGNALS: u64 = 4096;
+
 /// Neither the umask nor the limits of whoever started this process are a cell's business.
 fn take_on_limits() -> io::Result<()> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let files = rustix::process::getrlimit(Resource::Nofile);
     rustix::process::setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files })?;
+    // What execs inherit, and can raise no more. Signals that wait and message queues are counted
+    // for all processes of a user together, in the user's own account on the host as well.
+    let inherited = [
+        (Resource::Core, 0),
+        (Resource::Memlock, LOCKED_BYTES),
+        (Resource::Msgqueue, QUEUE_BYTES),
+        (Resource::Sigpending, PENDING_SIGNALS),
+        (Resource::Nice, 0),
+        (Resource::Rtprio, 0),
+    ];
+    for (resource, most) in inherited {
+        let present = rustix::process::getrlimit(resource).maximum.unwrap_or(most);
+        let most = Some(most.min(present));
+        rustix::process::setrlimit(resource, Rlimit { current: most, maximum: most })?;
+    }
     Ok(())
 }
 

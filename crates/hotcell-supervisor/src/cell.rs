@@ -8,7 +8,7 @@ use std::time::Duration;
 use hotcell_jail::cgroup::{ExecCgroups, Meter};
 use hotcell_jail::process::Launcher;
 use hotcell_journal::{Entry, JournalWriter};
-use hotcell_link::{FrameKind, Plan, Started, Tell};
+use hotcell_link::{DiskState, FrameKind, Plan, Started, Tell};
 use hotcell_model::{
     CellStats, CloseReason, EndCause, Error, ExecEnd, ExecId, ExecSpec, ExecState, LimitHit,
     Result, Signal, Timestamp,
@@ -33,6 +33,8 @@ pub(crate) const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
 const MOST_ENDED_KEPT: usize = 1024;
 /// How often the keeper is told that something ran.
 const ACTIVITY_EVERY: Duration = Duration::from_secs(1);
+/// What is begun is told a little later: most of it is over by then.
+const ACTIVITY_FIRST: Duration = Duration::from_millis(200);
 
 /// A cell on its way out.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ pub(crate) struct Supervisor {
     pub(crate) launcher: Launcher,
     pub(crate) exec_cgroups: Option<ExecCgroups>,
     pub(crate) memory: Option<Meter>,
-    pids: Option<Meter>,
+    pub(crate) pids: Option<Meter>,
     cpu: Option<Meter>,
     pub(crate) poller: Poller,
     pub(crate) numbers: HashMap<ExecId, u32>,
@@ -69,7 +71,7 @@ pub(crate) struct Supervisor {
     pub(crate) closing: Option<Closing>,
     pub(crate) buffer: Vec<u8>,
     next_number: u32,
-    disk_bytes: Option<u64>,
+    pub(crate) disk: Option<DiskState>,
     activity_at: Option<Moment>,
 }
 
@@ -114,7 +116,7 @@ impl Supervisor {
             closing: None,
             buffer: vec![0; READ_BYTES],
             next_number: 0,
-            disk_bytes: None,
+            disk: None,
             activity_at: None,
         })
     }
@@ -232,13 +234,22 @@ impl Supervisor {
         }
     }
 
-    pub(crate) fn set_disk(&mut self, used_bytes: u64, end_execs: bool) {
-        self.disk_bytes = Some(used_bytes);
-        if end_execs {
-            let intent = Intent { cause: EndCause::Signaled, limit: Some(LimitHit::Disk) };
+    pub(crate) fn set_disk(&mut self, state: DiskState) {
+        self.disk = Some(state);
+        if state.end_execs {
+            let limit = state.over.or(Some(LimitHit::Disk));
+            let intent = Intent { cause: EndCause::Signaled, limit };
             for number in self.running.clone() {
                 self.end_exec(number, intent, Signal::KILL, Duration::ZERO);
             }
+        }
+    }
+
+    /// Something may have made room: until that is measured the cell is not taken to be over its
+    /// disk limit.
+    pub(crate) fn take_as_tidied(&mut self) {
+        if let Some(disk) = &mut self.disk {
+            disk.over = None;
         }
     }
 
@@ -250,7 +261,8 @@ impl Supervisor {
             cpu_ms: self.cpu.as_ref().and_then(Meter::cpu_us).map(|us| us / 1000),
             memory_bytes: self.memory.as_ref().and_then(Meter::memory_bytes),
             pids: self.pids.as_ref().and_then(Meter::pids),
-            disk_bytes: self.disk_bytes,
+            disk_bytes: self.disk.map(|disk| disk.used_bytes),
+            disk_files: self.disk.map(|disk| disk.used_files),
         }
     }
 
@@ -271,6 +283,7 @@ impl Supervisor {
             let answers = queued.input.as_mut().map(Backlog::refuse_all).unwrap_or_default();
             self.answer_input(answers);
         }
+        self.take_as_tidied();
         self.running.remove(&number);
         self.wake_at.remove(&number);
         self.ended.insert(number);
@@ -303,7 +316,7 @@ impl Supervisor {
             self.lifetime.set_activity(Activity::Idle, now);
         } else {
             self.lifetime.set_activity(Activity::Busy, now);
-            self.activity_at.get_or_insert(now.after(ACTIVITY_EVERY));
+            self.activity_at.get_or_insert(now.after(ACTIVITY_FIRST));
         }
     }
 

@@ -95,6 +95,15 @@ pub(crate) struct Intent {
     pub(crate) limit: Option<LimitHit>,
 }
 
+/// How often the cell came up against limits that the kernel keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LimitCounts {
+    /// Processes that were killed for want of memory.
+    pub(crate) oom_kills: u64,
+    /// Processes and threads that were refused.
+    pub(crate) refused_pids: u64,
+}
+
 /// Whether an exec goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -115,7 +124,7 @@ pub(crate) struct Running {
     pub(crate) terminal: Option<OwnedFd>,
     pub(crate) started: Moment,
     pub(crate) deadline: Option<Moment>,
-    pub(crate) oom_kills_before: u64,
+    pub(crate) before: LimitCounts,
     /// Whether its output is left in the pipes until a follower has caught up.
     pub(crate) held_back: bool,
     phase: Phase,
@@ -136,7 +145,7 @@ pub(crate) struct Parts {
     pub(crate) input: Option<Input>,
     pub(crate) terminal: Option<OwnedFd>,
     pub(crate) timeout: Option<Duration>,
-    pub(crate) oom_kills_before: u64,
+    pub(crate) before: LimitCounts,
 }
 
 impl Running {
@@ -152,7 +161,7 @@ impl Running {
             terminal: parts.terminal,
             started,
             deadline: parts.timeout.map(|timeout| started.after(timeout)),
-            oom_kills_before: parts.oom_kills_before,
+            before: parts.before,
             held_back: false,
             phase: Phase::Alive,
             intent: None,
@@ -332,8 +341,20 @@ impl Running {
         }
     }
 
+    /// The limits that its cell came up against since its start.
+    fn limits_hit(&self, now: LimitCounts) -> Vec<LimitHit> {
+        let ended_for = self.intent.and_then(|intent| intent.limit);
+        let kept_by_kernel = [
+            (now.oom_kills > self.before.oom_kills, LimitHit::Memory),
+            (now.refused_pids > self.before.refused_pids, LimitHit::Pids),
+            (self.log.has_dropped(), LimitHit::Output),
+        ];
+        let hit = kept_by_kernel.into_iter().filter_map(|(is_hit, limit)| is_hit.then_some(limit));
+        ended_for.into_iter().chain(hit).collect()
+    }
+
     /// How it ended; called once all its processes are gone.
-    pub(crate) fn into_end(self, oom_kills: u64) -> (ExecEnd, OutputLog, Option<ExecCgroup>) {
+    pub(crate) fn into_end(self, now: LimitCounts) -> (ExecEnd, OutputLog, Option<ExecCgroup>) {
         let ending = self.ended.map(|reaped| reaped.ending());
         let signal = match ending {
             Some(Ending::Signaled(number)) => Signal::from_number(number),
@@ -345,7 +366,7 @@ impl Running {
         };
         let cause = match self.intent {
             Some(intent) => intent.cause,
-            None if signal == Some(Signal::KILL) && oom_kills > self.oom_kills_before => {
+            None if signal == Some(Signal::KILL) && now.oom_kills > self.before.oom_kills => {
                 EndCause::OomKilled
             }
             None if signal.is_some() => EndCause::Signaled,
@@ -366,6 +387,7 @@ impl Running {
             exit_code,
             signal,
             limit: self.intent.and_then(|intent| intent.limit),
+            limits_hit: self.limits_hit(now),
             killed_descendants: self.killed_descendants,
             ended_at: Timestamp::now(),
             usage,

@@ -11,8 +11,8 @@ use std::time::Duration;
 use hotcell_files::Roots;
 use hotcell_jail::process::{Groups, Identity, become_ordinary, end_now};
 use hotcell_jail::{Forked, fork, keep_freed, signals};
-use hotcell_link::{FileAsk, Frame, FrameKind, FrameView, Tell, encode, view};
-use hotcell_model::{Error, FileOp, Result, Signal};
+use hotcell_link::{DiskState, FileAsk, Frame, FrameKind, FrameView, Tell, encode, view};
+use hotcell_model::{Error, FileOp, LimitHit, Result, Signal};
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use rustix::process::Pid;
@@ -135,7 +135,8 @@ impl Supervisor {
         if self.pause.is_some() {
             return self.files.waiting.push((asker, frame.clone()));
         }
-        if let Err(error) = self.start_files() {
+        let refused = self.refuse_growth(frame);
+        if let Err(error) = refused.and_then(|()| self.start_files()) {
             self.tell(asker, &Tell::Failed(error));
             return;
         }
@@ -156,6 +157,29 @@ impl Supervisor {
         files.send(FrameKind::File, channel, &frame.head, &frame.blob);
         self.note_activity();
         self.write_files();
+    }
+
+    /// A cell that is over its disk limit takes nothing more; what makes room goes on.
+    fn refuse_growth(&mut self, frame: &Frame) -> Result<()> {
+        let Some(DiskState { over: Some(limit), .. }) = self.disk else { return Ok(()) };
+        match frame.head::<FileAsk>() {
+            Ok(ask) if ask.op.lets_grow() => {
+                let limits = &self.plan.spec.limits;
+                let over = match limit {
+                    LimitHit::DiskFiles => format!("{} files", limits.disk_files),
+                    LimitHit::Disk | LimitHit::Memory | LimitHit::Pids | LimitHit::Output => {
+                        format!("{} MiB", limits.disk_mb)
+                    }
+                };
+                Err(Error::limit_exceeded(format!("the cell is over its disk limit of {over}"))
+                    .hint("delete files or checkpoints first"))
+            }
+            Ok(ask) if !ask.op.only_reads() => {
+                self.take_as_tidied();
+                Ok(())
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Passes on a later frame of a conversation about files; whether it is part of one.

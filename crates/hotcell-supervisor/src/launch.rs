@@ -125,13 +125,10 @@ fn c_strings(what: &str, texts: impl IntoIterator<Item = String>) -> Result<Vec<
 
 fn rlimits(plan: &Plan) -> Vec<(Resource, Rlimit)> {
     let both = |limit| Rlimit { current: Some(limit), maximum: Some(limit) };
-    let mut limits = vec![(Resource::Core, both(0))];
     let files = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(OPEN_FILES);
     let files = files.min(OPEN_FILES);
-    limits.push((
-        Resource::Nofile,
-        Rlimit { current: Some(files.min(OPEN_FILES_SOFT)), maximum: Some(files) },
-    ));
+    let soft = files.min(OPEN_FILES_SOFT);
+    let mut limits = vec![(Resource::Nofile, Rlimit { current: Some(soft), maximum: Some(files) })];
     if let Some(pids) = plan.rlimit_pids {
         limits.push((Resource::Nproc, both(u64::from(pids))));
     }

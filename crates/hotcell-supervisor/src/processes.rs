@@ -17,7 +17,7 @@ use rustix::process::{Gid, Pid, Uid};
 
 use crate::cell::{Supervisor, end_without_process};
 use crate::event_loop::Slot;
-use crate::exec::{Exec, Main, Parts, Running, State, Step};
+use crate::exec::{Exec, LimitCounts, Main, Parts, Running, State, Step};
 use crate::input::{Input, Sink};
 use crate::launch::Prepared;
 use crate::output::{Flow, Output, fair_share};
@@ -98,7 +98,7 @@ impl Supervisor {
         };
         let log = OutputLog::new(self.records.as_fd(), &spec.id, self.plan.spec.output_bytes)
             .map_err(failed("open the output log"))?;
-        let oom_kills_before = self.memory.as_ref().and_then(Meter::oom_kills).unwrap_or(0);
+        let before = self.limit_counts();
         let entry = cgroup.as_ref().map(|group| group.entry());
         let launch = Launch {
             program: &prepared.program,
@@ -134,16 +134,7 @@ impl Supervisor {
                     prefer_for_oom(*pid);
                 }
                 let Wiring { outputs, input, terminal, .. } = wiring;
-                Ok(Parts {
-                    main,
-                    cgroup,
-                    log,
-                    outputs,
-                    input,
-                    terminal,
-                    timeout: None,
-                    oom_kills_before,
-                })
+                Ok(Parts { main, cgroup, log, outputs, input, terminal, timeout: None, before })
             }
             Err(error) => {
                 match (&mut self.exec_cgroups, cgroup) {
@@ -153,6 +144,13 @@ impl Supervisor {
                 }
                 Err(error)
             }
+        }
+    }
+
+    fn limit_counts(&self) -> LimitCounts {
+        LimitCounts {
+            oom_kills: self.memory.as_ref().and_then(Meter::oom_kills).unwrap_or(0),
+            refused_pids: self.pids.as_ref().and_then(Meter::refused_pids).unwrap_or(0),
         }
     }
 
@@ -258,7 +256,7 @@ impl Supervisor {
     /// The last of an exec: what is still in its pipes, then its end.
     fn finish(&mut self, number: u32) {
         self.unwatch(number);
-        let oom_kills = self.memory.as_ref().and_then(Meter::oom_kills).unwrap_or(0);
+        let counts = self.limit_counts();
         let Some(exec) = self.execs.get_mut(&number) else { return };
         let placeholder = State::Ended(end_without_process(EndCause::Lost));
         let State::Running(mut running) = std::mem::replace(&mut exec.state, placeholder) else {
@@ -270,7 +268,7 @@ impl Supervisor {
         running.log.finish();
         exec.last_seq = running.log.last_seq();
         let answers = running.input.as_mut().map(Input::close).unwrap_or_default();
-        let (end, _, cgroup) = running.into_end(oom_kills);
+        let (end, _, cgroup) = running.into_end(counts);
         if let (Some(groups), Some(group)) = (&mut self.exec_cgroups, cgroup) {
             groups.give_back(group);
         }

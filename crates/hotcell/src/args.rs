@@ -203,6 +203,9 @@ pub(crate) struct Shape {
     /// The most it may write, such as 1G.
     #[arg(long, value_name = "SIZE", value_parser = values::mebibytes)]
     pub(crate) disk: Option<u64>,
+    /// The most files and directories it may make.
+    #[arg(long, value_name = "N")]
+    pub(crate) disk_files: Option<u64>,
     /// Work on this directory of the host, as /workspace.
     ///
     /// MODE is cow (default): the real files stay as they are until `hotcell apply`; rw: they are
@@ -219,6 +222,7 @@ impl Shape {
             cpus: self.cpus,
             pids: self.pids,
             disk_mb: self.disk,
+            disk_files: self.disk_files,
         }
     }
 

@@ -53,7 +53,7 @@ pub(crate) enum Role {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The exec has ended and all its output was printed.
-    Ended(Exec),
+    Ended(Box<Exec>),
     /// We left first.
     Left(Leaving),
 }
@@ -151,7 +151,7 @@ impl Conversation<'_> {
         };
         speech.finish(&ended)?;
         speech.print_rest(printer, &mut self.signals).await?;
-        Ok(Outcome::Ended(ended))
+        Ok(Outcome::Ended(Box::new(ended)))
     }
 
     fn tell_refusal(&self, error: &Error, speech: &mut Speech) {

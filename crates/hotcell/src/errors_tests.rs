@@ -13,6 +13,7 @@ fn end(cause: EndCause, exit_code: Option<i32>, signal: Option<Signal>) -> ExecE
         exit_code,
         signal,
         limit: None,
+        limits_hit: Vec::new(),
         killed_descendants: 0,
         ended_at: Timestamp(0),
         usage: Usage::default(),

@@ -35,6 +35,7 @@ fn execs_in_a_table() {
             exit_code: Some(3),
             signal: None,
             limit: None,
+            limits_hit: Vec::new(),
             killed_descendants: 0,
             ended_at: Timestamp(5_000),
             usage: Usage { wall_ms: 250, ..Usage::default() },

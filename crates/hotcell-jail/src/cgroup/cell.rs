@@ -76,7 +76,7 @@ impl CellCgroups {
             match (controller, version) {
                 (Controller::Memory, Version::V2) => {
                     set(directory, "memory.max", limits.memory_bytes)?;
-                    // Without swap accounting the file is not there, and then there is no swap.
+                    // Not there without swap accounting: see `Hierarchies::bounds_swap`.
                     let _ = fs::write(directory.join("memory.swap.max"), "0");
                 }
                 (Controller::Memory, Version::V1) => {

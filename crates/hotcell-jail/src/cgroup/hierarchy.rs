@@ -97,6 +97,18 @@ impl Hierarchies {
         found
     }
 
+    /// Whether what a cell has swapped out counts against its memory limit, or there is nothing to
+    /// swap to. Without a memory limit there is nothing to count against.
+    #[must_use]
+    pub fn bounds_swap(&self) -> bool {
+        let Some(place) = self.controllers.get(&Controller::Memory) else { return false };
+        let file = match place.version {
+            Version::V1 => "memory.memsw.limit_in_bytes",
+            Version::V2 => "memory.swap.max",
+        };
+        place.directory.join(file).exists() || !has_swap()
+    }
+
     fn use_unified(&mut self, mounted: &Mounted, own: &str) {
         let own = own.lines().find_map(|line| line.strip_prefix("0::"));
         let base = match writable_base(&mounted.point, own) {
@@ -151,6 +163,11 @@ impl Hierarchies {
             }
         }
     }
+}
+
+/// Whether this machine swaps. The list has a line of titles.
+fn has_swap() -> bool {
+    fs::read_to_string("/proc/swaps").is_ok_and(|listed| listed.lines().nth(1).is_some())
 }
 
 fn parse_mount(line: &str) -> Option<Mounted> {

@@ -57,6 +57,7 @@ pub struct Meter {
     pids: Gauge,
     cpu: Gauge,
     oom: Gauge,
+    refused: Gauge,
 }
 
 impl Meter {
@@ -69,6 +70,7 @@ impl Meter {
             pids: Gauge::new(&["pids.current"]),
             cpu: Gauge::new(&["cpu.stat"]),
             oom: Gauge::new(&["memory.events", "memory.oom_control"]),
+            refused: Gauge::new(&["pids.events"]),
         }
     }
 
@@ -88,6 +90,12 @@ impl Meter {
     #[must_use]
     pub fn cpu_us(&self) -> Option<u64> {
         self.cpu.field(&self.directory, "usage_usec")
+    }
+
+    /// How often the kernel refused another process or thread here.
+    #[must_use]
+    pub fn refused_pids(&self) -> Option<u64> {
+        self.refused.field(&self.directory, "max ")
     }
 
     /// How often the kernel killed a process here for want of memory.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hotcell_jail::enter::Inside;
+use hotcell_jail::enter::{Inside, MemoryFiles};
 use hotcell_jail::ids::{EXEC_ID, IdLayout, Starter, starter};
 use hotcell_jail::probe::{Finding, Refusal, Report, Trial, look};
 use hotcell_jail::process::Groups;
@@ -15,7 +15,7 @@ use crate::isolation::hierarchies;
 use crate::removal::remove_files;
 
 /// Enough for a `/tmp` and a `/dev/shm` that nobody uses.
-const LITTLE: u64 = 1 << 20;
+const LITTLE: MemoryFiles = MemoryFiles { bytes: 1 << 20, files: 64 };
 
 /// The ids of a cell that would be made now.
 pub(super) fn ids_of(starter: &Starter) -> IdLayout {
@@ -50,8 +50,9 @@ fn try_in(directory: &Path, bases: &Path, ids: &IdLayout, cgroups: CgroupUse) ->
         groups,
         exec_id: EXEC_ID,
         exec_directories: &EXEC_DIRECTORIES,
-        tmp_bytes: LITTLE,
-        shm_bytes: LITTLE,
+        tmp: LITTLE,
+        shm: LITTLE,
+        segments_bytes: LITTLE.bytes,
     });
     let hierarchies = hierarchies(cgroups);
     let trial = Trial { directory, ids, inside: inside.as_ref(), hierarchies: &hierarchies };

@@ -56,6 +56,7 @@ fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> 
     };
     let memory = stats.and_then(|stats| stats.memory_bytes).map(bytes);
     let disk = stats.and_then(|stats| stats.disk_bytes).map(bytes);
+    let files = stats.and_then(|stats| stats.disk_files).map(|files| files.to_string());
     let pids = stats.and_then(|stats| stats.pids).map(|pids| pids.to_string());
     let mut facts = vec![
         ("cell", cell.id.to_string()),
@@ -69,6 +70,7 @@ fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> 
         ("workspace", workspace),
         ("memory", used(memory, bytes(limits.memory_mb << 20))),
         ("disk", used(disk, bytes(limits.disk_mb << 20))),
+        ("files", used(files, limits.disk_files.to_string())),
         ("processes", used(pids, limits.pids.to_string())),
         ("cpus", limits.cpus.map_or("no limit".to_owned(), |cpus| format!("at most {cpus}"))),
     ];

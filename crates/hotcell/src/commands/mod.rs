@@ -39,7 +39,7 @@ mod pack_tests;
 mod place_tests;
 
 use hotcell_engine::AllowedWorkspaces;
-use hotcell_model::{EndCause, Exec, LimitHit, Result};
+use hotcell_model::{EndCause, Exec, ExecEnd, LimitHit, Result};
 use hotcell_server::Traces;
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
@@ -182,6 +182,19 @@ fn start_log(config: &Config, traces: Option<&Traces>) {
     }
 }
 
+/// Says which limits a command came up against without being ended for it.
+fn tell_limits(end: &ExecEnd) {
+    for limit in &end.limits_hit {
+        match limit {
+            LimitHit::Memory if end.cause != EndCause::OomKilled => {
+                note("a process of the cell was killed: its cell was out of memory");
+            }
+            LimitHit::Pids => note("the cell had as many processes and threads as it may"),
+            LimitHit::Memory | LimitHit::Output | LimitHit::Disk | LimitHit::DiskFiles => {}
+        }
+    }
+}
+
 /// Says what a person should know about the end of an exec, and gives the exit code that shows it.
 fn tell_end(exec: &Exec) -> u8 {
     let Some(end) = &exec.end else { return OWN_FAILURE };
@@ -198,8 +211,12 @@ fn tell_end(exec: &Exec) -> u8 {
     }
     match end.limit {
         Some(LimitHit::Disk) => note("the command was ended: its cell was over its disk limit"),
-        None => {}
+        Some(LimitHit::DiskFiles) => {
+            note("the command was ended: its cell had made more files than it may");
+        }
+        Some(LimitHit::Memory | LimitHit::Pids | LimitHit::Output) | None => {}
     }
+    tell_limits(end);
     if end.killed_descendants > 0 {
         let (processes, were) = match end.killed_descendants {
             1 => ("1 process".to_owned(), "was"),

@@ -128,6 +128,7 @@ pub(super) fn check_as_asked(cell: &Cell, shape: &Shape) -> Result<()> {
         differing("--image", shape.image.as_ref(), &cell.image, String::clone),
         differing("--memory", shape.memory.as_ref(), &limits.memory_mb, |mb| mebibytes(*mb)),
         differing("--disk", shape.disk.as_ref(), &limits.disk_mb, |mb| mebibytes(*mb)),
+        differing("--disk-files", shape.disk_files.as_ref(), &limits.disk_files, u64::to_string),
         differing("--pids", shape.pids.as_ref(), &limits.pids, u32::to_string),
         differing("--cpus", shape.cpus.map(Some).as_ref(), &limits.cpus, |n| cpus(*n)),
     ];

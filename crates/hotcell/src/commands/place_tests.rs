@@ -15,7 +15,13 @@ fn cell() -> Cell {
         persistent: true,
         created_at: Timestamp(0),
         expires_at: None,
-        limits: Limits { memory_mb: 4096, cpus: None, pids: 1024, disk_mb: 10_240 },
+        limits: Limits {
+            memory_mb: 4096,
+            cpus: None,
+            pids: 1024,
+            disk_mb: 10_240,
+            disk_files: 1000,
+        },
         network: Network::None,
         workspace: None,
         isolation: None,
@@ -30,6 +36,7 @@ fn shape() -> Shape {
         cpus: None,
         pids: None,
         disk: None,
+        disk_files: None,
         workspace: None,
     }
 }

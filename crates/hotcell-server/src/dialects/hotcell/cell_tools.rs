@@ -118,6 +118,7 @@ struct LimitsSchema {
     cpus: Option<f64>,
     pids: Option<u32>,
     disk_mb: Option<u64>,
+    disk_files: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

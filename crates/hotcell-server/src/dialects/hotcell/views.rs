@@ -1,8 +1,8 @@
 //! What callers of the tools see of cells and execs.
 
 use hotcell_model::{
-    Cell, Dropped, Exec, ExecPage, ExecState, IsolationLevel, Limits, Message, Network, Timestamp,
-    Usage, Workspace,
+    Cell, Dropped, Exec, ExecEnd, ExecPage, ExecState, IsolationLevel, Limits, Message, Network,
+    Timestamp, Usage, Workspace,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -76,6 +76,9 @@ pub(super) struct Standing {
     exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<String>,
+    /// memory, pids, disk, disk_files, output
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    limits_hit: Vec<String>,
 }
 
 impl From<&Exec> for Standing {
@@ -88,18 +91,27 @@ impl From<&Exec> for Standing {
             end_cause: end.map(|end| end.cause.as_str().to_owned()),
             exit_code: end.and_then(|end| end.exit_code),
             signal: end.and_then(|end| end.signal).map(|signal| signal.to_string()),
+            limits_hit: end.map(limits_hit).unwrap_or_default(),
         }
     }
+}
+
+fn limits_hit(end: &ExecEnd) -> Vec<String> {
+    end.limits_hit.iter().map(|limit| limit.as_str().to_owned()).collect()
 }
 
 impl Standing {
     /// In one line.
     pub(super) fn line(&self) -> String {
+        let hit = match self.limits_hit.as_slice() {
+            [] => String::new(),
+            hit => format!("; limits hit: {}", hit.join(", ")),
+        };
         match (&self.end_cause, self.exit_code) {
-            (Some(_), Some(code)) => format!("[{} ended, exit code {code}]", self.exec_id),
+            (Some(_), Some(code)) => format!("[{} ended, exit code {code}{hit}]", self.exec_id),
             (Some(cause), None) => match &self.signal {
-                Some(signal) => format!("[{} ended: {cause} by {signal}]", self.exec_id),
-                None => format!("[{} ended: {cause}]", self.exec_id),
+                Some(signal) => format!("[{} ended: {cause} by {signal}{hit}]", self.exec_id),
+                None => format!("[{} ended: {cause}{hit}]", self.exec_id),
             },
             (None, _) => {
                 format!("[{} {}: follow it with exec_poll]", self.exec_id, self.status)
