@@ -1,6 +1,7 @@
 //! `hotcell keep`: the host-side half of a cell, a process of its own that needs no other.
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ use hotcell_model::Error;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::carrier::KeptCarrier;
 use crate::compare::compare;
 use crate::copy_layer::copy_layer;
 use crate::diagnose::try_out;
@@ -123,8 +125,12 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
                     )));
                 }
             };
+            let mut carrier = KeptCarrier::new(order.egress.clone(), None);
+            // A cell whose connections cannot be carried has no network, and is tried again.
+            let (namespaces, pidfd) = (started.namespaces.as_ref(), started.pidfd.as_fd());
+            let _ = carrier.ensure(&paths, &placed, namespaces, pidfd);
             answer(&Outcome::Ready(isolation))?;
-            watch(&paths, &placed, &cgroups, started)
+            watch(&paths, &placed, &cgroups, started, carrier)
         }
         Task::Watch => {
             // Another process may have started a keeper meanwhile.
@@ -137,7 +143,10 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
                 Some((pid, Ok(pidfd))) => {
                     let namespaces = CellNamespaces::of(pid).ok();
                     let found = Started { pid, pidfd, namespaces };
-                    watch(&paths, &placed, &cgroups, found)
+                    let mut carrier = KeptCarrier::find(&paths, order.egress.clone());
+                    let (cell, pidfd) = (found.namespaces.as_ref(), found.pidfd.as_fd());
+                    let _ = carrier.ensure(&paths, &placed, cell, pidfd);
+                    watch(&paths, &placed, &cgroups, found, carrier)
                 }
                 Some((_, Err(_))) | None => tidy_up(&paths, &placed, &cgroups),
             }
@@ -248,6 +257,11 @@ fn answer(outcome: &Outcome) -> io::Result<()> {
     line.push(b'\n');
     // A driver that is gone is found out by the next one that connects.
     let _ = io::stdout().write_all(&line).and_then(|()| io::stdout().flush());
+    let_go_of_streams()
+}
+
+/// Puts nothing in the place of the standard streams.
+pub(crate) fn let_go_of_streams() -> io::Result<()> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;

@@ -1,8 +1,9 @@
 //! What the driver tells a keeper, and what a cell's directory says of the cell.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use hotcell_egress::EgressSettings;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::probe::Report;
@@ -101,6 +102,9 @@ pub(crate) struct Order {
     pub(crate) directory: PathBuf,
     /// Whether control groups are used.
     pub(crate) cgroups: CgroupUse,
+    /// What the operator chose about the network of cells.
+    #[serde(default)]
+    pub(crate) egress: EgressSettings,
     /// What to do.
     pub(crate) task: Task,
 }
@@ -151,7 +155,12 @@ impl WhichProcess {
 
     /// The live supervisor of a cell.
     pub(crate) fn find(paths: &CellPaths) -> io::Result<Option<Pid>> {
-        let saved: Option<Self> = read_json(&paths.supervisor())?;
+        Self::find_in(&paths.supervisor())
+    }
+
+    /// The live process that a file names.
+    pub(crate) fn find_in(file: &Path) -> io::Result<Option<Pid>> {
+        let saved: Option<Self> = read_json(file)?;
         Ok(saved.filter(Self::is_alive).and_then(|saved| Pid::from_raw(saved.pid)))
     }
 

@@ -53,8 +53,12 @@ fn place(program: &Path, cgroups: CgroupUse) -> Result<DriverPlace> {
     let directory = tempfile::tempdir()?;
     let state = directory.path().join("state");
     fs::create_dir(&state)?;
-    let settings =
-        NativeSettings { state_dir: state.clone(), program: program.to_owned(), cgroups };
+    let settings = NativeSettings {
+        state_dir: state.clone(),
+        program: program.to_owned(),
+        cgroups,
+        egress: hotcell_native::EgressSettings::default(),
+    };
     let cells = Mutex::new(BTreeSet::new());
     let look = move || {
         let mut cells = cells.lock().unwrap_or_else(PoisonError::into_inner);

@@ -251,6 +251,7 @@ impl Supervisor {
             memory_bytes: self.memory.as_ref().and_then(Meter::memory_bytes),
             pids: self.pids.as_ref().and_then(Meter::pids),
             disk_bytes: self.disk_bytes,
+            network: None,
         }
     }
 
