@@ -151,6 +151,9 @@ impl Carrier {
             // Nobody is to take half of it for the whole.
             reset(inside_read.as_ref());
             reset(outside_read.as_ref());
+            // Dropped, they would say that all was well first.
+            inside_write.forget();
+            outside_write.forget();
         }
         self.record(NetRecord {
             connection: Some(number),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use hotcell_egress::{CarrierAsk, CarrierTell, ask_carrier, read_records};
@@ -12,6 +13,10 @@ use crate::driver::{Native, NativeDriver, at};
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::order::Outcome;
 use crate::paths::{CellPaths, write_json};
+
+/// How often a keeper is asked that is not there, and how long apart.
+const TRIES: u32 = 200;
+const APART: Duration = Duration::from_millis(10);
 
 #[async_trait]
 impl Networks for NativeDriver {
@@ -68,7 +73,7 @@ impl Native {
             return Ok(());
         }
         self.ensure_keeper(&paths);
-        match ask_keeper(&paths, &KeeperAsk::Network).map_err(failed)? {
+        match self.ask_for_carrier(&paths).map_err(failed)? {
             Outcome::Failed(error) => return Err(error),
             Outcome::Done
             | Outcome::Ready(_)
@@ -81,6 +86,21 @@ impl Native {
             // One that is not there allows nothing, and one that comes reads the rules.
             Some(CarrierTell::Done | CarrierTell::Stats(_)) | None => Ok(()),
         }
+    }
+}
+
+impl Native {
+    /// A keeper that has just been started is not there at once, and one may be ending.
+    fn ask_for_carrier(&self, paths: &CellPaths) -> io::Result<Outcome> {
+        for _ in 1..TRIES {
+            match ask_keeper(paths, &KeeperAsk::Network) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                asked => return asked,
+            }
+            std::thread::sleep(APART);
+            self.ensure_keeper(paths);
+        }
+        ask_keeper(paths, &KeeperAsk::Network)
     }
 }
 
