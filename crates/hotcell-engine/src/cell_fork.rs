@@ -90,7 +90,10 @@ async fn fork(
         Keep::Always | Keep::Holder | Keep::Exec => parent.spec.ttl_s,
     };
     let created_at = Timestamp::now();
-    let spec = CellSpec { id: id.clone(), alias, keep, ttl_s, created_at, ..parent.spec.clone() };
+    // What the operator took from the parent meanwhile, a fork does not bring back.
+    let network = site.network_in_force(parent).await?;
+    let parents = parent.spec.clone();
+    let spec = CellSpec { id: id.clone(), alias, keep, ttl_s, created_at, network, ..parents };
     let cell = StoredCell { spec, isolation: None, ended_at: None };
     let made = async {
         site.store.insert_cell(&cell).await?;

@@ -19,15 +19,19 @@ pub(crate) async fn cell_info(site: &Site, request: CellInfo) -> Result<CellDeta
             return Err(no_cell(&request.cell));
         }
     };
+    let spec = site.with_network_in_force(&stored).await;
+    let network = site.network_stats(&spec, state).await;
     let stats = match state {
-        CellState::Ready => find_stats(site, &stored).await?,
+        CellState::Ready => {
+            find_stats(site, &stored).await?.map(|stats| CellStats { network, ..stats })
+        }
         CellState::Starting | CellState::Asleep | CellState::Stopped | CellState::Unavailable => {
             None
         }
     };
     site.settle(&stored.spec.id).await?;
     let execs = site.live_execs(&stored.spec.id).await?;
-    Ok(CellDetails { cell: Cell::from_spec(&stored.spec, state, stored.isolation), stats, execs })
+    Ok(CellDetails { cell: Cell::from_spec(&spec, state, stored.isolation), stats, execs })
 }
 
 async fn find_stats(site: &Site, cell: &StoredCell) -> Result<Option<CellStats>> {

@@ -29,7 +29,8 @@ pub(crate) async fn cell_list(site: &Site, request: CellList) -> Result<Cells> {
             CellState::Stopped => request.include_stopped,
         };
         if listed {
-            cells.push(Cell::from_spec(&stored.spec, state, stored.isolation));
+            let spec = site.with_network_in_force(&stored).await;
+            cells.push(Cell::from_spec(&spec, state, stored.isolation));
         }
     }
     Ok(Cells { cells })

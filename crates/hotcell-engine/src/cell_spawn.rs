@@ -2,7 +2,7 @@
 
 use hotcell_model::{
     Cell, CellId, CellLock, CellRef, CellSpawn, CellSpec, CellState, Claim, Error, ErrorCode,
-    ExecFilter, Keep, KeyScope, Limits, Result, StoredCell, Timestamp, Workspace,
+    ExecFilter, Keep, KeyScope, Limits, Network, Result, StoredCell, Timestamp, Workspace,
 };
 
 use crate::cell_remove::Busy;
@@ -60,6 +60,7 @@ struct Spawn<'a> {
     driver: &'a str,
     limits: Limits,
     workspace: Option<Workspace>,
+    network: Network,
 }
 
 /// The id that the cell is to have.
@@ -84,7 +85,8 @@ impl<'a> Spawn<'a> {
         let limits = request.limits.resolve(&capabilities.machine)?;
         check::enforceable(&request.limits, &capabilities)?;
         let workspace = site.allowed_workspace(request, &**driver).await?;
-        Ok(Self { site, request, driver: driver.name(), limits, workspace })
+        let network = site.allowed_network(&request.network, &**driver)?;
+        Ok(Self { site, request, driver: driver.name(), limits, workspace, network })
     }
 
     async fn claim(&self) -> Result<ClaimedId> {
@@ -249,7 +251,8 @@ impl<'a> Spawn<'a> {
             Some(stored) => stored.isolation,
             None => cell.isolation.clone(),
         };
-        Ok(Cell::from_spec(&cell.spec, CellState::Ready, isolation))
+        let spec = self.site.with_network_in_force(cell).await;
+        Ok(Cell::from_spec(&spec, CellState::Ready, isolation))
     }
 
     /// A cell that was made for one command and has ended: what ran in it is answered from its
@@ -304,7 +307,7 @@ impl<'a> Spawn<'a> {
             limits: self.limits,
             max_running: settings.max_running,
             output_bytes: settings.output_bytes,
-            network: request.network,
+            network: self.network.clone(),
             workspace: self.workspace.clone(),
             env: request.env.clone(),
             created_at: Timestamp::now(),

@@ -17,6 +17,9 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         Request::CheckpointRestore(request) => name(caller, &mut request.cell),
         Request::CheckpointDelete(request) => name(caller, &mut request.cell),
         Request::CellFork(request) => name(caller, &mut request.cell),
+        Request::NetShow(request) => name(caller, &mut request.cell),
+        Request::NetChange(request) => name(caller, &mut request.cell),
+        Request::NetLog(request) => name(caller, &mut request.cell),
         Request::ProjectDiff(request) => name(caller, &mut request.cell),
         Request::ProjectApply(request) => name(caller, &mut request.cell),
         Request::ProjectDiscard(request) => name(caller, &mut request.cell),
@@ -72,6 +75,7 @@ async fn make(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<()> {
         reuse_alias: true,
         keep: Keep::Always,
         workspace: caller.default_workspace.clone(),
+        network: caller.default_network.clone(),
         ..CellSpawn::default()
     };
     cell_spawn(site, request).await.map(drop)

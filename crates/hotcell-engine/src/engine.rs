@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_model::{
-    Caller, Driver, Error, ExecFollow, ExecId, FileStream, Query, Reply, Request, Result, Store,
-    Workspace,
+    Caller, Driver, Error, ExecFollow, ExecId, FileStream, NameRules, NetRule, Query, Reply,
+    Request, Result, Store, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -30,11 +30,12 @@ use crate::exec_poll::exec_poll;
 use crate::exec_run::exec_run;
 use crate::exec_wait::exec_wait;
 use crate::files::{file_call, file_stream};
+use crate::network::{net_change, net_log, net_show};
 use crate::new_id::new_exec_id;
 use crate::probe::probe;
 use crate::project::{project_apply, project_diff, project_discard};
 use crate::site::Site;
-use crate::{AllowedWorkspaces, ExecStream, FileTransfer, Settings, default_cell};
+use crate::{AllowedNames, AllowedWorkspaces, ExecStream, FileTransfer, Settings, default_cell};
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -122,6 +123,12 @@ impl Engine {
                 let fork = |site: Arc<Site>| async move { cell_fork(&site, request).await };
                 Reply::Cells(self.to_its_end(fork).await?)
             }
+            Request::NetShow(request) => Reply::NetworkState(net_show(site, request).await?),
+            Request::NetChange(request) => {
+                let change = |site: Arc<Site>| async move { net_change(&site, request).await };
+                Reply::NetworkState(self.to_its_end(change).await?)
+            }
+            Request::NetLog(request) => Reply::NetRecords(net_log(site, request).await?),
             Request::ProjectDiff(request) => {
                 Reply::ProjectChanges(project_diff(site, request).await?)
             }
@@ -177,6 +184,20 @@ impl Engine {
             .ok_or_else(|| Error::internal("the engine is in use already"))?;
         site.settings.workspaces = AllowedWorkspaces::Only(found.clone());
         Ok(found)
+    }
+
+    /// Lets callers have cells that reach these names over the network, and no others. To be said
+    /// before the engine is asked for anything.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn allow_names(&mut self, allow: Vec<NetRule>) -> Result<()> {
+        let rules = NameRules { allow, deny: Vec::new() };
+        rules.check_size()?;
+        let site = Arc::get_mut(&mut self.site)
+            .ok_or_else(|| Error::internal("the engine is in use already"))?;
+        site.settings.names = AllowedNames::Only(rules);
+        Ok(())
     }
 
     /// The choices of the operator.

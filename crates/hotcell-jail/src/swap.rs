@@ -27,6 +27,8 @@ pub struct CellNamespaces {
     pub user: OwnedFd,
     /// Its mount namespace.
     pub mount: OwnedFd,
+    /// Its network namespace.
+    pub network: OwnedFd,
 }
 
 impl CellNamespaces {
@@ -39,7 +41,7 @@ impl CellNamespaces {
             let path = format!("/proc/{}/ns/{kind}", pid.as_raw_nonzero());
             std::fs::File::open(&path).map(OwnedFd::from).step(|| format!("open {path}"))
         };
-        Ok(Self { user: open("user")?, mount: open("mnt")? })
+        Ok(Self { user: open("user")?, mount: open("mnt")?, network: open("net")? })
     }
 }
 
@@ -96,6 +98,16 @@ pub fn refresh_layer(
         // With every option as it is: all that happens is that what is not in use is forgotten.
         fsconfig_reconfigure(&context).step(name)
     })
+}
+
+/// Moves this process, which must have one thread, into the network of a cell, with no more power
+/// over the host than the cell's own root has.
+///
+/// # Errors
+/// The step that failed.
+pub fn enter_network(cell: &CellNamespaces) -> Result<(), StepError> {
+    join(cell.user.as_fd(), LinkNameSpaceType::User)?;
+    join(cell.network.as_fd(), LinkNameSpaceType::Network)
 }
 
 fn join(namespace: BorrowedFd<'_>, kind: LinkNameSpaceType) -> Result<(), StepError> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Alias, Workspace};
+use crate::{Alias, Network, Workspace};
 
 /// The party on whose behalf a request is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,9 @@ pub struct Caller {
     /// What that cell is to work on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_workspace: Option<Workspace>,
+    /// What that cell can reach over the network.
+    #[serde(default)]
+    pub default_network: Network,
 }
 
 impl Caller {
@@ -27,7 +30,12 @@ impl Caller {
     /// A party by its name.
     #[must_use]
     pub fn of(principal: String) -> Self {
-        Self { principal, default_cell: None, default_workspace: None }
+        Self {
+            principal,
+            default_cell: None,
+            default_workspace: None,
+            default_network: Network::None,
+        }
     }
 
     /// The same with a cell to mean when it names none.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Alias, CellId, Isolation, Limits, Timestamp, Workspace, WorkspaceMode};
+use crate::{Alias, CellId, Isolation, Limits, Network, Timestamp, Workspace, WorkspaceMode};
 
 /// What keeps a cell in being.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,15 +22,6 @@ pub enum Keep {
     Exec,
     /// Until its TTL is over.
     Ttl,
-}
-
-/// What a cell can reach over the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Network {
-    /// Its own loopback and nothing else.
-    #[default]
-    None,
 }
 
 /// Where a cell is in its life.
@@ -191,7 +182,7 @@ impl Cell {
             created_at: spec.created_at,
             expires_at: spec.ttl_s.map(|ttl| spec.created_at.plus_seconds(ttl)),
             limits: spec.limits,
-            network: spec.network,
+            network: spec.network.clone(),
             workspace: spec.workspace.clone(),
             isolation,
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{CellId, CellSpec, Checkpointer, Isolation, Projects, Result};
+use crate::{CellId, CellSpec, Checkpointer, Isolation, Networks, Projects, Result};
 
 /// What the machine behind a driver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +129,12 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
 
     /// What makes directories of the host workspaces of cells; `None` where that cannot be done.
     fn projects(&self) -> Option<&dyn Projects> {
+        None
+    }
+
+    /// What carries connections of cells to names that they may reach; `None` where that cannot be
+    /// done.
+    fn networks(&self) -> Option<&dyn Networks> {
         None
     }
 }

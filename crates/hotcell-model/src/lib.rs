@@ -10,9 +10,11 @@ mod error;
 mod exec;
 mod file_op;
 mod file_result;
+mod host_name;
 mod id;
 mod isolation;
 mod limits;
+mod network;
 mod output;
 mod project;
 mod reply;
@@ -31,12 +33,14 @@ mod id_tests;
 #[cfg(test)]
 mod limits_tests;
 #[cfg(test)]
+mod network_tests;
+#[cfg(test)]
 mod stable_hash_tests;
 #[cfg(test)]
 mod time_tests;
 
 pub use caller::Caller;
-pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep, Network};
+pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep};
 pub use checkpoint::{
     CellFork, ChangeKind, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
     CheckpointDiff, CheckpointList, CheckpointMeans, CheckpointPurpose, CheckpointRestore,
@@ -60,11 +64,16 @@ pub use file_result::{
     BatchOutcome, BatchResult, Etag, FileContent, FileDeleted, FileDone, FileEdited, FileEntries,
     FileEntry, FileKind, FileMatch, FileMatches, FilePlaced, FileResult, FileWritten, FilesPacked,
 };
+pub use host_name::{HostName, NamePattern, NetRule};
 pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId};
 pub use isolation::{
     Isolation, IsolationLevel, LAYER_NAMES, Layer, MissingLayer, RequiredIsolation,
 };
 pub use limits::{LIMITS, Limits, RequestedLimits};
+pub use network::{
+    NameRules, NetChange, NetLog, NetRecord, NetRecords, NetShow, NetVerdict, Network,
+    NetworkState, NetworkStats, Networks, USUAL_PORTS,
+};
 pub use output::{Dropped, Message, Record, Stream};
 pub use project::{
     Occupancy, ProjectApplied, ProjectApply, ProjectChange, ProjectChanges, ProjectDiff,

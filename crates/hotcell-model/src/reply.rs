@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Cell, CellId, Checkpoint, CheckpointDiff, Checkpoints, Diagnosis, Dropped, Error, Exec, ExecId,
-    FileDone, ProjectApplied, ProjectChanges, ProjectDiscarded, Record,
+    FileDone, NetRecords, NetworkState, NetworkStats, ProjectApplied, ProjectChanges,
+    ProjectDiscarded, Record,
 };
 
 /// Every answer of the product.
@@ -25,6 +26,10 @@ pub enum Reply {
     Checkpoints(Checkpoints),
     /// What changed since a checkpoint.
     CheckpointDiff(CheckpointDiff),
+    /// What a cell may reach over the network.
+    NetworkState(NetworkState),
+    /// What a cell did over the network.
+    NetRecords(NetRecords),
     /// What a cell has changed in its project.
     ProjectChanges(ProjectChanges),
     /// What of it was applied.
@@ -80,6 +85,9 @@ pub struct CellStats {
     /// The files and directories it has made, as last counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_files: Option<u64>,
+    /// What it used of the network, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkStats>,
 }
 
 /// A cell with its use of resources.

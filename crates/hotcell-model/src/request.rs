@@ -8,9 +8,10 @@ use crate::{
     Alias, CellDetails, CellFork, CellKilled, CellRef, Cells, Checkpoint, CheckpointCompare,
     CheckpointCreate, CheckpointDelete, CheckpointDiff, CheckpointList, CheckpointRestore,
     Checkpoints, Command, Diagnoses, Exec, ExecCancelled, ExecId, ExecPage, ExecResult, Execs,
-    FileCall, FileDone, FileStream, InputAccepted, Keep, Network, Priority, Probed, ProjectApplied,
-    ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply,
-    RequestedLimits, Signal, Stdin, Stream, TerminalSize, Workspace,
+    FileCall, FileDone, FileStream, InputAccepted, Keep, NetChange, NetLog, NetRecords, NetShow,
+    Network, NetworkState, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges,
+    ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Signal, Stdin, Stream,
+    TerminalSize, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -91,6 +92,12 @@ requests! {
     CheckpointDelete => Checkpoint(Checkpoint),
     /// Makes cells that begin with the files of another.
     CellFork => Cells(Cells),
+    /// Shows what a cell may reach over the network.
+    NetShow => NetworkState(NetworkState),
+    /// Changes that. For the operator: nothing in a cell may ask for it.
+    NetChange => NetworkState(NetworkState),
+    /// Tells what a cell did over the network.
+    NetLog => NetRecords(NetRecords),
     /// Tells what a cell has changed in the directory of the host that is its workspace.
     ProjectDiff => ProjectChanges(ProjectChanges),
     /// Brings such changes to the real files. For people: nothing in a cell may ask for it.

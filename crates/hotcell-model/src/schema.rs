@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::{Alias, CellId, CellRef, CheckpointId, ExecId, Signal, Timestamp};
+use crate::{
+    Alias, CellId, CellRef, CheckpointId, ExecId, NameRules, NetRule, Network, Signal, Timestamp,
+};
 
 macro_rules! text {
     ($($kind:ident: $schema:tt),+ $(,)?) => {
@@ -49,9 +51,27 @@ text! {
         "description": "A signal by its name, such as TERM, or its number.",
         "type": "string"
     },
+    NetRule: {
+        "description": "Names and ports: `name`, `name:port`, `*.suffix`, `*`.",
+        "type": "string"
+    },
     Timestamp: {
         "description": "RFC 3339 in UTC.",
         "type": "string",
         "format": "date-time"
     },
+}
+
+impl JsonSchema for Network {
+    fn schema_name() -> Cow<'static, str> {
+        "Network".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let rules = generator.subschema_for::<NameRules>();
+        json_schema!({
+            "description": "What a cell can reach over the network.",
+            "anyOf": [{ "const": "none" }, rules]
+        })
+    }
 }

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use hotcell_egress::EgressSettings;
 use hotcell_jail::cgroup::{Controller, Hierarchies};
 use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::signals::send_by_pidfd;
 use hotcell_model::{
-    CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, PlacedCell,
-    Placement, Projects, RequiredIsolation, Result,
+    CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, Networks,
+    PlacedCell, Placement, Projects, RequiredIsolation, Result,
 };
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getegid, geteuid, pidfd_open};
@@ -52,6 +53,8 @@ pub struct NativeSettings {
     pub cgroups: CgroupUse,
     /// What every cell must have.
     pub required: RequiredIsolation,
+    /// What the operator chose about the network of cells.
+    pub egress: EgressSettings,
 }
 
 /// Places cells on this machine. Cheap to make; looks at the machine when it first has to.
@@ -151,6 +154,10 @@ impl Driver for NativeDriver {
     }
 
     fn projects(&self) -> Option<&dyn Projects> {
+        Some(self)
+    }
+
+    fn networks(&self) -> Option<&dyn Networks> {
         Some(self)
     }
 }
@@ -308,7 +315,7 @@ impl Native {
 
     /// Starts a keeper for a supervisor that has none, alive or dead. Failing that, the next one
     /// tries.
-    fn ensure_keeper(&self, paths: &CellPaths) {
+    pub(crate) fn ensure_keeper(&self, paths: &CellPaths) {
         match paths.lock_keeper(LockWait::Try) {
             Ok(Some(lock)) => {
                 drop(lock);
@@ -331,6 +338,7 @@ impl Native {
             directory: paths.root().to_owned(),
             cgroups: self.settings.cgroups,
             required: self.settings.required.clone(),
+            egress: self.settings.egress.clone(),
             task,
         };
         order_keeper(program, &order)

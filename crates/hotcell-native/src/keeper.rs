@@ -17,6 +17,7 @@ use hotcell_model::Error;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::carrier::KeptCarrier;
 use crate::compare::compare;
 use crate::copy_layer::copy_layer;
 use crate::diagnose::try_out;
@@ -114,7 +115,10 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
                 Some((pid, Ok(pidfd))) => {
                     let namespaces = CellNamespaces::of(pid).ok();
                     let found = Started { pid, pidfd, namespaces };
-                    watch(&paths, &placed, &cgroups, found)
+                    let mut carrier = KeptCarrier::find(&paths, order.egress.clone());
+                    let (cell, pidfd) = (found.namespaces.as_ref(), found.pidfd.as_fd());
+                    let _ = carrier.ensure(&paths, &placed, cell, pidfd);
+                    watch(&paths, &placed, &cgroups, found, carrier)
                 }
                 Some((_, Err(_))) | None => tidy_up(&paths, &placed, &cgroups),
             }
@@ -205,14 +209,20 @@ fn start_and_watch(
         isolation = isolation_with(&confinement);
         write_json(&paths.isolation(), &isolation)?;
     }
+    let mut carrier = KeptCarrier::new(order.egress.clone(), None);
     match order.required.check(&isolation) {
-        Ok(()) => answer(&Outcome::Ready(isolation))?,
+        Ok(()) => {
+            // A cell whose connections cannot be carried has no network, and is tried again.
+            let (namespaces, pidfd) = (started.namespaces.as_ref(), started.pidfd.as_fd());
+            let _ = carrier.ensure(paths, &placed, namespaces, pidfd);
+            answer(&Outcome::Ready(isolation))?;
+        }
         Err(error) => {
             send_by_pidfd(started.pidfd.as_fd(), 9)?;
             answer(&Outcome::Failed(error))?;
         }
     }
-    watch(paths, &placed, cgroups, started)
+    watch(paths, &placed, cgroups, started, carrier)
 }
 
 /// What the cell writes to takes, and everything that counts as written by it.
@@ -273,6 +283,11 @@ fn answer(outcome: &Outcome) -> io::Result<()> {
     line.push(b'\n');
     // A driver that is gone is found out by the next one that connects.
     let _ = io::stdout().write_all(&line).and_then(|()| io::stdout().flush());
+    let_go_of_streams()
+}
+
+/// Puts nothing in the place of the standard streams.
+pub(crate) fn let_go_of_streams() -> io::Result<()> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;

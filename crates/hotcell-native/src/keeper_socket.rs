@@ -22,6 +22,8 @@ pub(crate) enum KeeperAsk {
     Refresh,
     /// The same, also if the host changed nothing.
     ShowAnew,
+    /// To see to it that connections of its cell are carried, if it may reach anything.
+    Network,
     /// To measure soon what the cell takes on disk: something was removed.
     Measure,
 }

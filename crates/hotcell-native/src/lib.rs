@@ -1,6 +1,7 @@
 //! Cells on bare Linux, without a daemon: the driver, and the keeper of each cell.
 
 mod base;
+mod carrier;
 mod checkpoint_file;
 mod checkpointer;
 mod compare;
@@ -20,6 +21,7 @@ mod keeper_socket;
 mod layer_store;
 mod machine;
 mod merge_layers;
+mod network;
 mod order;
 mod patch;
 mod paths;
@@ -31,5 +33,6 @@ mod tree;
 mod watch;
 
 pub use driver::{CgroupUse, NativeDriver, NativeSettings};
+pub use hotcell_egress::{EgressSettings, HostPin, IpRange};
 pub use keeper::keep;
 pub use start::Supervise;

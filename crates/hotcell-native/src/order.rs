@@ -1,8 +1,9 @@
 //! What the driver tells a keeper, and what a cell's directory says of the cell.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use hotcell_egress::EgressSettings;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::probe::Report;
@@ -104,6 +105,9 @@ pub(crate) struct Order {
     /// What a cell that is started must have.
     #[serde(default)]
     pub(crate) required: RequiredIsolation,
+    /// What the operator chose about the network of cells.
+    #[serde(default)]
+    pub(crate) egress: EgressSettings,
     /// What to do.
     pub(crate) task: Task,
 }
@@ -154,7 +158,12 @@ impl WhichProcess {
 
     /// The live supervisor of a cell.
     pub(crate) fn find(paths: &CellPaths) -> io::Result<Option<Pid>> {
-        let saved: Option<Self> = read_json(&paths.supervisor())?;
+        Self::find_in(&paths.supervisor())
+    }
+
+    /// The live process that a file names.
+    pub(crate) fn find_in(file: &Path) -> io::Result<Option<Pid>> {
+        let saved: Option<Self> = read_json(file)?;
         Ok(saved.filter(Self::is_alive).and_then(|saved| Pid::from_raw(saved.pid)))
     }
 

@@ -133,6 +133,31 @@ impl CellPaths {
         self.root.join("apply.json")
     }
 
+    /// What the cell may reach over the network now; as it was spawned where there is none.
+    pub(crate) fn network(&self) -> PathBuf {
+        self.root.join("network.json")
+    }
+
+    /// What the cell used of the network.
+    pub(crate) fn network_used(&self) -> PathBuf {
+        self.root.join("network-used.json")
+    }
+
+    /// Which process its carrier is.
+    pub(crate) fn carrier(&self) -> PathBuf {
+        self.root.join("carrier.json")
+    }
+
+    /// Listens where the carrier is asked.
+    pub(crate) fn listen_as_carrier(&self) -> io::Result<UnixListener> {
+        self.listen_at(CARRIER_SOCKET)
+    }
+
+    /// Connects to where the carrier is asked; `None` when nobody listens.
+    pub(crate) fn connect_carrier(&self) -> io::Result<Option<UnixStream>> {
+        self.connect_to(CARRIER_SOCKET)
+    }
+
     /// An empty directory for mounts in the making.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.root.join("scratch")
@@ -233,6 +258,7 @@ impl CellPaths {
 
 const SOCKET: &str = "link.sock";
 const KEEPER_SOCKET: &str = "keeper.sock";
+const CARRIER_SOCKET: &str = "carrier.sock";
 
 /// A socket's path has at most 107 bytes; through a descriptor any directory fits.
 fn short_path(directory: &File, name: &str) -> PathBuf {

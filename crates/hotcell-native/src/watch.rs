@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hotcell_egress::EgressSettings;
 use hotcell_jail::cgroup::CellCgroups;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::swap::{CellNamespaces, refresh_layer, swap_layers};
@@ -15,6 +16,7 @@ use hotcell_model::{Error, RequiredIsolation, WorkspaceMode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, waitpid};
 
+use crate::carrier::KeptCarrier;
 use crate::disk_account::DiskAccount;
 use crate::driver::{CgroupUse, order_keeper};
 use crate::flatten::{Aim, MANY, TOO_MANY, written_by_cells};
@@ -37,6 +39,7 @@ pub(crate) fn watch(
     placed: &Placed,
     cgroups: &CellCgroups,
     supervisor: Started,
+    mut carrier: KeptCarrier,
 ) -> io::Result<()> {
     let Started { pid, pidfd, namespaces } = supervisor;
     let mut placed = placed.clone();
@@ -55,11 +58,14 @@ pub(crate) fn watch(
         if let Some(changes) = project.as_ref().and_then(ProjectWatch::descriptor) {
             fds.push(PollFd::from_borrowed_fd(changes, PollFlags::IN));
         }
+        let carrier_at = fds.len();
+        if let Some(process) = carrier.descriptor() {
+            fds.push(PollFd::from_borrowed_fd(process, PollFlags::IN));
+        }
         let is_beginning = project.as_ref().is_some_and(ProjectWatch::is_beginning);
-        let planned = [account.next_look().filter(|_| link.is_some()), flattening.wanted_at]
-            .into_iter()
-            .flatten()
-            .min();
+        let measured_at = account.next_look().filter(|_| link.is_some());
+        let planned =
+            [measured_at, flattening.wanted_at, carrier.wanted_at()].into_iter().flatten().min();
         let next = if is_beginning { Some(Instant::now()) } else { planned };
         let timeout = next.map(time_until);
         match poll(&mut fds, timeout.as_ref()) {
@@ -71,7 +77,12 @@ pub(crate) fn watch(
         }
         let asked = !fds[1].revents().is_empty();
         let came = link.is_some() && fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
+        let carrier_ended = fds.get(carrier_at).is_some_and(|fd| !fd.revents().is_empty());
         drop(fds);
+        if carrier_ended {
+            carrier.collect();
+        }
+        carrier.start_if_due(paths, &placed, namespaces.as_ref(), pidfd.as_fd());
         if let Some(project) = &mut project {
             project.step();
             project.look();
@@ -80,10 +91,13 @@ pub(crate) fn watch(
             let asked = answer_one(&listener, |ask| match ask {
                 KeeperAsk::Swap => swap(paths, &mut placed, namespaces.as_ref()),
                 KeeperAsk::Measure => Outcome::Done,
+                KeeperAsk::Network => {
+                    carrier.ensure(paths, &placed, namespaces.as_ref(), pidfd.as_fd())
+                }
                 KeeperAsk::Refresh => refresh(&placed, project.as_mut(), namespaces.as_ref()),
                 KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), namespaces.as_ref()),
             });
-            if asked.is_some_and(|ask| ask != KeeperAsk::Refresh) {
+            if asked.is_some_and(|ask| !matches!(ask, KeeperAsk::Refresh | KeeperAsk::Network)) {
                 account.note_change(MEASURE_AFTER);
                 flattening.plan(paths, &placed);
             }
@@ -111,6 +125,7 @@ pub(crate) fn watch(
     }
     // Its end is collected if it is this process's child, and by init otherwise.
     let _ = waitpid(Some(pid), WaitOptions::empty());
+    carrier.end();
     tidy_up(paths, &placed, cgroups)
 }
 
@@ -155,8 +170,8 @@ impl Flattening {
         self.begun_at = Some(Instant::now());
         self.wanted_at = None;
         let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
-        let required = RequiredIsolation::default();
-        let order = Order { directory, cgroups, required, task: Task::Flatten(aim) };
+        let (required, egress) = (RequiredIsolation::default(), EgressSettings::default());
+        let order = Order { directory, cgroups, required, egress, task: Task::Flatten(aim) };
         let _ = order_keeper(Path::new("/proc/self/exe"), &order);
     }
 }

@@ -58,6 +58,7 @@ fn place(program: &Path, cgroups: CgroupUse) -> Result<DriverPlace> {
         program: program.to_owned(),
         cgroups,
         required: RequiredIsolation::default(),
+        egress: hotcell_native::EgressSettings::default(),
     };
     let cells = Mutex::new(BTreeSet::new());
     let look = move || {

@@ -133,6 +133,8 @@ pub(crate) fn note_reply(reply: &Reply) {
         Reply::Cells(_)
         | Reply::Checkpoints(_)
         | Reply::CheckpointDiff(_)
+        | Reply::NetworkState(_)
+        | Reply::NetRecords(_)
         | Reply::ProjectChanges(_)
         | Reply::ProjectApplied(_)
         | Reply::ProjectDiscarded(_)

@@ -263,6 +263,7 @@ impl Supervisor {
             pids: self.pids.as_ref().and_then(Meter::pids),
             disk_bytes: self.disk.map(|disk| disk.used_bytes),
             disk_files: self.disk.map(|disk| disk.used_files),
+            network: None,
         }
     }
 

@@ -16,12 +16,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-policy", &["hotcell-model"]),
     ("hotcell-store", &["hotcell-model"]),
     ("hotcell-toolbox", &["hotcell-model"]),
+    ("hotcell-egress", &["hotcell-jail", "hotcell-model"]),
     ("hotcell-files", &["hotcell-link", "hotcell-model"]),
     (
         "hotcell-supervisor",
         &["hotcell-files", "hotcell-jail", "hotcell-journal", "hotcell-link", "hotcell-model"],
     ),
-    ("hotcell-native", &["hotcell-jail", "hotcell-journal", "hotcell-link", "hotcell-model"]),
+    (
+        "hotcell-native",
+        &["hotcell-egress", "hotcell-jail", "hotcell-journal", "hotcell-link", "hotcell-model"],
+    ),
     ("hotcell-docker", &["hotcell-link", "hotcell-model"]),
     ("hotcell-kube", &["hotcell-link", "hotcell-model"]),
     ("hotcell-engine", &["hotcell-journal", "hotcell-link", "hotcell-model", "hotcell-policy"]),

@@ -7,12 +7,14 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hotcell_model::{
-    Alias, CellRef, CheckpointId, ExecId, Network, RequestedLimits, Signal, Stream, Workspace,
+    Alias, CellRef, CheckpointId, ExecId, NetRule, Network, RequestedLimits, Signal, Stream,
+    Workspace,
 };
 use hotcell_server::Toolsets;
 
 use crate::config::{KEYS, Key, Overrides};
 use crate::file_args::{Cat, Cp, Edit, Ls, Search};
+use crate::net_args::Net;
 use crate::setup::{Client, Scope, http_url, server_name, variable_name};
 use crate::values;
 
@@ -102,6 +104,7 @@ pub(crate) enum Command {
     Kill(Kill),
     Checkpoint(Checkpoint),
     Fork(Fork),
+    Net(Net),
     Diff(Diff),
     Apply(Apply),
     Discard(Discard),
@@ -189,8 +192,13 @@ pub(crate) struct Shape {
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
     /// What it can reach over the network; unless given none.
-    #[arg(long, value_name = "RULE")]
-    pub(crate) net: Option<Net>,
+    #[arg(long, value_name = "RULE", conflicts_with = "allow")]
+    pub(crate) net: Option<NoNet>,
+    /// Let it reach this name: name, name:port, *.suffix or *. May be given several times.
+    ///
+    /// A name without a port stands for the ports 22, 80 and 443.
+    #[arg(long, value_name = "NAME", value_parser = values::word::<NetRule>)]
+    pub(crate) allow: Vec<NetRule>,
     /// The most memory it may use, such as 512M.
     #[arg(long, value_name = "SIZE", value_parser = values::mebibytes)]
     pub(crate) memory: Option<u64>,
@@ -234,14 +242,15 @@ impl Shape {
     /// The network that was asked for, or the usual one.
     pub(crate) fn network(&self) -> Network {
         match self.net {
-            Some(Net::None) | None => Network::None,
+            Some(NoNet::None) => Network::None,
+            None => self.allow.clone().into(),
         }
     }
 }
 
 /// What a cell can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Net {
+pub(crate) enum NoNet {
     /// Its own loopback and nothing else.
     None,
 }
@@ -610,6 +619,11 @@ pub(crate) struct Serve {
     /// written to; ro: nothing can be written.
     #[arg(long, value_name = "DIR[:MODE]", value_parser = values::workspace)]
     pub(crate) workspace: Vec<Workspace>,
+    /// Let cells of agents reach this name over the network: name, name:port, *.suffix or *. May be
+    /// given several times. The cell that is meant when a call names none reaches all of them;
+    /// another one those that it is spawned with.
+    #[arg(long, value_name = "NAME", value_parser = values::word::<NetRule>)]
+    pub(crate) allow: Vec<NetRule>,
     /// Show only these tools: cell, exec, fs.
     #[arg(long, value_name = "SETS", value_parser = values::word::<Toolsets>)]
     pub(crate) tools: Option<Toolsets>,

@@ -2,9 +2,14 @@
 
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use hotcell_model::{Error, IsolationLevel, LAYER_NAMES, RequiredIsolation, Result, Workspace};
+use hotcell_model::{
+    Error, IsolationLevel, LAYER_NAMES, NetRule, RequiredIsolation, Result, Workspace,
+};
+use hotcell_native::EgressSettings;
 use hotcell_server::Collector;
 use serde_json::Value;
 
@@ -84,6 +89,10 @@ pub(crate) struct Config {
     pub(crate) otlp: Option<Collector>,
     /// Directories of the host that agents may ask for as workspaces.
     pub(crate) workspaces: Vec<Workspace>,
+    /// Names that the cells of agents may reach.
+    pub(crate) allow: Vec<NetRule>,
+    /// How cells reach names.
+    pub(crate) egress: EgressSettings,
     origins: Vec<Origin>,
 }
 
@@ -417,6 +426,88 @@ pub(crate) const KEYS: &[Key] = &[
         },
     },
     Key {
+        name: "serve.allow",
+        variable: "HOTCELL_SERVE_ALLOW",
+        default: "",
+        about: "names that the cells of agents may reach over the network, with commas between, each \
+                as NAME, NAME:PORT, *.SUFFIX or *",
+        set: |config, text| {
+            config.allow = parsed(text)?;
+            Ok(())
+        },
+        get: |config| joined(&config.allow),
+    },
+    Key {
+        name: "egress.nameservers",
+        variable: "HOTCELL_EGRESS_NAMESERVERS",
+        default: "",
+        about: "who is asked for the addresses of names that cells reach, with commas between, each as \
+                ADDRESS or ADDRESS:PORT; those of the host unless given",
+        set: |config, text| {
+            config.egress.nameservers =
+                list(text).iter().map(|item| nameserver(item)).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        get: |config| joined(&config.egress.nameservers),
+    },
+    Key {
+        name: "egress.hosts",
+        variable: "HOTCELL_EGRESS_HOSTS",
+        default: "",
+        about: "names whose addresses are known, with commas between, each as NAME=ADDRESS; the \
+                address may be a private one",
+        set: |config, text| {
+            config.egress.hosts = parsed(text)?;
+            Ok(())
+        },
+        get: |config| joined(&config.egress.hosts),
+    },
+    Key {
+        name: "egress.private",
+        variable: "HOTCELL_EGRESS_PRIVATE",
+        default: "",
+        about: "addresses that are not public and may be reached by name all the same, with commas \
+                between, such as 10.1.2.0/24",
+        set: |config, text| {
+            config.egress.private = parsed(text)?;
+            Ok(())
+        },
+        get: |config| joined(&config.egress.private),
+    },
+    Key {
+        name: "egress.max_connections",
+        variable: "HOTCELL_EGRESS_MAX_CONNECTIONS",
+        default: "256",
+        about: "connections that one cell has over the network at once",
+        set: |config, text| {
+            config.egress.max_connections = count(text, 1 << 16)?;
+            Ok(())
+        },
+        get: |config| config.egress.max_connections.into(),
+    },
+    Key {
+        name: "egress.max_mb",
+        variable: "HOTCELL_EGRESS_MAX_MB",
+        default: "0",
+        about: "MiB that one cell carries over the network in its life; 0 for no limit",
+        set: |config, text| {
+            config.egress.max_bytes = limit(text, 1 << 30)?.map(|mb| mb << 20);
+            Ok(())
+        },
+        get: |config| config.egress.max_bytes.map_or(0, |bytes| bytes >> 20).into(),
+    },
+    Key {
+        name: "egress.kb_per_s",
+        variable: "HOTCELL_EGRESS_KB_PER_S",
+        default: "0",
+        about: "KiB a second that one cell carries over the network; 0 for no limit",
+        set: |config, text| {
+            config.egress.bytes_per_s = limit(text, 1 << 30)?.map(|kb| kb << 10);
+            Ok(())
+        },
+        get: |config| config.egress.bytes_per_s.map_or(0, |bytes| bytes >> 10).into(),
+    },
+    Key {
         name: "http.max_upload_mb",
         variable: "HOTCELL_HTTP_MAX_UPLOAD_MB",
         default: "4096",
@@ -457,6 +548,8 @@ impl Config {
             http: HttpConfig::default(),
             otlp: None,
             workspaces: Vec::new(),
+            allow: Vec::new(),
+            egress: EgressSettings::default(),
             origins: vec![Origin::Default; KEYS.len()],
         };
         for key in KEYS {
@@ -629,5 +722,31 @@ fn count(text: &str, most: u32) -> Result<u32, String> {
     match text.trim().parse::<u32>() {
         Ok(number) if (1..=most).contains(&number) => Ok(number),
         Ok(_) | Err(_) => Err(format!("it is not a whole number from 1 to {most}")),
+    }
+}
+
+/// Several values with commas between.
+fn parsed<T: FromStr<Err = Error>>(text: &str) -> Result<Vec<T>, String> {
+    let parse = |item: &String| item.parse().map_err(|error: Error| error.message);
+    list(text).iter().map(parse).collect()
+}
+
+fn joined<T: fmt::Display>(items: &[T]) -> Value {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(",").into()
+}
+
+fn nameserver(text: &str) -> Result<SocketAddr, String> {
+    const DNS_PORT: u16 = 53;
+    let alone = || text.parse::<IpAddr>().map(|address| SocketAddr::new(address, DNS_PORT));
+    text.parse::<SocketAddr>()
+        .or_else(|_| alone())
+        .map_err(|_| format!("{text:?} is no address of a name server"))
+}
+
+/// A limit, where 0 stands for none.
+fn limit(text: &str, most: u32) -> Result<Option<u64>, String> {
+    match text.trim() {
+        "0" => Ok(None),
+        text => count(text, most).map(|number| Some(number.into())),
     }
 }

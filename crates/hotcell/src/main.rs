@@ -9,6 +9,7 @@ mod default_cell;
 mod environment;
 mod errors;
 mod file_args;
+mod net_args;
 mod pieces;
 mod printer;
 mod records;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use hotcell_engine::{AllowedWorkspaces, Engine, ExecStream, FileTransfer, Settings};
+use hotcell_engine::{AllowedNames, AllowedWorkspaces, Engine, ExecStream, FileTransfer, Settings};
 use hotcell_model::{
-    Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, Query, Result,
+    Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, Query, Result,
 };
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
@@ -44,6 +44,7 @@ impl Session {
                 Cgroups::Off => CgroupUse::Off,
             },
             required: config.required.clone(),
+            egress: config.egress.clone(),
         });
         let engine = Engine::new(
             config.state_dir.clone(),
@@ -112,6 +113,10 @@ pub(crate) fn settings(config: &Config, workspaces: AllowedWorkspaces) -> Settin
         log_keep_s: config.log_keep_s,
         max_running: config.max_running,
         output_bytes: config.output_mb << 20,
+        names: match workspaces {
+            AllowedWorkspaces::Any => AllowedNames::Any,
+            AllowedWorkspaces::Only(_) => AllowedNames::Only(NameRules::default()),
+        },
         workspaces,
     }
 }

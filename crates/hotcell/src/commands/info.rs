@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use hotcell_model::{Cell, CellDetails, CellInfo, CellStats, Isolation, Layer, Network, Timestamp};
+use hotcell_model::{Cell, CellDetails, CellInfo, CellStats, Isolation, Layer, Timestamp};
 
 use crate::args::Info;
 use crate::errors::Failure;
@@ -43,9 +43,6 @@ fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> 
         (true, None) => "until it is killed".to_owned(),
         (false, None) => "as long as it is used".to_owned(),
     };
-    let network = match cell.network {
-        Network::None => "none",
-    };
     let workspace = match &cell.workspace {
         Some(of_host) => format!("{} ({})", of_host.dir.display(), of_host.mode.as_str()),
         None => "its own".to_owned(),
@@ -66,7 +63,7 @@ fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> 
         ("driver", cell.driver.clone()),
         ("created", cell.created_at.to_string()),
         ("lasts", lasts),
-        ("network", network.to_owned()),
+        ("network", cell.network.to_string()),
         ("workspace", workspace),
         ("memory", used(memory, bytes(limits.memory_mb << 20))),
         ("disk", used(disk, bytes(limits.disk_mb << 20))),
@@ -77,6 +74,11 @@ fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> 
     if let Some(stats) = stats {
         let cpu = stats.cpu_ms.map(|ms| short(std::time::Duration::from_millis(ms)));
         facts.push(("cpu time", or_dash(cpu)));
+        if let Some(used) = stats.network {
+            let (sent, received) = (bytes(used.sent_bytes), bytes(used.received_bytes));
+            let open = used.connections;
+            facts.push(("carried", format!("{sent} out, {received} in, {open} connections open")));
+        }
         facts.push(("execs", format!("{} running, {} queued", stats.running, stats.queued)));
     }
     facts

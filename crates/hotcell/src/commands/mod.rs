@@ -19,6 +19,7 @@ mod input;
 mod kill;
 mod logs;
 mod ls;
+mod net;
 mod pack;
 mod place;
 mod project;
@@ -72,6 +73,7 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Kill(_)
         | Command::Checkpoint(_)
         | Command::Fork(_)
+        | Command::Net(_)
         | Command::Diff(_)
         | Command::Apply(_)
         | Command::Discard(_)
@@ -132,6 +134,7 @@ pub(crate) async fn perform(
         Command::Kill(args) => kill::kill(&session()?, args).await,
         Command::Checkpoint(args) => checkpoint::checkpoint(&session()?, args.action).await,
         Command::Fork(args) => fork::fork(&session()?, args).await,
+        Command::Net(args) => net::net(&session()?, args.action).await,
         Command::Diff(args) => diff::diff(&session()?, args).await,
         Command::Apply(args) => apply::apply(&session()?, args).await,
         Command::Discard(args) => discard::discard(&session()?, args).await,

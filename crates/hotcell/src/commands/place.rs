@@ -132,6 +132,12 @@ pub(super) fn check_as_asked(cell: &Cell, shape: &Shape) -> Result<()> {
         differing("--pids", shape.pids.as_ref(), &limits.pids, u32::to_string),
         differing("--cpus", shape.cpus.map(Some).as_ref(), &limits.cpus, |n| cpus(*n)),
     ];
+    if !shape.allow.is_empty() && shape.network() != cell.network {
+        let name = cell.alias.as_ref().map_or(cell.id.as_str(), |alias| alias.as_str());
+        let message = format!("the cell {name} exists and can reach: {}", cell.network);
+        return Err(Error::conflict(message)
+            .hint(format!("let it reach more with `hotcell net allow {name} NAME`")));
+    }
     match differences.into_iter().flatten().next() {
         None => Ok(()),
         Some(difference) => {

@@ -30,6 +30,7 @@ fn cell() -> Cell {
 
 fn shape() -> Shape {
     Shape {
+        allow: Vec::new(),
         image: None,
         net: None,
         memory: None,

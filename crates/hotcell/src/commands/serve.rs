@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_engine::AllowedWorkspaces;
-use hotcell_model::{Alias, Caller, Error, Result, Workspace};
+use hotcell_model::{Alias, Caller, Error, NetRule, Result, Workspace};
 use hotcell_server::http::{HttpLimits, HttpSettings, Principal, Token};
 use hotcell_server::{Door, FileBounds, hotcell_dialect, http, stdio};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -52,7 +52,9 @@ pub(super) async fn serve(
     let chosen_cell = args
         .cell
         .or_else(|| default_workspace.as_ref().and_then(|workspace| of_project(&workspace.dir)));
-    let local = Caller { default_workspace, ..local };
+    let names: Vec<NetRule> = args.allow.iter().chain(&config.allow).cloned().collect();
+    engine.allow_names(names.clone())?;
+    let local = Caller { default_workspace, default_network: names.into(), ..local };
     let door = Door::new(Arc::new(engine), dialect);
     #[cfg(feature = "conformance")]
     let door = if args.conformance_fixtures { door.with_conformance_fixtures() } else { door };

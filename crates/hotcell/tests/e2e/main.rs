@@ -21,6 +21,7 @@ mod containment;
 mod damaged_state;
 mod detached_execs;
 mod diagnosis;
+mod egress;
 mod ends_of_execs;
 mod files;
 mod flattened_layers;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, Error, Isolation, Keep,
-    KillWait, Network, Reply, Request, RequestedLimits, Result, Workspace,
+    Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, Isolation, Keep, KillWait,
+    Network, Reply, Request, RequestedLimits, Result, Workspace,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -93,8 +93,9 @@ struct Spawn {
     idle_ttl_s: Option<u64>,
     #[schemars(with = "Option<LimitsSchema>")]
     limits: Option<RequestedLimits>,
-    /// none
-    network: Option<String>,
+    /// none, or names the operator allowed
+    #[schemars(with = "Option<NetworkSchema>")]
+    network: Option<Network>,
     /// a host directory the operator allowed; cow: writes stay in the cell
     #[schemars(with = "Option<WorkspaceSchema>")]
     workspace: Option<Workspace>,
@@ -109,6 +110,17 @@ struct WorkspaceSchema {
     dir: String,
     /// cow, rw, ro
     mode: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a shape for the schema alone")]
+#[schemars(untagged)]
+enum NetworkSchema {
+    None(String),
+    Names {
+        /// name, name:port, *.suffix
+        allow: Vec<String>,
+    },
 }
 
 #[derive(JsonSchema)]
@@ -158,13 +170,6 @@ fn host() -> String {
 
 fn spawn(arguments: JsonObject) -> Result<Request> {
     let asked: Spawn = read(arguments)?;
-    let network = match asked.network.as_deref() {
-        None | Some("none") => Network::None,
-        Some(other) => {
-            return Err(Error::unsupported(format!("a cell cannot have the network {other:?}"))
-                .hint("leave it out: a cell has its own loopback and nothing else"));
-        }
-    };
     let alias: Option<Alias> = asked.alias.map(|alias| alias.parse()).transpose()?;
     Ok(CellSpawn {
         image: asked.image,
@@ -174,7 +179,7 @@ fn spawn(arguments: JsonObject) -> Result<Request> {
         ttl_s: asked.ttl_s,
         idle_ttl_s: asked.idle_ttl_s,
         limits: asked.limits.unwrap_or_default(),
-        network,
+        network: asked.network.unwrap_or_default(),
         workspace: asked.workspace,
         env: asked.env.unwrap_or_default(),
         driver: asked.driver,

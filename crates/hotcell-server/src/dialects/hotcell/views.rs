@@ -46,7 +46,7 @@ impl From<&Cell> for CellView {
             persistent: cell.persistent,
             expires_at: cell.expires_at,
             limits: cell.limits,
-            network: cell.network,
+            network: cell.network.clone(),
             workspace: cell.workspace.clone(),
             isolation: cell.isolation.as_ref().map(|isolation| isolation.level),
         }

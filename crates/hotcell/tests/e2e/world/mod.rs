@@ -8,6 +8,7 @@ mod kind;
 mod leftovers;
 mod machine;
 mod mcp_client;
+mod outside;
 mod polling;
 mod processes;
 mod terminal;
@@ -28,6 +29,7 @@ pub(crate) use invocation::{Finished, Invocation, Live};
 pub(crate) use kind::{Kind, User};
 pub(crate) use machine::{Need, clients, is_root, program, require, setting};
 pub(crate) use mcp_client::{Era, McpClient, hello};
+pub(crate) use outside::{Outside, pattern};
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
     cpu_ticks, descendants, fd_count, handles, has_pending, inotify_count, is_alive, kill_9,

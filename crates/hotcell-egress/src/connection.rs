@@ -1,0 +1,234 @@
+//! One connection of a cell, from its begin to its end.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hotcell_model::{HostName, NameRules, NetRecord, NetVerdict};
+use rustix::net::sockopt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::watch;
+
+use crate::carrier::Carrier;
+use crate::dial::dial;
+use crate::meter::{Meter, OpenConnection, Way};
+use crate::records::blank;
+use crate::resolve::NoAddress;
+
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// Where a connection is to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) name: HostName,
+    pub(crate) port: u16,
+}
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It may not be made.
+    Denied(String),
+    /// It could not be made.
+    Failed(String),
+}
+
+/// A connection to the outside, which counts as long as it is held.
+#[derive(Debug)]
+pub(crate) struct Outside {
+    pub(crate) stream: TcpStream,
+    address: IpAddr,
+    number: u64,
+    begun: Instant,
+    _counted: OpenConnection,
+}
+
+impl Carrier {
+    /// Connects to a name, if that is allowed, and writes down what came of it.
+    pub(crate) async fn connect(&self, target: &Target) -> Result<Outside, Refused> {
+        match self.try_to_connect(target).await {
+            Ok(outside) => {
+                self.record(NetRecord {
+                    connection: Some(outside.number),
+                    address: Some(outside.address),
+                    ..about(target, NetVerdict::Opened)
+                });
+                Ok(outside)
+            }
+            Err((refused, address)) => {
+                let (verdict, why) = match &refused {
+                    Refused::Denied(why) => (NetVerdict::Denied, why),
+                    Refused::Failed(why) => (NetVerdict::Failed, why),
+                };
+                let reason = Some(why.chars().take(500).collect());
+                self.record(NetRecord { address, reason, ..about(target, verdict) });
+                Err(refused)
+            }
+        }
+    }
+
+    async fn try_to_connect(&self, target: &Target) -> Result<Outside, (Refused, Option<IpAddr>)> {
+        let denied = |why: String| (Refused::Denied(why), None);
+        if !self.rules.borrow().allows(&target.name, target.port) {
+            return Err(denied("the name is not allowed at this port".to_owned()));
+        }
+        if self.meter.is_used_up() {
+            return Err(denied("the cell has used all the bytes that it may".to_owned()));
+        }
+        let counted = self.meter.open().ok_or_else(|| {
+            denied(format!("the cell has {} connections already", self.meter.max_connections()))
+        })?;
+        let begun = Instant::now();
+        let addresses = match self.resolver.find(&target.name).await {
+            Ok(addresses) => addresses,
+            Err(NoAddress::Refused(address, why)) => {
+                return Err((Refused::Denied(format!("the name leads to {why}")), Some(address)));
+            }
+            Err(NoAddress::Unknown(why)) => {
+                let why = format!("the name could not be looked up: {why}");
+                return Err((Refused::Failed(why), None));
+            }
+        };
+        let dialled = dial(&addresses, target.port).await;
+        let stream = dialled.map_err(|error| {
+            (Refused::Failed(format!("cannot connect: {error}")), addresses.first().copied())
+        })?;
+        let address = stream.peer_addr().map_or_else(
+            |_| addresses.first().copied().unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED)),
+            |peer| peer.ip(),
+        );
+        keep_alive(&stream);
+        let number = self.next_number();
+        Ok(Outside { stream, address, number, begun, _counted: counted })
+    }
+
+    /// Carries a connection until both sides have ended it, one has broken, or it is not allowed
+    /// any more, and writes down how much it was. `first` is for the outside, before all else.
+    pub(crate) async fn carry(
+        &self,
+        inside: TcpStream,
+        outside: Outside,
+        target: &Target,
+        first: &[u8],
+    ) {
+        let (address, number, begun) = (outside.address, outside.number, outside.begun);
+        let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
+        let _ = inside.set_nodelay(true);
+        let _ = outside.stream.set_nodelay(true);
+        let mut rules = self.rules.subscribe();
+        let (mut inside_read, mut inside_write) = inside.into_split();
+        let (mut outside_read, mut outside_write) = outside.stream.into_split();
+        let both = async {
+            let out = async {
+                if !first.is_empty() {
+                    pass(first, &mut outside_write, &self.meter, Way::Out, &sent).await?;
+                }
+                one_way(&mut inside_read, &mut outside_write, &self.meter, Way::Out, &sent).await
+            };
+            let back =
+                one_way(&mut outside_read, &mut inside_write, &self.meter, Way::In, &received);
+            tokio::try_join!(out, back).map(drop)
+        };
+        let ended = tokio::select! {
+            ended = both => ended,
+            () = not_allowed(&mut rules, target) => Err(Broken::Denied),
+        };
+        let (verdict, reason) = match &ended {
+            Ok(()) => (NetVerdict::Closed, None),
+            Err(Broken::Io(error)) => (NetVerdict::Closed, Some(error.to_string())),
+            Err(Broken::Denied) => {
+                (NetVerdict::Cut, Some("the name is not allowed any more".to_owned()))
+            }
+            Err(Broken::UsedUp) => {
+                (NetVerdict::Cut, Some("the cell has used all the bytes that it may".to_owned()))
+            }
+        };
+        if ended.is_err() {
+            // Nobody is to take half of it for the whole.
+            reset(inside_read.as_ref());
+            reset(outside_read.as_ref());
+            // Dropped, they would say that all was well first.
+            inside_write.forget();
+            outside_write.forget();
+        }
+        self.record(NetRecord {
+            connection: Some(number),
+            address: Some(address),
+            sent_bytes: Some(sent.load(Ordering::Relaxed)),
+            received_bytes: Some(received.load(Ordering::Relaxed)),
+            duration_ms: Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)),
+            reason,
+            ..about(target, verdict)
+        });
+    }
+}
+
+fn about(target: &Target, verdict: NetVerdict) -> NetRecord {
+    NetRecord { name: target.name.to_string(), port: Some(target.port), ..blank(verdict) }
+}
+
+/// Ends once the rules do not allow the target.
+async fn not_allowed(rules: &mut watch::Receiver<Arc<NameRules>>, target: &Target) {
+    loop {
+        if !rules.borrow_and_update().allows(&target.name, target.port) {
+            return;
+        }
+        if rules.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Broken {
+    Io(io::Error),
+    Denied,
+    UsedUp,
+}
+
+/// Carries what comes from one side to the other, and the end of it.
+async fn one_way(
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    meter: &Meter,
+    way: Way,
+    count: &AtomicU64,
+) -> Result<(), Broken> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let read = from.read(&mut buffer).await.map_err(Broken::Io)?;
+        if read == 0 {
+            return to.shutdown().await.map_err(Broken::Io);
+        }
+        pass(&buffer[..read], to, meter, way, count).await?;
+    }
+}
+
+async fn pass(
+    bytes: &[u8],
+    to: &mut OwnedWriteHalf,
+    meter: &Meter,
+    way: Way,
+    count: &AtomicU64,
+) -> Result<(), Broken> {
+    meter.take(way, bytes.len()).await.map_err(|_| Broken::UsedUp)?;
+    to.write_all(bytes).await.map_err(Broken::Io)?;
+    count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Lets a connection end with an error on the other side once it is dropped.
+pub(crate) fn reset(stream: &TcpStream) {
+    // One that is broken already needs no more.
+    let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+}
+
+/// A side that is gone without a word is found out.
+fn keep_alive(stream: &TcpStream) {
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(60));
+}

@@ -1,0 +1,46 @@
+//! What a carrier can be asked, a line of JSON each way.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use hotcell_model::NetworkStats;
+use serde::{Deserialize, Serialize};
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a carrier is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CarrierAsk {
+    /// To read the rules anew, and to cut what they do not allow.
+    Reload,
+    /// What was used.
+    Stats,
+}
+
+/// What it answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CarrierTell {
+    /// It was done.
+    Done,
+    /// What was used.
+    Stats(NetworkStats),
+    /// It was not done.
+    Failed(String),
+}
+
+/// Asks a carrier and waits for its answer.
+///
+/// # Errors
+/// It is gone or does not answer.
+pub fn ask_carrier(stream: &UnixStream, ask: CarrierAsk) -> io::Result<CarrierTell> {
+    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+    let mut line = serde_json::to_vec(&ask)?;
+    line.push(b'\n');
+    (&mut &*stream).write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    Ok(serde_json::from_str(&answer)?)
+}

@@ -1,0 +1,38 @@
+//! What a cell reaches by name. A process on the host's side, the carrier, answers the cell's
+//! lookups, takes its connections, and dials in its place: it alone decides where they go.
+
+mod address;
+mod carrier;
+mod connection;
+mod control;
+mod dial;
+mod dns;
+mod meter;
+mod name_table;
+mod plan;
+mod proxy;
+mod records;
+mod resolve;
+mod settings;
+mod socket_maker;
+
+#[cfg(test)]
+mod address_tests;
+#[cfg(test)]
+mod dns_tests;
+#[cfg(test)]
+mod meter_tests;
+#[cfg(test)]
+mod name_table_tests;
+#[cfg(test)]
+mod proxy_tests;
+#[cfg(test)]
+mod records_tests;
+
+pub use address::IpRange;
+pub use carrier::carry;
+pub use control::{CarrierAsk, CarrierTell, ask_carrier};
+pub use plan::CarryPlan;
+pub use records::{RecordLog, read_records};
+pub use settings::{EgressSettings, HostPin};
+pub use socket_maker::make_sockets;

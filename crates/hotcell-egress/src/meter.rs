@@ -1,0 +1,134 @@
+//! What a cell used of the network, and how much it may.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use hotcell_model::NetworkStats;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::EgressSettings;
+
+/// What may be ahead of the rate, so that small things are not slowed down.
+const BURST: Duration = Duration::from_millis(200);
+
+/// Out of the cell or into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Out,
+    In,
+}
+
+/// The cell has used all that it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UsedUp;
+
+#[derive(Debug)]
+pub(crate) struct Meter {
+    sent: AtomicU64,
+    received: AtomicU64,
+    open: AtomicU32,
+    max_connections: u32,
+    max_bytes: Option<u64>,
+    bytes_per_s: Option<u64>,
+    /// When what was carried so far would have been carried at the rate.
+    paid_until: Mutex<Instant>,
+    file: PathBuf,
+    saved: AtomicU64,
+}
+
+impl Meter {
+    /// Goes on from what was used before, as a file says.
+    pub(crate) fn new(settings: &EgressSettings, file: &Path) -> Self {
+        let before: NetworkStats = std::fs::read(file)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default();
+        Self {
+            sent: before.sent_bytes.into(),
+            received: before.received_bytes.into(),
+            open: 0.into(),
+            max_connections: settings.max_connections,
+            max_bytes: settings.max_bytes,
+            bytes_per_s: settings.bytes_per_s,
+            paid_until: Mutex::new(Instant::now()),
+            file: file.to_owned(),
+            saved: before.sent_bytes.wrapping_add(before.received_bytes).into(),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> NetworkStats {
+        NetworkStats {
+            connections: self.open.load(Ordering::Relaxed),
+            sent_bytes: self.sent.load(Ordering::Relaxed),
+            received_bytes: self.received.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Writes down what was used, if that has changed.
+    pub(crate) fn save(&self) -> io::Result<()> {
+        let stats = NetworkStats { connections: 0, ..self.stats() };
+        let total = stats.sent_bytes.wrapping_add(stats.received_bytes);
+        if self.saved.swap(total, Ordering::Relaxed) == total {
+            return Ok(());
+        }
+        let temporary = self.file.with_extension("new");
+        std::fs::write(&temporary, serde_json::to_vec(&stats)?)?;
+        std::fs::rename(temporary, &self.file)
+    }
+
+    /// Counts a connection as long as it is held; none when there are as many as may be.
+    pub(crate) fn open(self: &std::sync::Arc<Self>) -> Option<OpenConnection> {
+        if self.open.load(Ordering::Relaxed) >= self.max_connections {
+            return None;
+        }
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Some(OpenConnection(std::sync::Arc::clone(self)))
+    }
+
+    pub(crate) fn max_connections(&self) -> u32 {
+        self.max_connections
+    }
+
+    /// Whether nothing more may be carried.
+    pub(crate) fn is_used_up(&self) -> bool {
+        let stats = self.stats();
+        self.max_bytes.is_some_and(|most| stats.sent_bytes + stats.received_bytes >= most)
+    }
+
+    /// Counts bytes that are about to be carried, and waits until that is within the rate.
+    pub(crate) async fn take(&self, way: Way, bytes: usize) -> Result<(), UsedUp> {
+        let bytes = bytes as u64;
+        let stats = self.stats();
+        let total = stats.sent_bytes + stats.received_bytes;
+        if self.max_bytes.is_some_and(|most| total.saturating_add(bytes) > most) {
+            return Err(UsedUp);
+        }
+        match way {
+            Way::Out => self.sent.fetch_add(bytes, Ordering::Relaxed),
+            Way::In => self.received.fetch_add(bytes, Ordering::Relaxed),
+        };
+        if let Some(rate) = self.bytes_per_s {
+            let until = {
+                let mut paid = self.paid_until.lock().await;
+                let begin = (*paid).max(Instant::now() - BURST);
+                *paid = begin + Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+                *paid
+            };
+            tokio::time::sleep_until(until).await;
+        }
+        Ok(())
+    }
+}
+
+/// One connection that counts.
+#[derive(Debug)]
+pub(crate) struct OpenConnection(std::sync::Arc<Meter>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,56 @@
+//! Limits of a cell's network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::EgressSettings;
+use crate::meter::{Meter, UsedUp, Way};
+
+fn run<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
+}
+
+#[test]
+fn bytes_of_both_ways_count_also_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("used.json");
+    let settings = EgressSettings { max_bytes: Some(100), ..EgressSettings::default() };
+    let meter = Meter::new(&settings, &file);
+    run(async {
+        assert_eq!(meter.take(Way::Out, 40).await, Ok(()));
+        assert_eq!(meter.take(Way::In, 70).await, Err(UsedUp));
+        assert_eq!(meter.take(Way::In, 50).await, Ok(()));
+    });
+    meter.save().unwrap();
+    let later = Meter::new(&settings, &file);
+    assert_eq!((later.stats().sent_bytes, later.stats().received_bytes), (40, 50));
+    assert!(!later.is_used_up());
+    run(async { assert_eq!(later.take(Way::Out, 10).await, Ok(())) });
+    assert!(later.is_used_up());
+}
+
+#[test]
+fn connections_count_while_they_are_held() {
+    let settings = EgressSettings { max_connections: 2, ..EgressSettings::default() };
+    let meter = Arc::new(Meter::new(&settings, std::path::Path::new("/nonexistent/used")));
+    let first = meter.open().unwrap();
+    let _second = meter.open().unwrap();
+    assert!(meter.open().is_none());
+    drop(first);
+    assert!(meter.open().is_some());
+}
+
+#[test]
+fn a_rate_slows_down() {
+    let settings = EgressSettings { bytes_per_s: Some(1000), ..EgressSettings::default() };
+    let meter = Meter::new(&settings, std::path::Path::new("/nonexistent/used"));
+    let begun = Instant::now();
+    run(async {
+        for _ in 0..10 {
+            meter.take(Way::In, 50).await.unwrap();
+        }
+    });
+    assert!(begun.elapsed() >= Duration::from_millis(250), "{:?}", begun.elapsed());
+}

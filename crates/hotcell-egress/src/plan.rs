@@ -1,0 +1,42 @@
+//! What a carrier is told when it starts.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use crate::EgressSettings;
+
+/// All that a carrier needs; it inherits nothing else.
+#[derive(Debug)]
+pub struct CarryPlan {
+    /// The choices of the operator.
+    pub settings: EgressSettings,
+    /// The file with the rules in force, written by others.
+    pub rules: PathBuf,
+    /// The file in which it keeps what was used.
+    pub used: PathBuf,
+    /// The directory for records.
+    pub records: PathBuf,
+    /// To a process that opens sockets in the cell's network namespace.
+    pub sockets: UnixStream,
+    /// Readable once the cell has ended.
+    pub cell: OwnedFd,
+    /// Where it is asked.
+    pub control: UnixListener,
+    /// Takes a byte once the cell can be served.
+    pub ready: OwnedFd,
+}
+
+/// Where programs that insist on a proxy find one, and where lookups are answered.
+pub(crate) const SERVICES: std::net::Ipv4Addr = std::net::Ipv4Addr::new(127, 64, 0, 1);
+/// The port of the proxy.
+pub(crate) const PROXY_PORT: u16 = 3128;
+
+/// Listens for lookups and for the proxy.
+#[derive(Debug)]
+pub(crate) struct Services {
+    pub(crate) dns: std::net::UdpSocket,
+    pub(crate) dns_streams: TcpListener,
+    pub(crate) proxy: TcpListener,
+}

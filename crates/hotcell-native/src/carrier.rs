@@ -1,0 +1,262 @@
+//! The carrier of a cell, as its keeper sees it: a process that carries the cell's connections to
+//! names that it may reach. There is none where nothing may be reached.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use hotcell_egress::{CarryPlan, EgressSettings, RecordLog, carry, make_sockets};
+use hotcell_jail::enter::go_on_with;
+use hotcell_jail::host::inherited_fds;
+use hotcell_jail::signals::send_by_pidfd;
+use hotcell_jail::swap::{CellNamespaces, enter_network};
+use hotcell_jail::{Forked, Step, StepError, fork, rename_self};
+use hotcell_model::{Error, NetRecord, NetVerdict, Network, Timestamp};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
+
+use crate::keeper::let_go_of_streams;
+use crate::order::{Outcome, Placed, WhichProcess};
+use crate::paths::{CellPaths, read_json, write_json};
+
+const READY_WITHIN_S: i64 = 10;
+/// How long after its death a carrier is started anew, twice as long each time that fails.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+const AGAIN_AT_LEAST: Duration = Duration::from_secs(60);
+/// One that was there for so long did not fail.
+const LASTED: Duration = Duration::from_secs(10);
+
+/// A carrier that is there, is to come again, or is not needed.
+#[derive(Debug)]
+pub(crate) struct KeptCarrier {
+    settings: EgressSettings,
+    process: Option<(Pid, OwnedFd)>,
+    begun_at: Instant,
+    again_at: Option<Instant>,
+    again_after: Duration,
+}
+
+impl KeptCarrier {
+    pub(crate) fn new(settings: EgressSettings, process: Option<(Pid, OwnedFd)>) -> Self {
+        let begun_at = Instant::now();
+        Self { settings, process, begun_at, again_at: None, again_after: AGAIN_AFTER }
+    }
+
+    /// The one that an earlier keeper of the cell has left, which goes on as it is.
+    pub(crate) fn find(paths: &CellPaths, settings: EgressSettings) -> Self {
+        let found = WhichProcess::find_in(&paths.carrier()).ok().flatten();
+        let found = found.and_then(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)));
+        Self::new(settings, found)
+    }
+
+    /// Readable once it has ended.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().map(|(_, pidfd)| pidfd.as_fd())
+    }
+
+    /// When it is to be started again.
+    pub(crate) fn wanted_at(&self) -> Option<Instant> {
+        self.again_at
+    }
+
+    /// Takes note that it has ended.
+    pub(crate) fn collect(&mut self) {
+        if let Some((pid, _)) = self.process.take() {
+            // The child of an earlier keeper is collected by init.
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+        if self.begun_at.elapsed() > LASTED {
+            self.again_after = AGAIN_AFTER;
+        }
+        self.plan_again();
+    }
+
+    fn plan_again(&mut self) {
+        self.again_at = Some(Instant::now() + self.again_after);
+        self.again_after = (self.again_after * 2).min(AGAIN_AT_LEAST);
+    }
+
+    /// Starts it again if it is time.
+    pub(crate) fn start_if_due(
+        &mut self,
+        paths: &CellPaths,
+        placed: &Placed,
+        namespaces: Option<&CellNamespaces>,
+        supervisor: BorrowedFd<'_>,
+    ) {
+        if self.again_at.is_some_and(|at| at <= Instant::now()) {
+            // Why not is written down with the cell's records.
+            let _ = self.ensure(paths, placed, namespaces, supervisor);
+        }
+    }
+
+    /// Starts it if it is needed and not there.
+    pub(crate) fn ensure(
+        &mut self,
+        paths: &CellPaths,
+        placed: &Placed,
+        namespaces: Option<&CellNamespaces>,
+        supervisor: BorrowedFd<'_>,
+    ) -> Outcome {
+        self.again_at = None;
+        if self.process.is_some() {
+            return Outcome::Done;
+        }
+        let in_force = match in_force(paths, &placed.spec.network) {
+            Ok(network) => network,
+            Err(error) => return failed(format!("cannot read the cell's network: {error}")),
+        };
+        if in_force == Network::None {
+            return Outcome::Done;
+        }
+        let started = match namespaces {
+            Some(cell) => start(paths, placed, &self.settings, cell, supervisor),
+            None => Err(io::Error::other("the namespaces of the cell are out of reach"))
+                .step(|| "enter the cell".to_owned()),
+        };
+        match started {
+            Ok(process) => {
+                self.begun_at = Instant::now();
+                self.process = Some(process);
+                Outcome::Done
+            }
+            Err(error) => {
+                let why = format!("connections of the cell cannot be carried: {error}");
+                let record = NetRecord {
+                    ts: Timestamp::now(),
+                    verdict: NetVerdict::Failed,
+                    name: String::new(),
+                    port: None,
+                    connection: None,
+                    address: None,
+                    sent_bytes: None,
+                    received_bytes: None,
+                    duration_ms: None,
+                    reason: Some(why.clone()),
+                };
+                let _ = RecordLog::new(&placed.records).write(&record);
+                if namespaces.is_some() {
+                    self.plan_again();
+                }
+                failed(why)
+            }
+        }
+    }
+
+    /// Lets it end, and waits for that: it ends by itself with its cell, and has a moment to write
+    /// down what it knows.
+    pub(crate) fn end(&mut self) {
+        let Some((pid, pidfd)) = self.process.take() else { return };
+        if !ends_within(&pidfd, Timespec { tv_sec: 1, tv_nsec: 0 }) {
+            let _ = send_by_pidfd(pidfd.as_fd(), 9);
+            ends_within(&pidfd, Timespec { tv_sec: 1, tv_nsec: 0 });
+        }
+        let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+    }
+}
+
+fn ends_within(pidfd: &OwnedFd, time: Timespec) -> bool {
+    poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&time)).is_ok_and(|ended| ended > 0)
+}
+
+fn failed(why: String) -> Outcome {
+    Outcome::Failed(Error::unavailable(why).hint("end the cell and make it anew"))
+}
+
+/// What a cell may reach now.
+pub(crate) fn in_force(paths: &CellPaths, spawned: &Network) -> io::Result<Network> {
+    Ok(read_json(&paths.network())?.unwrap_or_else(|| spawned.clone()))
+}
+
+/// Starts a carrier and waits until it serves the cell.
+fn start(
+    paths: &CellPaths,
+    placed: &Placed,
+    settings: &EgressSettings,
+    cell: &CellNamespaces,
+    supervisor: BorrowedFd<'_>,
+) -> Result<(Pid, OwnedFd), StepError> {
+    let name = || "start the carrier".to_owned();
+    if !paths.network().exists() {
+        write_json(&paths.network(), &placed.spec.network).step(name)?;
+    }
+    let control = paths.listen_as_carrier().step(name)?;
+    let (ready_ours, ready) = pipe_with(PipeFlags::CLOEXEC).step(name)?;
+    match fork().step(name)? {
+        Forked::Child => {
+            let become_it =
+                || be_carrier(paths, placed, settings, cell, supervisor, control, ready);
+            match become_it() {
+                Ok(never) => match never {},
+                Err(_) => std::process::exit(1),
+            }
+        }
+        Forked::Parent { pid, pidfd } => {
+            drop((control, ready));
+            let noted = WhichProcess::of(pid).and_then(|it| write_json(&paths.carrier(), &it));
+            let mut word = [0];
+            let time = Timespec { tv_sec: READY_WITHIN_S, tv_nsec: 0 };
+            let answered = poll(&mut [PollFd::new(&ready_ours, PollFlags::IN)], Some(&time));
+            let is_ready = answered.is_ok_and(|answered| answered > 0)
+                && File::from(ready_ours).read(&mut word).is_ok_and(|read| read == 1);
+            if is_ready && noted.is_ok() {
+                return Ok((pid, pidfd));
+            }
+            let _ = send_by_pidfd(pidfd.as_fd(), 9);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            Err(io::Error::other("it ended before it was ready")).step(name)
+        }
+    }
+}
+
+/// The child's part: it goes on as the carrier, with nothing of what the keeper has open.
+fn be_carrier(
+    paths: &CellPaths,
+    placed: &Placed,
+    settings: &EgressSettings,
+    cell: &CellNamespaces,
+    supervisor: BorrowedFd<'_>,
+    control: UnixListener,
+    ready: OwnedFd,
+) -> Result<std::convert::Infallible, StepError> {
+    let name = || "start the carrier".to_owned();
+    let_go_of_streams().step(name)?;
+    let (sockets, theirs) = UnixStream::pair().step(name)?;
+    match fork().step(name)? {
+        Forked::Child => {
+            drop(sockets);
+            // With the descriptor that it waits at, it ends as soon as the carrier does.
+            rename_self(c"hotcell-sockets", &[c"hotcell", c"sockets"]);
+            enter_network(cell)?;
+            let never = go_on_with(&[theirs.as_fd()], || {
+                let asked = inherited_fds(&[3])?.into_iter().next().map(UnixStream::from);
+                make_sockets(&asked.ok_or(io::ErrorKind::NotFound)?)
+            })?;
+            match never {}
+        }
+        Forked::Parent { .. } => drop(theirs),
+    }
+    rename_self(c"hotcell-carrier", &[c"hotcell", c"carry"]);
+    let (settings, records) = (settings.clone(), placed.records.clone());
+    let (rules, used) = (paths.network(), paths.network_used());
+    let fds = [sockets.as_fd(), supervisor, control.as_fd(), ready.as_fd()];
+    go_on_with(&fds, || {
+        let fds: [OwnedFd; 4] = inherited_fds(&[3, 4, 5, 6])?
+            .try_into()
+            .map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
+        let [sockets, cell, control, ready] = fds;
+        carry(CarryPlan {
+            settings,
+            rules,
+            used,
+            records,
+            sockets: sockets.into(),
+            cell,
+            control: control.into(),
+            ready,
+        })
+    })
+}

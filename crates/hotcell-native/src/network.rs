@@ -1,0 +1,110 @@
+//! What cells may reach over the network, as the driver sees it.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hotcell_egress::{CarrierAsk, CarrierTell, ask_carrier, read_records};
+use hotcell_model::{CellId, CellSpec, Error, NetRecord, Network, NetworkStats, Networks, Result};
+
+use crate::carrier::in_force;
+use crate::driver::{Native, NativeDriver, at};
+use crate::keeper_socket::{KeeperAsk, ask_keeper};
+use crate::order::Outcome;
+use crate::paths::{CellPaths, write_json};
+
+/// How often a keeper is asked that is not there, and how long apart.
+const TRIES: u32 = 200;
+const APART: Duration = Duration::from_millis(10);
+
+#[async_trait]
+impl Networks for NativeDriver {
+    async fn in_force(&self, spec: &CellSpec) -> Result<Network> {
+        let spec = spec.clone();
+        self.blocking(move |native| {
+            let paths = native.paths.cell(&spec.id);
+            in_force(&paths, &spec.network).map_err(|error| at("read", &paths, &error))
+        })
+        .await
+    }
+
+    async fn enforce(&self, spec: &CellSpec, network: &Network) -> Result<()> {
+        let (cell, network) = (spec.id.clone(), network.clone());
+        self.blocking(move |native| native.enforce(&cell, &network)).await
+    }
+
+    async fn log(&self, records: &Path, limit: u32) -> Result<Vec<NetRecord>> {
+        let records = records.to_owned();
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        self.blocking(move |_| {
+            read_records(&records, limit).map_err(|error| {
+                Error::unavailable(format!("cannot read {}: {error}", records.display()))
+            })
+        })
+        .await
+    }
+
+    async fn stats(&self, cell: &CellId) -> Result<Option<NetworkStats>> {
+        let cell = cell.clone();
+        self.blocking(move |native| {
+            let asked = ask(&native.paths.cell(&cell), CarrierAsk::Stats);
+            match asked {
+                Ok(Some(CarrierTell::Stats(stats))) => Ok(Some(stats)),
+                // One that has just ended used nothing that is worth an error.
+                Ok(Some(CarrierTell::Done | CarrierTell::Failed(_)) | None) | Err(_) => Ok(None),
+            }
+        })
+        .await
+    }
+}
+
+impl Native {
+    /// Written down first: whatever carries connections from then on obeys it.
+    fn enforce(&self, cell: &CellId, network: &Network) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let failed = |error: io::Error| at("change the network of", &paths, &error);
+        if !paths.placed().exists() {
+            return Err(Error::not_found(format!("there is no cell {cell} here")));
+        }
+        write_json(&paths.network(), network).map_err(failed)?;
+        if paths.connect().map_err(failed)?.is_none() {
+            // Nothing runs in it. It obeys when it wakes.
+            return Ok(());
+        }
+        self.ensure_keeper(&paths);
+        match self.ask_for_carrier(&paths).map_err(failed)? {
+            Outcome::Failed(error) => return Err(error),
+            Outcome::Done
+            | Outcome::Ready(_)
+            | Outcome::Probed(_)
+            | Outcome::Compared { .. }
+            | Outcome::Project(_) => {}
+        }
+        match ask(&paths, CarrierAsk::Reload).map_err(failed)? {
+            Some(CarrierTell::Failed(why)) => Err(failed(io::Error::other(why))),
+            // One that is not there allows nothing, and one that comes reads the rules.
+            Some(CarrierTell::Done | CarrierTell::Stats(_)) | None => Ok(()),
+        }
+    }
+}
+
+impl Native {
+    /// A keeper that has just been started is not there at once, and one may be ending.
+    fn ask_for_carrier(&self, paths: &CellPaths) -> io::Result<Outcome> {
+        for _ in 1..TRIES {
+            match ask_keeper(paths, &KeeperAsk::Network) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                asked => return asked,
+            }
+            std::thread::sleep(APART);
+            self.ensure_keeper(paths);
+        }
+        ask_keeper(paths, &KeeperAsk::Network)
+    }
+}
+
+fn ask(paths: &CellPaths, ask: CarrierAsk) -> io::Result<Option<CarrierTell>> {
+    let Some(stream) = paths.connect_carrier()? else { return Ok(None) };
+    ask_carrier(&stream, ask).map(Some)
+}
