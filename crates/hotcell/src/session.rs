@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use hotcell_engine::{AllowedWorkspaces, Engine, ExecStream, FileTransfer, Settings};
+use hotcell_engine::{AllowedWorkspaces, Engine, ExecStream, FileTransfer, PortStream, Settings};
 use hotcell_model::{
-    Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, Query, Result,
+    Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, PortDial, Query, Result,
 };
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
@@ -98,6 +98,14 @@ impl Session {
     /// What the engine says.
     pub(crate) async fn transfer(&self, request: FileStream) -> Result<FileTransfer> {
         self.engine.transfer(&self.caller, request).await
+    }
+
+    /// Connects to a service in a cell.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) async fn dial(&self, request: PortDial) -> Result<PortStream> {
+        self.engine.dial(&self.caller, request).await
     }
 }
 
