@@ -30,6 +30,7 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         Request::ExecRun(request) => make(site, caller, &mut request.cell).await,
         Request::FileCall(request) => make(site, caller, &mut request.cell).await,
         Request::FileStream(request) => make(site, caller, &mut request.cell).await,
+        Request::PortDial(request) => name(caller, &mut request.cell),
         Request::CellSpawn(_)
         | Request::CellList(_)
         | Request::CellAdopt(_)

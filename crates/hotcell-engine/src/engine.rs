@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_model::{
-    Caller, Driver, Error, ExecFollow, ExecId, FileStream, NameRules, NetRule, Query, Reply,
-    Request, Result, Store, Workspace,
+    Caller, Driver, Error, ExecFollow, ExecId, FileStream, NameRules, NetRule, PortDial, Query,
+    Reply, Request, Result, Store, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -32,10 +32,13 @@ use crate::exec_wait::exec_wait;
 use crate::files::{file_call, file_stream};
 use crate::network::{net_change, net_log, net_show};
 use crate::new_id::new_exec_id;
+use crate::ports::port_dial;
 use crate::probe::probe;
 use crate::project::{project_apply, project_diff, project_discard};
 use crate::site::Site;
-use crate::{AllowedNames, AllowedWorkspaces, ExecStream, FileTransfer, Settings, default_cell};
+use crate::{
+    AllowedNames, AllowedWorkspaces, ExecStream, FileTransfer, PortStream, Settings, default_cell,
+};
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -46,6 +49,8 @@ pub enum Answer {
     Stream(ExecStream),
     /// The content of files as it comes and goes.
     Files(FileTransfer),
+    /// A connection to a service in a cell.
+    Port(PortStream),
 }
 
 /// The use cases on one state directory.
@@ -169,6 +174,9 @@ impl Engine {
             Request::FileStream(request) => {
                 return Box::pin(file_stream(site, request)).await.map(Answer::Files);
             }
+            Request::PortDial(request) => {
+                return Box::pin(port_dial(site, request)).await.map(Answer::Port);
+            }
         };
         Ok(Answer::Reply(reply))
     }
@@ -221,7 +229,7 @@ impl Engine {
     pub async fn ask<Q: Query>(&self, caller: &Caller, query: Q) -> Result<Q::Answer> {
         match self.call(caller, query.into()).await? {
             Answer::Reply(reply) => Q::answer(reply).ok_or_else(mismatch),
-            Answer::Stream(_) | Answer::Files(_) => Err(mismatch()),
+            Answer::Stream(_) | Answer::Files(_) | Answer::Port(_) => Err(mismatch()),
         }
     }
 
@@ -232,7 +240,7 @@ impl Engine {
     pub async fn follow(&self, caller: &Caller, request: ExecFollow) -> Result<ExecStream> {
         match self.call(caller, request.into()).await? {
             Answer::Stream(stream) => Ok(stream),
-            Answer::Reply(_) | Answer::Files(_) => Err(mismatch()),
+            Answer::Reply(_) | Answer::Files(_) | Answer::Port(_) => Err(mismatch()),
         }
     }
 
@@ -243,7 +251,18 @@ impl Engine {
     pub async fn transfer(&self, caller: &Caller, request: FileStream) -> Result<FileTransfer> {
         match self.call(caller, request.into()).await? {
             Answer::Files(transfer) => Ok(transfer),
-            Answer::Reply(_) | Answer::Stream(_) => Err(mismatch()),
+            Answer::Reply(_) | Answer::Stream(_) | Answer::Port(_) => Err(mismatch()),
+        }
+    }
+
+    /// Like [`Engine::call`], for a connection to a service in a cell.
+    ///
+    /// # Errors
+    /// Those of [`Engine::call`].
+    pub async fn dial(&self, caller: &Caller, request: PortDial) -> Result<PortStream> {
+        match self.call(caller, request.into()).await? {
+            Answer::Port(stream) => Ok(stream),
+            Answer::Reply(_) | Answer::Stream(_) | Answer::Files(_) => Err(mismatch()),
         }
     }
 

@@ -130,7 +130,7 @@ fn dispatch(waiters: &Waiters, frame: Frame) -> Result<(), PeerError> {
             let tell: Tell = frame.head()?;
             waiters.answer(frame.channel, tell);
         }
-        FrameKind::Data => waiters.deliver_data(frame.channel, frame.blob),
+        FrameKind::Data => waiters.deliver_data(frame)?,
         FrameKind::Credit => waiters.add_credit(frame.channel, frame.head()?),
         FrameKind::Record => {
             let RecordHead { seq, ts, stream } = frame.head()?;

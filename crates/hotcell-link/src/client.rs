@@ -13,9 +13,10 @@ use crate::carrier::Carrier;
 use crate::files::{FileConversation, UploadCredit};
 use crate::following::Following;
 use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
-use crate::hello::FILES;
+use crate::hello::{FILES, PORTS};
 use crate::inflow::{WINDOW, inflow};
-use crate::waiters::{FileWaiter, FollowWaiter, Waiter, Waiters};
+use crate::ports::PortConnection;
+use crate::waiters::{FileWaiter, FollowWaiter, PortWaiter, Waiter, Waiters};
 use crate::{Ask, FileAsk, Started, Tell};
 
 const FRAMES_TO_WRITE: usize = 256;
@@ -145,12 +146,7 @@ impl Link {
     /// # Errors
     /// The connection was lost, or the supervisor serves no files.
     pub async fn file(&self, op: FileOp) -> Result<FileConversation, LinkError> {
-        if !self.features.iter().any(|feature| feature == FILES) {
-            return Err(LinkError::Failed(
-                Error::unsupported("the cell's supervisor serves no files")
-                    .hint("the cell was made by another version of hotcell; spawn a new one"),
-            ));
-        }
+        self.require(FILES, "serves no files")?;
         let (unbound, events) = inflow();
         let credit = UploadCredit::new();
         let waiter = FileWaiter { events, credit: credit.clone() };
@@ -161,6 +157,40 @@ impl Link {
         let ask = FileAsk { op, window: WINDOW };
         self.send(channel, FrameKind::File, &ask, &[]).await?;
         Ok(conversation)
+    }
+
+    /// Connects to a service at a port of the cell's own loopback.
+    ///
+    /// # Errors
+    /// The connection was lost, nothing listens there, or the supervisor cannot do this.
+    pub async fn dial(&self, port: u16) -> Result<PortConnection, LinkError> {
+        self.require(PORTS, "does not connect to ports")?;
+        let (answer, answered) = oneshot::channel();
+        let (unbound, events) = inflow();
+        let credit = UploadCredit::new();
+        let waiter = PortWaiter { answer: Some(answer), events, credit: credit.clone() };
+        let channel = self.waiters.add(Waiter::Port(waiter))?;
+        let (frames, waiters) = (self.frames.clone(), self.waiters.clone());
+        let events = unbound.on(channel, frames.clone(), waiters.clone());
+        let connection = PortConnection::new(channel, events, frames, waiters, credit);
+        self.send(channel, FrameKind::Ask, &Ask::Dial { port, window: WINDOW }, &[]).await?;
+        match answered.await {
+            Ok(Tell::Done) => Ok(connection),
+            Ok(Tell::Failed(error)) => Err(LinkError::Failed(error)),
+            Ok(_) => Err(LinkError::Confused),
+            Err(_) => Err(self.reason(LinkError::Confused)),
+        }
+    }
+
+    /// Refuses what the other end did not say that it can do.
+    fn require(&self, feature: &str, lacking: &str) -> Result<(), LinkError> {
+        if self.features.iter().any(|known| known == feature) {
+            return Ok(());
+        }
+        Err(LinkError::Failed(
+            Error::unsupported(format!("the cell's supervisor {lacking}"))
+                .hint("the cell was made by another version of hotcell; spawn a new one"),
+        ))
     }
 
     async fn send<T: Serialize>(

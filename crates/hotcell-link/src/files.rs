@@ -41,6 +41,17 @@ impl UploadCredit {
         Self(Arc::new(Semaphore::new(UPLOAD_WINDOW as usize)))
     }
 
+    /// Waits until this much may be sent; whether anything still may.
+    pub(crate) async fn take(&self, cost: u32) -> bool {
+        match self.0.acquire_many(cost).await {
+            Ok(permit) => {
+                permit.forget();
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
     /// The other end took this much.
     pub(crate) fn add(&self, bytes: u32) {
         // A peer that gives back more than was sent must not overflow the count.
@@ -103,10 +114,9 @@ impl FileSender {
     /// The connection was lost.
     pub async fn send(&self, content: &[u8]) -> Result<(), LinkError> {
         for piece in content.chunks(DATA_BYTES) {
-            let Ok(permit) = self.credit.0.acquire_many(data_cost(piece.len())).await else {
+            if !self.credit.take(data_cost(piece.len())).await {
                 return Ok(());
-            };
-            permit.forget();
+            }
             self.send_frame(DataHead { last: false }, piece).await?;
         }
         Ok(())

@@ -37,7 +37,7 @@ pub enum FrameKind {
     Forget = 7,
     /// Something to do with files; its channel is new.
     File = 8,
-    /// Content of files, either way; the blob is its bytes.
+    /// Content of files or bytes of a connection to a port, either way; the blob is them.
     Data = 9,
 }
 

@@ -17,6 +17,9 @@ pub const SUPPORTED: Versions = Versions { min: 1, max: 1 };
 /// The feature of a supervisor that serves files.
 pub const FILES: &str = "files";
 
+/// The feature of a supervisor that connects to services in its cell.
+pub const PORTS: &str = "ports";
+
 /// The first frame of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -54,7 +57,7 @@ impl Hello {
     pub fn ours() -> Self {
         Self {
             versions: SUPPORTED,
-            features: vec![FILES.to_owned()],
+            features: vec![FILES.to_owned(), PORTS.to_owned()],
             software: concat!("hotcell ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

@@ -16,6 +16,7 @@ mod inflow;
 mod message;
 mod peer;
 mod plan;
+mod ports;
 mod waiters;
 
 #[cfg(test)]
@@ -30,6 +31,8 @@ mod link_tests;
 mod message_tests;
 #[cfg(test)]
 mod other_end;
+#[cfg(test)]
+mod ports_tests;
 
 pub use client::{Link, LinkError};
 pub use files::{FileConversation, FileEvent, FileReceiver, FileSender};
@@ -37,10 +40,11 @@ pub use following::{FollowEvent, Following};
 pub use frame::{
     Frame, FrameError, FrameKind, FrameView, MAX_FRAME_BYTES, decode, encode, frame_start, view,
 };
-pub use hello::{FILES, Hello, HelloError, SUPPORTED, Versions};
+pub use hello::{FILES, Hello, HelloError, PORTS, SUPPORTED, Versions};
 pub use message::{
     Ask, DATA_BYTES, DataHead, DiskState, FileAsk, RecordHead, Started, Stillness, Tell,
     UPLOAD_WINDOW, data_cost, record_cost,
 };
 pub use peer::{Peer, PeerError};
 pub use plan::{ExecIds, KillMeans, Plan, PlanFds};
+pub use ports::{PortConnection, PortEvent, PortReceiver, PortSender};

@@ -74,6 +74,14 @@ pub enum Ask {
     Resume,
     /// How the cell stands.
     Stats,
+    /// Connect to a port of the cell's own loopback. Once that was done, data frames go both ways
+    /// on the channel, each way to its own end; a second answer says that the connection is over.
+    Dial {
+        /// Which port.
+        port: u16,
+        /// How many bytes may be under way to the engine.
+        window: u32,
+    },
     /// End the cell.
     Close {
         /// As what.
@@ -170,7 +178,7 @@ pub struct FileAsk {
     pub window: u32,
 }
 
-/// The head of a data frame.
+/// The head of a data frame, of files and of connections to ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataHead {
     /// Whether no content comes after it.

@@ -9,7 +9,11 @@ use crate::Tell;
 use crate::client::LinkError;
 use crate::files::{FileEvent, UploadCredit};
 use crate::following::FollowEvent;
+use crate::frame::Frame;
 use crate::inflow::{InflowEnd, Taken};
+use crate::message::DataHead;
+use crate::peer::PeerError;
+use crate::ports::PortEvent;
 
 /// What is to come on a channel, and for whom.
 #[derive(Debug)]
@@ -20,6 +24,8 @@ pub(crate) enum Waiter {
     Follow(FollowWaiter),
     /// Content, and after it an answer.
     File(FileWaiter),
+    /// An answer, after it bytes of a service, and at last another answer.
+    Port(PortWaiter),
     /// Nothing that could be understood; the other end does not know that yet.
     Broken,
 }
@@ -36,6 +42,21 @@ pub(crate) struct FollowWaiter {
 pub(crate) struct FileWaiter {
     pub(crate) events: InflowEnd<FileEvent>,
     pub(crate) credit: UploadCredit,
+}
+
+/// The sending half of a [`crate::PortConnection`].
+#[derive(Debug)]
+pub(crate) struct PortWaiter {
+    pub(crate) answer: Option<oneshot::Sender<Tell>>,
+    pub(crate) events: InflowEnd<PortEvent>,
+    pub(crate) credit: UploadCredit,
+}
+
+impl Drop for PortWaiter {
+    /// Nobody takes what would still be sent.
+    fn drop(&mut self) {
+        self.credit.close();
+    }
 }
 
 impl Drop for FileWaiter {
@@ -111,6 +132,25 @@ impl Waiters {
                 });
                 return;
             }
+            Some(Waiter::Port(mut port)) => match port.answer.take() {
+                Some(sender) => {
+                    if !matches!(tell, Tell::Failed(_)) {
+                        channels.waiters.insert(channel, Waiter::Port(port));
+                    }
+                    Some(sender)
+                }
+                None => {
+                    port.events.take(match tell {
+                        Tell::Failed(error) => PortEvent::Failed(error),
+                        Tell::Done
+                        | Tell::Started(_)
+                        | Tell::Cancelled(_)
+                        | Tell::Stats(_)
+                        | Tell::File(_) => PortEvent::Closed,
+                    });
+                    return;
+                }
+            },
             Some(Waiter::Broken) => {
                 channels.waiters.insert(channel, Waiter::Broken);
                 None
@@ -139,26 +179,45 @@ impl Waiters {
         }
     }
 
-    /// Hands over content of files.
-    pub(crate) fn deliver_data(&self, channel: u32, bytes: Vec<u8>) {
+    /// Hands over content of files, or bytes of a service.
+    pub(crate) fn deliver_data(&self, frame: Frame) -> Result<(), PeerError> {
         let mut channels = self.lock();
-        let Some(Waiter::File(file)) = channels.waiters.get(&channel) else { return };
-        if let Taken::Overrun = file.events.take(FileEvent::Data(bytes)) {
-            channels.waiters.insert(channel, Waiter::Broken);
+        let taken = match channels.waiters.get(&frame.channel) {
+            Some(Waiter::File(file)) => file.events.take(FileEvent::Data(frame.blob)),
+            Some(Waiter::Port(port)) => {
+                let DataHead { last } = frame.head()?;
+                let taken = match frame.blob.is_empty() {
+                    true => Taken::More,
+                    false => port.events.take(PortEvent::Data(frame.blob)),
+                };
+                match taken {
+                    Taken::More if last => port.events.take(PortEvent::End),
+                    taken @ (Taken::More | Taken::Last | Taken::Overrun) => taken,
+                }
+            }
+            Some(Waiter::Answer(_) | Waiter::Follow(_) | Waiter::Broken) | None => return Ok(()),
+        };
+        if let Taken::Overrun = taken {
+            channels.waiters.insert(frame.channel, Waiter::Broken);
         }
+        Ok(())
     }
 
     /// Lets more content be sent.
     pub(crate) fn add_credit(&self, channel: u32, bytes: u32) {
-        if let Some(Waiter::File(file)) = self.lock().waiters.get(&channel) {
-            file.credit.add(bytes);
+        match self.lock().waiters.get(&channel) {
+            Some(Waiter::File(file)) => file.credit.add(bytes),
+            Some(Waiter::Port(port)) => port.credit.add(bytes),
+            Some(Waiter::Answer(_) | Waiter::Follow(_) | Waiter::Broken) | None => {}
         }
     }
 
     /// Ends one wait of which nothing more can be understood; the others go on.
     pub(crate) fn break_off(&self, channel: u32) {
         let mut channels = self.lock();
-        if let Some(Waiter::Follow(_) | Waiter::File(_)) = channels.waiters.remove(&channel) {
+        if let Some(Waiter::Follow(_) | Waiter::File(_) | Waiter::Port(_)) =
+            channels.waiters.remove(&channel)
+        {
             channels.waiters.insert(channel, Waiter::Broken);
         }
     }

@@ -86,7 +86,7 @@ pub use reply::{
 pub use request::{
     CellAdopt, CellInfo, CellKill, CellList, CellSpawn, Diagnose, ExecCancel, ExecFollow, ExecGet,
     ExecInput, ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter,
-    Pace, Probe, Query, RESULT_BYTES, Request,
+    Pace, PortDial, Probe, Query, RESULT_BYTES, Request,
 };
 pub use stable_hash::stable_hash;
 pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};

@@ -34,6 +34,14 @@ macro_rules! requests {
             /// Does something with files whose content comes or goes piece by piece; answered by a
             /// stream.
             FileStream(FileStream),
+            /// Connects to a service in a cell; answered by a stream. Wakes a sleeping cell.
+            PortDial(PortDial),
+        }
+
+        impl From<PortDial> for Request {
+            fn from(request: PortDial) -> Self {
+                Self::PortDial(request)
+            }
         }
 
         impl From<FileStream> for Request {
@@ -344,6 +352,15 @@ pub struct ExecFollow {
     /// Whether the exec waits for whoever follows.
     #[serde(default)]
     pub pace: Pace,
+}
+
+/// Connects to a port of a cell's own loopback; answered by a stream, not by a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortDial {
+    /// In which cell.
+    pub cell: CellRef,
+    /// At which port the service listens.
+    pub port: u16,
 }
 
 /// Sends something to a running exec.

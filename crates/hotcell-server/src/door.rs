@@ -4,10 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell_engine::{Answer, Engine, ExecStream, FileTransfer};
+use hotcell_engine::{Answer, Engine, ExecStream, FileTransfer, PortStream};
 use hotcell_model::{
     Caller, CellAdopt, Error, ErrorCode, ExecFollow, ExecId, ExecPoll, ExecRun, ExecState,
-    ExecWait, FileStream, Query, Reply, Request, Result,
+    ExecWait, FileStream, PortDial, Query, Reply, Request, Result,
 };
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -133,6 +133,18 @@ impl Door {
         Box::pin(self.engine.transfer(caller, request)).await
     }
 
+    /// Connects to a service in a cell.
+    pub(crate) async fn dial(&self, caller: &Caller, request: PortDial) -> Result<PortStream> {
+        let dialled = match self.meter.begin() {
+            Ok(_under_way) => Box::pin(self.engine.dial(caller, request)).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &dialled {
+            self.refused(error);
+        }
+        dialled
+    }
+
     pub(crate) fn fresh_exec_id(&self) -> Result<ExecId> {
         self.engine.fresh_exec_id()
     }
@@ -140,7 +152,7 @@ impl Door {
     async fn reply(&self, caller: &Caller, request: impl Into<Request>) -> Result<Reply> {
         match self.engine.call(caller, request.into()).await? {
             Answer::Reply(reply) => Ok(reply),
-            Answer::Stream(_) | Answer::Files(_) => {
+            Answer::Stream(_) | Answer::Files(_) | Answer::Port(_) => {
                 Err(Error::internal("a stream answered a call"))
             }
         }
@@ -185,6 +197,7 @@ impl Door {
             | Request::ProjectDiscard(_)
             | Request::FileCall(_)
             | Request::FileStream(_)
+            | Request::PortDial(_)
             | Request::Diagnose(_)
             | Request::Probe(_)) => self.reply(caller, request).await,
         }

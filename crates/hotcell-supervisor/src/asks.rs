@@ -57,6 +57,8 @@ impl Supervisor {
             }
             FrameKind::File => self.ask_files((id, frame.channel), frame),
             FrameKind::Data | FrameKind::Credit | FrameKind::Forget
+                if self.pass_to_port((id, frame.channel), frame) => {}
+            FrameKind::Data | FrameKind::Credit | FrameKind::Forget
                 if self.pass_to_files((id, frame.channel), frame) => {}
             FrameKind::Credit => {
                 let bytes: u32 = frame.head()?;
@@ -153,6 +155,10 @@ impl Supervisor {
                 Ok(Tell::Done)
             }
             Ask::Stats => Ok(Tell::Stats(self.stats())),
+            Ask::Dial { port, window } => match self.dial(asker, port, window) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            },
             Ask::Close { reason, force } => match self.ask_to_close(asker, reason, force) {
                 Ok(()) => return,
                 Err(error) => Err(error),
@@ -245,6 +251,7 @@ impl Supervisor {
             self.poller.remove(connection.fd());
         }
         self.forget_files_of(id);
+        self.forget_ports_of(id);
         self.end_pause_of(id);
         self.count_holders();
     }

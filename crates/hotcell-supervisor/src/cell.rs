@@ -25,6 +25,7 @@ use crate::launch;
 use crate::lifetime::{Activity, Lifetime};
 use crate::output::READ_BYTES;
 use crate::pause::Pause;
+use crate::ports::Ports;
 use crate::queue::Queue;
 
 /// Between the request to end and the end, for an exec whose time is over.
@@ -66,6 +67,7 @@ pub(crate) struct Supervisor {
     pub(crate) fresh_output: BTreeSet<u32>,
     pub(crate) held_back: BTreeSet<u32>,
     pub(crate) files: Files,
+    pub(crate) ports: Ports,
     pub(crate) pause: Option<Pause>,
     pub(crate) lifetime: Lifetime,
     pub(crate) closing: Option<Closing>,
@@ -111,6 +113,7 @@ impl Supervisor {
             fresh_output: BTreeSet::new(),
             held_back: BTreeSet::new(),
             files: Files::default(),
+            ports: Ports::default(),
             pause: None,
             lifetime,
             closing: None,
@@ -312,7 +315,10 @@ impl Supervisor {
     /// Keeps the cell's lifetime and the keeper's attention up to date.
     pub(crate) fn note_activity(&mut self) {
         let now = Moment::now();
-        let idle = self.running.is_empty() && self.queue.len() == 0 && self.files.is_idle();
+        let idle = self.running.is_empty()
+            && self.queue.len() == 0
+            && self.files.is_idle()
+            && self.ports.is_empty();
         if idle {
             self.lifetime.set_activity(Activity::Idle, now);
         } else {
@@ -342,8 +348,8 @@ impl Supervisor {
             Some(_) => None,
         };
         let execs = self.wake_at.values().min().copied();
-        let files = self.files.next_moment();
-        [lifetime, execs, self.activity_at, files].into_iter().flatten().min()
+        let (files, ports) = (self.files.next_moment(), self.ports.next_moment());
+        [lifetime, execs, self.activity_at, files, ports].into_iter().flatten().min()
     }
 
     /// Starts the end of the cell.

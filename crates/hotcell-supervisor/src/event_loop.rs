@@ -14,6 +14,7 @@ use crate::cell::{Supervisor, TIMEOUT_GRACE};
 use crate::clock::Moment;
 use crate::connection::{Connection, Standing};
 use crate::files::FILES;
+use crate::ports::PORT;
 
 const LISTENER: u64 = 0;
 const CHILDREN: u64 = 1;
@@ -56,6 +57,13 @@ impl Slot {
     }
 }
 
+/// What is waited for of a connection to a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Wanted {
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+}
+
 /// The kernel's list of what to wait for.
 #[derive(Debug)]
 pub(crate) struct Poller(Rc<OwnedFd>);
@@ -90,6 +98,20 @@ impl Poller {
     pub(crate) fn set_connection(&self, fd: BorrowedFd<'_>, token: u64, awaits_room: bool) {
         let room = if awaits_room { EventFlags::OUT } else { EventFlags::empty() };
         let _ = epoll::modify(&*self.0, fd, EventData::new_u64(token), EventFlags::IN | room);
+    }
+
+    /// Waits for what is wanted of a connection to a port. One of which nothing is wanted is not
+    /// known here: the kernel would go on saying that its other end is gone.
+    pub(crate) fn set_port(&self, fd: BorrowedFd<'_>, token: u64, wanted: Wanted, before: Wanted) {
+        let input = if wanted.reads { EventFlags::IN } else { EventFlags::empty() };
+        let room = if wanted.writes { EventFlags::OUT } else { EventFlags::empty() };
+        let data = EventData::new_u64(token);
+        let _ = match (before == Wanted::default(), wanted == Wanted::default()) {
+            (true, true) => Ok(()),
+            (true, false) => epoll::add(&*self.0, fd, data, input | room),
+            (false, false) => epoll::modify(&*self.0, fd, data, input | room),
+            (false, true) => epoll::delete(&*self.0, fd),
+        };
     }
 
     /// Waits for something to read, or no longer.
@@ -141,6 +163,7 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
                 CHILDREN => children_ended = true,
                 FILES => files_event(&mut supervisor, event.flags),
                 token if token & EXEC != 0 => exec_event(&mut supervisor, token),
+                token if token & PORT != 0 => port_event(&mut supervisor, token, event.flags),
                 id => connection_event(&mut supervisor, id, event.flags),
             }
         }
@@ -154,6 +177,7 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
         supervisor.release_held_back();
         let done = supervisor.finish_closing();
         flush(&mut supervisor, &poller);
+        supervisor.release_ports();
         if done {
             return last_words(&mut supervisor);
         }
@@ -184,6 +208,16 @@ fn exec_event(supervisor: &mut Supervisor, token: u64) {
     }
 }
 
+fn port_event(supervisor: &mut Supervisor, token: u64, flags: EventFlags) {
+    let broken = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+    if broken || flags.contains(EventFlags::OUT) {
+        supervisor.write_port(token);
+    }
+    if broken || flags.contains(EventFlags::IN) {
+        supervisor.read_port(token);
+    }
+}
+
 fn files_event(supervisor: &mut Supervisor, flags: EventFlags) {
     if flags.contains(EventFlags::OUT) {
         supervisor.write_files();
@@ -210,6 +244,7 @@ fn timers(supervisor: &mut Supervisor) {
     }
     supervisor.tell_watchers(now);
     supervisor.dismiss_files(now);
+    supervisor.give_up_dialling(now);
     if supervisor.closing.is_none()
         && let Some((at, reason)) = supervisor.lifetime.next()
         && at <= now

@@ -18,6 +18,7 @@ mod lifetime;
 mod output;
 mod pacing;
 mod pause;
+mod ports;
 mod processes;
 mod queue;
 

@@ -14,6 +14,7 @@ mod input;
 mod lifetime;
 mod limits;
 mod placing;
+mod ports;
 mod queueing;
 
 use std::fmt;
@@ -181,6 +182,14 @@ pub async fn run_driver_contract(
         checkpoints::what_begins_during_a_pause_waits,
         checkpoints::who_looks_on_keeps_no_cell_from_holding_still,
         checkpoints::what_runs_is_held_still_and_goes_on,
+        ports::bytes_go_both_ways_each_to_its_own_end,
+        ports::a_port_without_a_service_is_unavailable,
+        ports::much_is_carried_whole_by_many_at_once,
+        ports::who_does_not_read_holds_nobody_up,
+        ports::the_end_of_a_service_is_the_end_of_its_connections,
+        ports::a_connection_lives_through_a_pause,
+        ports::an_open_connection_keeps_a_cell_awake,
+        ports::connections_are_counted,
         limits::memory_ends_the_exec_alone,
         limits::processes_are_counted,
         lifetime::a_busy_cell_is_closed_by_force_only,

@@ -119,6 +119,7 @@ pub(crate) enum Command {
     Cp(Cp),
     Edit(Edit),
     Search(Search),
+    Port(Port),
     Serve(Serve),
     Setup(Setup),
     Doctor(Doctor),
@@ -582,6 +583,34 @@ pub(crate) struct Attach {
     /// Its id.
     #[arg(value_parser = values::word::<ExecId>)]
     pub(crate) exec: ExecId,
+}
+
+/// Reach a service that listens in a cell, from this machine.
+///
+/// Listens at an address of this machine, prints it, and passes every connection on to the port in
+/// the cell, until it is interrupted. A cell that sleeps wakes with the first connection, and stays
+/// awake while one is open.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hotcell run -d --cell work 'python3 -m http.server 8000'
+  hotcell port work 8000
+  hotcell port work 5432 --listen 15432")]
+pub(crate) struct Port {
+    /// The cell's name or id.
+    #[arg(value_parser = values::word::<CellRef>)]
+    pub(crate) cell: CellRef,
+    /// The port in the cell.
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    /// Listen here: a port of this machine's loopback, or an address with its port.
+    ///
+    /// Other machines reach what is not a loopback address, and nothing asks them who they are.
+    #[arg(long, value_name = "[ADDR:]PORT", default_value = "127.0.0.1:0", value_parser = values::address)]
+    pub(crate) listen: SocketAddr,
+    /// Print where it listens as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Wait until an exec has ended, and exit as it did.

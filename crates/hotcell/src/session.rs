@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use hotcell_engine::{AllowedNames, AllowedWorkspaces, Engine, ExecStream, FileTransfer, Settings};
+use hotcell_engine::{
+    AllowedNames, AllowedWorkspaces, Engine, ExecStream, FileTransfer, PortStream, Settings,
+};
 use hotcell_model::{
-    Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, Query, Result,
+    Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, PortDial, Query,
+    Result,
 };
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
@@ -100,6 +103,14 @@ impl Session {
     /// What the engine says.
     pub(crate) async fn transfer(&self, request: FileStream) -> Result<FileTransfer> {
         self.engine.transfer(&self.caller, request).await
+    }
+
+    /// Connects to a service in a cell.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) async fn dial(&self, request: PortDial) -> Result<PortStream> {
+        self.engine.dial(&self.caller, request).await
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::ports::TunnelPlace;
 use super::settings::HttpSettings;
 use super::site::Site;
 use super::stalling::Stalling;
@@ -92,8 +93,11 @@ async fn converse(stream: TcpStream, site: Arc<Site>, stopping: CancellationToke
         return;
     }
     let limits = *site.limits();
-    let answer = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+    let tunnel = TunnelPlace::default();
+    let (place, streams_end) = (tunnel.clone(), site.streams_end.clone());
+    let answer = service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
         let site = Arc::clone(&site);
+        request.extensions_mut().insert(place.clone());
         async move { Ok::<_, std::convert::Infallible>(site.answer(request.map(Body::new)).await) }
     });
     let stream = TokioIo::new(Stalling::new(stream, limits.stall_time));
@@ -104,6 +108,7 @@ async fn converse(stream: TcpStream, site: Arc<Site>, stopping: CancellationToke
             .max_headers(MOST_HEADERS)
             .max_buf_size(HEAD_BYTES)
             .serve_connection(stream, answer)
+            .with_upgrades()
     );
     let ended = tokio::select! {
         ended = conversation.as_mut() => ended,
@@ -114,6 +119,11 @@ async fn converse(stream: TcpStream, site: Arc<Site>, stopping: CancellationToke
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke");
+        return;
+    }
+    tokio::select! {
+        () = tunnel.carry() => {}
+        () = streams_end.cancelled() => {}
     }
 }
 

@@ -7,6 +7,7 @@ mod connections;
 mod held;
 mod mcp_endpoint;
 mod metrics;
+mod ports;
 mod probes;
 mod routes;
 mod rpc_shape;

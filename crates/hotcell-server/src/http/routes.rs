@@ -14,6 +14,7 @@ use super::access::Admitted;
 use super::answer::{Refusal, Shape};
 use super::mcp_endpoint::McpEndpoint;
 use super::metrics::Metrics;
+use super::ports;
 use super::probes;
 use super::settings::HttpLimits;
 use super::v1;
@@ -53,6 +54,7 @@ pub(super) fn router(parts: Arc<Parts>) -> Router {
             get(async |State(parts): Server| probes::ready(&parts.door, &parts.own).await),
         )
         .route("/metrics", get(metrics))
+        .merge(ports::router())
         .merge(v1::router())
         .fallback(nowhere)
         .method_not_allowed_fallback(wrong_method)
@@ -77,7 +79,7 @@ async fn metrics(State(parts): Server) -> Response {
 async fn nowhere(request: Request<Body>) -> Response {
     let path = request.uri().path();
     let error = Error::not_found(format!("there is nothing at {path:?}"))
-        .hint("there are /mcp, /v1, /health, /ready and /metrics");
+        .hint("there are /mcp, /v1, /cells/{cell}/ports/{port}/, /health, /ready and /metrics");
     Shape::of_path(path).refuse(error.into())
 }
 

@@ -134,8 +134,7 @@ impl Site {
         if routes::is_probe(path) {
             return self.route(request).await;
         }
-        let checked = self.visitors.check_host(request.headers());
-        if let Err(error) = checked.and_then(|()| self.visitors.check_origin(request.headers())) {
+        if let Err(error) = self.visitors.check(&request) {
             return shape.refuse(error.into());
         }
         if is_preflight(&request) {

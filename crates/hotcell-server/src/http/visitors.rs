@@ -4,12 +4,17 @@
 use std::net::IpAddr;
 
 use hotcell_model::{Error, Result};
-use http::HeaderMap;
-use http::header::{HOST, HeaderValue, ORIGIN};
+use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use http::uri::Authority;
+use http::{HeaderMap, Method, Request};
+
+use super::ports::is_port;
 
 /// Names of this machine that no name server can bend.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// By which a browser says whose page it is that asks.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The names and pages that are let in.
 #[derive(Debug, Clone)]
@@ -24,6 +29,21 @@ impl Visitors {
     pub(super) fn new(bound: IpAddr, hosts: &[String], origins: &[String]) -> Self {
         let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect();
         Self { bound, hosts: lower(hosts), origins: lower(origins) }
+    }
+
+    /// Checks under which name the server was reached, and whose page asks.
+    ///
+    /// # Errors
+    /// `denied` for one that is not known.
+    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<()> {
+        let headers = request.headers();
+        self.check_host(headers)?;
+        if headers.contains_key(ORIGIN) {
+            return self.check_origin(headers);
+        }
+        // What a page of a cell is made of is loaded without saying from where.
+        let is_load = [Method::GET, Method::HEAD].contains(request.method());
+        if is_load && is_port(request.uri().path()) { Ok(()) } else { check_fetch(headers) }
     }
 
     /// Checks the name under which the server was reached.
@@ -58,7 +78,8 @@ impl Visitors {
         self.hosts.iter().any(|known| known == authority || bare(known) == name)
     }
 
-    /// Checks where the page comes from that asks; other programs have none.
+    /// Checks where the page comes from that asks; other programs have none. Of this machine only
+    /// the server's own origin is let in: at another port there may be a service of a cell.
     ///
     /// # Errors
     /// `denied` for another one.
@@ -66,8 +87,11 @@ impl Visitors {
         let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
         let origin = text(origin)?;
         let own = ["http://", "https://"].iter().find_map(|scheme| origin.strip_prefix(scheme));
-        let own = own.and_then(|rest| rest.parse::<Authority>().ok());
-        let is_own = own.is_some_and(|authority| LOOPBACK.contains(&bare(authority.host())));
+        let host = headers.get(HOST).map(text).transpose()?;
+        let is_own = own.is_some_and(|own| {
+            let is_here = |own: &Authority| LOOPBACK.contains(&bare(own.host()));
+            host.as_deref() == Some(own) && own.parse().as_ref().is_ok_and(is_here)
+        });
         if is_own || self.origins.contains(&origin) {
             return Ok(());
         }
@@ -79,6 +103,16 @@ impl Visitors {
     pub(super) fn shared_with<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
         let origin = headers.get(ORIGIN)?;
         text(origin).is_ok_and(|text| self.origins.contains(&text)).then_some(origin)
+    }
+}
+
+/// Refuses what another page loads or sends without saying where it comes from.
+fn check_fetch(headers: &HeaderMap) -> Result<()> {
+    let Some(site) = headers.get(FETCH_SITE) else { return Ok(()) };
+    match text(site)?.as_str() {
+        "same-origin" | "none" => Ok(()),
+        _ => Err(Error::denied("a page of another origin may not load this")
+            .hint("open it by itself, or name the origin in http.allowed_origins and use fetch")),
     }
 }
 

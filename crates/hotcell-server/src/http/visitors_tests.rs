@@ -1,7 +1,7 @@
 //! Under which names and from whose pages the server can be reached.
 
 use http::header::{HOST, HeaderName, ORIGIN};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Method, Request};
 
 use super::visitors::Visitors;
 
@@ -60,10 +60,27 @@ fn an_address_that_is_served_is_a_good_name() {
 fn only_known_pages_may_call() {
     let visitors = visitors("127.0.0.1");
     assert!(visitors.check_origin(&HeaderMap::new()).is_ok());
-    for good in
-        ["http://localhost:3000", "http://127.0.0.1", "http://[::1]:1", "https://app.example.org"]
-    {
-        assert!(visitors.check_origin(&headers(ORIGIN, good)).is_ok(), "{good}");
+    let from = |origin: &str, host: &str| {
+        let mut both = headers(ORIGIN, origin);
+        both.insert(HOST, HeaderValue::from_str(host).unwrap());
+        visitors.check_origin(&both)
+    };
+    for (good, host) in [
+        ("http://localhost:3000", "localhost:3000"),
+        ("http://127.0.0.1", "127.0.0.1"),
+        ("http://[::1]:1", "[::1]:1"),
+        ("https://app.example.org", "localhost:3000"),
+    ] {
+        assert!(from(good, host).is_ok(), "{good}");
+    }
+    // Another port of this machine may be that of a service in a cell.
+    for (bad, host) in [
+        ("http://localhost:3001", "localhost:3000"),
+        ("http://127.0.0.1:3000", "localhost:3000"),
+        ("http://localhost", "localhost:3000"),
+        ("http://cells.example.org", "cells.example.org"),
+    ] {
+        assert!(from(bad, host).is_err(), "{bad}");
     }
     for bad in [
         "null",
@@ -74,6 +91,38 @@ fn only_known_pages_may_call() {
         "file://localhost",
     ] {
         assert!(visitors.check_origin(&headers(ORIGIN, bad)).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_another_page_loads_is_refused_but_for_parts_of_a_page_of_a_cell() {
+    let visitors = visitors("127.0.0.1");
+    let asked = |method: Method, path: &str, site: &str, origin: Option<&str>| {
+        let mut request = Request::new(());
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().unwrap();
+        *request.headers_mut() = headers(HOST, "localhost:8000");
+        let site = HeaderValue::from_str(site).unwrap();
+        request.headers_mut().insert("sec-fetch-site", site);
+        if let Some(origin) = origin {
+            request.headers_mut().insert(ORIGIN, HeaderValue::from_str(origin).unwrap());
+        }
+        visitors.check(&request)
+    };
+    let port = "/cells/work/ports/80/a.css";
+    for (path, method) in [("/v1/cells", Method::GET), ("/mcp", Method::POST)] {
+        for site in ["cross-site", "same-site", "something-new"] {
+            assert!(asked(method.clone(), path, site, None).is_err(), "{path} {site}");
+        }
+        for site in ["same-origin", "none"] {
+            assert!(asked(method.clone(), path, site, None).is_ok(), "{path} {site}");
+        }
+    }
+    assert!(asked(Method::GET, port, "cross-site", None).is_ok());
+    assert!(asked(Method::POST, port, "cross-site", None).is_err());
+    // A page in a sandbox has no origin, wherever it asks.
+    for path in ["/v1/cells", "/mcp", port] {
+        assert!(asked(Method::GET, path, "cross-site", Some("null")).is_err(), "{path}");
     }
 }
 

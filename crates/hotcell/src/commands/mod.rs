@@ -22,6 +22,7 @@ mod ls;
 mod net;
 mod pack;
 mod place;
+mod port;
 mod project;
 mod ps;
 mod run;
@@ -86,6 +87,7 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Cp(_)
         | Command::Edit(_)
         | Command::Search(_)
+        | Command::Port(_)
         | Command::Serve(_)
         | Command::Setup(_)
         | Command::Doctor(_)
@@ -149,6 +151,7 @@ pub(crate) async fn perform(
         Command::Cp(args) => Box::pin(cp::cp(&session()?, args)).await,
         Command::Edit(args) => edit::edit(&session()?, args, environment).await,
         Command::Search(args) => search::search(&session()?, args).await,
+        Command::Port(args) => Box::pin(port::port(session()?, args)).await,
         Command::Serve(args) => {
             let served = Box::pin(serve::serve(args, &config, environment)).await;
             if let Some(traces) = traces {

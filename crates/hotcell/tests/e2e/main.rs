@@ -32,6 +32,7 @@ mod lifetimes;
 mod many_execs;
 mod output_of_execs;
 mod packages;
+mod ports;
 mod projects;
 mod races;
 mod random_kills;

@@ -7,8 +7,8 @@ use futures_util::stream::unfold;
 use hotcell_engine::{ContentReceiver, ContentSender, FileTransfer, Transferred};
 use hotcell_model::{Error, Etag, FileContent, FileOp, FileRead, FileResult, FileStream};
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Method, StatusCode};
 
@@ -19,6 +19,8 @@ use crate::http::answer::{Refusal, Shape};
 
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+/// A page that lies in a cell is not the server's own.
+const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
 /// A file or a part of it.
@@ -89,6 +91,7 @@ fn described(status: StatusCode, body: Body, about: &FileContent) -> Response {
     headers.insert(ACCEPT_RANGES, BYTES);
     headers.insert(CACHE_CONTROL, NO_CACHE);
     headers.insert(X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
     response
 }
 

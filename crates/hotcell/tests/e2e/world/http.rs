@@ -217,6 +217,22 @@ impl Connection {
         self.reader.read(buffer).unwrap()
     }
 
+    /// So many bytes of what comes.
+    #[track_caller]
+    pub(crate) fn read_exactly(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.reader.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// All that comes until the connection ends or breaks.
+    pub(crate) fn read_rest(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // One that is reset has given what it had.
+        let _ = self.reader.read_to_end(&mut bytes);
+        bytes
+    }
+
     /// Writes all of it; whether the server took it.
     pub(crate) fn try_write(&mut self, bytes: &[u8]) -> bool {
         self.reader.get_mut().write_all(bytes).is_ok()

@@ -215,6 +215,11 @@ impl Live {
         eventually(&format!("stderr has {text:?}"), || self.stderr.text().contains(text));
     }
 
+    /// What it has printed so far.
+    pub(crate) fn printed(&self) -> String {
+        self.stdout.text()
+    }
+
     /// What it has said on its standard error so far.
     pub(crate) fn said(&self) -> String {
         self.stderr.text()

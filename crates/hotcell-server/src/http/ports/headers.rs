@@ -1,0 +1,197 @@
+//! Which headers a service in a cell gets, and which of its own go to a client.
+
+use axum::extract::Request;
+use hotcell_model::Error;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALT_SVC,
+    AUTHORIZATION, CONNECTION, CONTENT_SECURITY_POLICY, COOKIE, EXPECT, FORWARDED, HOST, LOCATION,
+    ORIGIN, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, STRICT_TRANSPORT_SECURITY, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// What is said from one neighbour to the next.
+const HOP_BY_HOP: [HeaderName; 10] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    EXPECT,
+];
+
+/// What proves to the server who calls, or belongs to whatever else this machine serves: the cookies
+/// of a host are those of all its ports.
+const NOT_FOR_SERVICES: [HeaderName; 7] = [
+    AUTHORIZATION,
+    COOKIE,
+    FORWARDED,
+    HeaderName::from_static("x-forwarded-for"),
+    FORWARDED_HOST,
+    FORWARDED_PROTO,
+    FORWARDED_PREFIX,
+];
+
+/// What would hold for the whole origin of the server, not for the service alone.
+const NOT_FOR_CLIENTS: [HeaderName; 15] = [
+    SET_COOKIE,
+    STRICT_TRANSPORT_SECURITY,
+    ALT_SVC,
+    ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    ACCESS_CONTROL_ALLOW_HEADERS,
+    ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_EXPOSE_HEADERS,
+    ACCESS_CONTROL_MAX_AGE,
+    HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("service-worker-allowed"),
+    HeaderName::from_static("nel"),
+    HeaderName::from_static("report-to"),
+    HeaderName::from_static("reporting-endpoints"),
+    HeaderName::from_static("origin-agent-cluster"),
+];
+
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+const SERVICE_WORKER: HeaderName = HeaderName::from_static("service-worker");
+
+/// Without `allow-same-origin` a page has no origin, whatever else it may do.
+const SANDBOX: HeaderValue = HeaderValue::from_static(
+    "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads",
+);
+
+/// Where a service is, from both sides.
+#[derive(Debug)]
+pub(super) struct Address {
+    /// What the path of the request begins with.
+    prefix: String,
+    /// The rest of it and the query, as the service gets them.
+    pub(super) target: String,
+    /// What the service is called in its cell.
+    pub(super) host: HeaderValue,
+    origin: HeaderValue,
+    /// What the server was called by its client.
+    asked_host: Option<HeaderValue>,
+    port: u16,
+}
+
+impl Address {
+    /// The address in a request, whose path is kept as it was written.
+    pub(super) fn of(request: &Request, port: u16) -> Result<Self, Error> {
+        let path = request.uri().path();
+        let mut ends = path.match_indices('/').map(|(at, _)| at);
+        // Before the rest there are `/cells`, the cell, `/ports` and the port.
+        let end = ends.nth(4).unwrap_or(path.len());
+        let (prefix, rest) = path.split_at(end);
+        let rest = if rest.is_empty() { "/" } else { rest };
+        let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+        let header = |text: String| {
+            HeaderValue::from_str(&text).map_err(|error| Error::internal(error.to_string()))
+        };
+        Ok(Self {
+            prefix: prefix.to_owned(),
+            target: format!("{rest}{query}"),
+            host: header(format!("localhost:{port}"))?,
+            origin: header(format!("http://localhost:{port}"))?,
+            asked_host: request.headers().get(HOST).cloned(),
+            port,
+        })
+    }
+
+    /// A place that the service sends its client to, as the client knows it.
+    fn seen_from_outside(&self, place: &str) -> Option<String> {
+        let names = ["localhost", "127.0.0.1", "[::1]"];
+        let own = names.iter().find_map(|name| {
+            let rest = place.strip_prefix(&format!("http://{name}:{}", self.port))?;
+            (rest.is_empty() || rest.starts_with(['/', '?', '#'])).then_some(rest)
+        });
+        let path =
+            own.or_else(|| (place.starts_with('/') && !place.starts_with("//")).then_some(place))?;
+        let below = path.strip_prefix(&self.prefix);
+        if below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+            // It knows where it is from the header that says so.
+            return Some(path.to_owned());
+        }
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        Some(format!("{}{slash}{path}", self.prefix))
+    }
+}
+
+/// What a client wants to change the protocol to.
+pub(super) fn wanted_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let wanted = headers.get(UPGRADE)?;
+    named_in_connection(headers).contains(&UPGRADE).then(|| wanted.clone())
+}
+
+/// Whether a browser asks for the script of a service worker.
+pub(super) fn is_worker_script(headers: &HeaderMap) -> bool {
+    headers.contains_key(SERVICE_WORKER)
+}
+
+/// Makes the headers of a client those that the service gets.
+pub(super) fn to_service(
+    headers: &mut HeaderMap,
+    address: &Address,
+    upgrade: Option<&HeaderValue>,
+) {
+    drop_hops(headers);
+    for name in NOT_FOR_SERVICES {
+        headers.remove(name);
+    }
+    if headers.contains_key(ORIGIN) {
+        // Who may ask was decided; the service knows itself by this name alone.
+        headers.insert(ORIGIN, address.origin.clone());
+    }
+    if let Some(host) = &address.asked_host {
+        headers.insert(FORWARDED_HOST, host.clone());
+    }
+    headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
+    if let Ok(prefix) = HeaderValue::from_str(&address.prefix) {
+        headers.insert(FORWARDED_PREFIX, prefix);
+    }
+    keep_upgrade(headers, upgrade);
+}
+
+/// Makes the headers of a service those that the client gets.
+pub(super) fn to_client(headers: &mut HeaderMap, address: &Address, upgrade: Option<&HeaderValue>) {
+    let agreed = headers.get(UPGRADE).cloned();
+    drop_hops(headers);
+    for name in NOT_FOR_CLIENTS {
+        headers.remove(name);
+    }
+    let place = headers.get(LOCATION).and_then(|place| place.to_str().ok());
+    let place = place.and_then(|place| address.seen_from_outside(place));
+    if let Some(Ok(place)) = place.map(|place| HeaderValue::from_str(&place)) {
+        headers.insert(LOCATION, place);
+    }
+    // Beside what the service says of its own; a browser keeps to both.
+    headers.append(CONTENT_SECURITY_POLICY, SANDBOX);
+    keep_upgrade(headers, upgrade.and(agreed.as_ref()));
+}
+
+fn keep_upgrade(headers: &mut HeaderMap, upgrade: Option<&HeaderValue>) {
+    if let Some(upgrade) = upgrade {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, upgrade.clone());
+    }
+}
+
+fn drop_hops(headers: &mut HeaderMap) {
+    for name in named_in_connection(headers) {
+        headers.remove(name);
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
+fn named_in_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
+}

@@ -1,0 +1,137 @@
+//! What of a request reaches a service in a cell, and what of its answer reaches a client.
+
+use axum::body::Body;
+use axum::extract::Request;
+use http::HeaderMap;
+
+use super::headers::{Address, to_client, to_service, wanted_upgrade};
+use super::is_port;
+
+fn request(path: &str) -> Request {
+    let built = Request::builder().uri(path).header("host", "cells.example.org:8000");
+    built.body(Body::empty()).unwrap()
+}
+
+fn address(path: &str) -> Address {
+    Address::of(&request(path), 80).unwrap()
+}
+
+fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        headers.append(*name, value.parse().unwrap());
+    }
+    headers
+}
+
+#[test]
+fn the_service_gets_the_rest_of_the_path_as_it_was_written() {
+    for (path, target) in [
+        ("/cells/work/ports/80/", "/"),
+        ("/cells/work/ports/80", "/"),
+        ("/cells/work/ports/80/a%2Fb/../c?x=%20&y", "/a%2Fb/../c?x=%20&y"),
+        ("/cells/work/ports/80//double", "//double"),
+        ("/cells/work/ports/80/?q", "/?q"),
+    ] {
+        assert_eq!(address(path).target, target, "{path}");
+    }
+}
+
+#[test]
+fn what_is_not_for_the_service_stays_outside() {
+    let mut given = headers(&[
+        ("authorization", "Bearer secret"),
+        ("cookie", "session=1"),
+        ("connection", "close, X-Private"),
+        ("x-private", "1"),
+        ("te", "trailers"),
+        ("x-forwarded-for", "10.0.0.1"),
+        ("x-forwarded-prefix", "/forged"),
+        ("forwarded", "for=1"),
+        ("origin", "http://cells.example.org:8000"),
+        ("accept", "text/html"),
+    ]);
+    to_service(&mut given, &address("/cells/work/ports/80/x"), None);
+    let expected = headers(&[
+        ("origin", "http://localhost:80"),
+        ("accept", "text/html"),
+        ("x-forwarded-host", "cells.example.org:8000"),
+        ("x-forwarded-proto", "http"),
+        ("x-forwarded-prefix", "/cells/work/ports/80"),
+    ]);
+    assert_eq!(given, expected);
+}
+
+#[test]
+fn what_would_hold_for_the_whole_server_does_not_come_out() {
+    let mut given = headers(&[
+        ("set-cookie", "a=1"),
+        ("set-cookie", "b=2"),
+        ("access-control-allow-origin", "*"),
+        ("service-worker-allowed", "/"),
+        ("strict-transport-security", "max-age=1"),
+        ("clear-site-data", "\"*\""),
+        ("keep-alive", "timeout=5"),
+        ("content-type", "text/html"),
+        ("content-security-policy", "default-src 'self'"),
+    ]);
+    to_client(&mut given, &address("/cells/work/ports/80/x"), None);
+    let policies: Vec<_> = given.get_all("content-security-policy").iter().collect();
+    assert_eq!(policies[0], "default-src 'self'");
+    let sandbox = policies[1].to_str().unwrap();
+    assert!(sandbox.starts_with("sandbox ") && !sandbox.contains("same-origin"), "{sandbox}");
+    given.remove("content-security-policy");
+    assert_eq!(given, headers(&[("content-type", "text/html")]));
+}
+
+#[test]
+fn a_place_of_the_service_is_one_below_its_path() {
+    for (said, seen) in [
+        ("/login?next=/", "/cells/work/ports/80/login?next=/"),
+        ("http://localhost:80/a", "/cells/work/ports/80/a"),
+        ("http://127.0.0.1:80", "/cells/work/ports/80/"),
+        ("/cells/work/ports/80/known", "/cells/work/ports/80/known"),
+        ("/cells/work/ports/8080", "/cells/work/ports/80/cells/work/ports/8080"),
+        ("next", "next"),
+        ("//elsewhere.org/", "//elsewhere.org/"),
+        ("http://localhost:8080/", "http://localhost:8080/"),
+        ("https://elsewhere.org/", "https://elsewhere.org/"),
+    ] {
+        let mut given = headers(&[]);
+        given.insert("location", said.parse().unwrap());
+        to_client(&mut given, &address("/cells/work/ports/80/x"), None);
+        assert_eq!(given["location"], seen);
+    }
+}
+
+#[test]
+fn a_change_of_protocol_is_asked_for_and_agreed_to() {
+    let asked = headers(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
+    let upgrade = wanted_upgrade(&asked);
+    assert_eq!(upgrade.as_ref().unwrap(), "websocket");
+    assert_eq!(wanted_upgrade(&headers(&[("upgrade", "websocket")])), None);
+    let mut passed = asked;
+    let address = address("/cells/work/ports/80/ws");
+    to_service(&mut passed, &address, upgrade.as_ref());
+    assert_eq!(
+        (&passed["connection"], &passed["upgrade"]),
+        (&"upgrade".parse().unwrap(), &"websocket".parse().unwrap())
+    );
+    let mut agreed = headers(&[("connection", "Upgrade"), ("upgrade", "websocket")]);
+    to_client(&mut agreed, &address, upgrade.as_ref());
+    assert_eq!(agreed["upgrade"], "websocket");
+    let mut not_asked = headers(&[("connection", "Upgrade"), ("upgrade", "h2c")]);
+    to_client(&mut not_asked, &address, None);
+    assert!(!not_asked.contains_key("upgrade"));
+}
+
+#[test]
+fn paths_of_ports_are_known() {
+    for yes in ["/cells/work/ports/80/", "/cells/work/ports/80", "/cells/x/ports/"] {
+        assert!(is_port(yes), "{yes}");
+    }
+    for no in ["/v1/cells/work/ports/80", "/cells/work/port/80", "/mcp", "/cells", "cells/a/ports"]
+    {
+        assert!(!is_port(no), "{no}");
+    }
+}
