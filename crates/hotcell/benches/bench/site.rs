@@ -34,6 +34,7 @@ impl Site {
             program: hotcell.to_owned(),
             cgroups,
             required: hotcell_model::RequiredIsolation::default(),
+            egress: hotcell_native::EgressSettings::default(),
         });
         let engine = Engine::new(
             state.to_owned(),
