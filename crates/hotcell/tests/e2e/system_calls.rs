@@ -43,9 +43,9 @@ fn inside(world: &World, program: &Path, arguments: &[&str]) -> Vec<Fates> {
     let cell = world.text(["spawn"]);
     let cell = cell.trim();
     world.text(["cp", program.to_str().unwrap(), &format!("{cell}:/workspace/try_calls")]);
-    let users: &[&[&str]] = match world.kind() {
-        Kind::SingleId => &[&[]],
-        Kind::Root | Kind::RootWithoutCgroups | Kind::Rootless => &[&[], &["--as-root"]],
+    let users: &[&[&str]] = match world.kind().has_root_inside() {
+        false => &[&[]],
+        true => &[&[], &["--as-root"]],
     };
     let run = |options: &&[&str]| {
         let run = world.hotcell(["run", "--cell", cell]).args(options.iter().copied());
