@@ -33,6 +33,7 @@ impl Site {
             state_dir: state.to_owned(),
             program: hotcell.to_owned(),
             cgroups,
+            egress: hotcell_native::EgressSettings::default(),
         });
         let engine = Engine::new(
             state.to_owned(),
