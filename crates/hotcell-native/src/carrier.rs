@@ -236,7 +236,7 @@ fn be_carrier(
     let name = || "start the carrier".to_owned();
     let_go_of_streams().step(name)?;
     let (sockets, theirs) = UnixStream::pair().step(name)?;
-    match fork().step(name)? {
+    let maker = match fork().step(name)? {
         Forked::Child => {
             drop(sockets);
             // With the descriptor that it waits at, it ends as soon as the carrier does.
@@ -248,8 +248,11 @@ fn be_carrier(
             })?;
             match never {}
         }
-        Forked::Parent { .. } => drop(theirs),
-    }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            pid
+        }
+    };
     rename_self(c"hotcell-carrier", &[c"hotcell", c"carry"]);
     if let IdLayout::Private { base } = *ids {
         give_up_root(base).step(|| "give up root".to_owned())?;
@@ -259,7 +262,7 @@ fn be_carrier(
             .try_into()
             .map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
         let [sockets, cell, control, ready, records] = fds;
-        carry(CarryPlan {
+        let carried = carry(CarryPlan {
             settings,
             rules,
             records,
@@ -267,7 +270,10 @@ fn be_carrier(
             cell,
             control: control.into(),
             ready,
-        })
+        });
+        // It ends with the carrier, which collects it: not every init does.
+        let _ = waitpid(Some(maker), WaitOptions::empty());
+        carried
     })
 }
 
