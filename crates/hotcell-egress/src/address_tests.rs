@@ -111,7 +111,6 @@ fn the_operator_may_allow_a_range() {
 #[test]
 fn an_address_of_this_machine_is_known() {
     assert!(is_own("127.0.0.1".parse().unwrap()));
-    assert!(is_own("127.9.9.9".parse().unwrap()) || !is_own("127.9.9.9".parse().unwrap()));
     assert!(!is_own("1.1.1.1".parse().unwrap()));
 }
 

@@ -3,17 +3,16 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hotcell_model::{HostName, NameRules, NetRecord, NetVerdict, Network};
+use hotcell_model::{HostName, NameRules, NetRecord, NetVerdict};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::connection::{Target, reset};
@@ -33,6 +32,12 @@ const MOST_NAMES: usize = 512;
 /// Lookups over streams, and requests to the carrier, at once.
 const MOST_ASKING: usize = 32;
 const ASK_WITHIN: Duration = Duration::from_secs(10);
+/// 256 rules of the longest names.
+const MOST_ASK_BYTES: u64 = 256 << 10;
+/// Heads of requests to the proxy that are read at once.
+const MOST_HEADS: usize = 64;
+/// How long connections have to be written down when the cell has ended.
+const END_WITHIN: Duration = Duration::from_millis(300);
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// So long nothing is accepted after that failed, which happens when descriptors run out.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -59,7 +64,9 @@ pub(crate) struct Carrier {
     pub(crate) rules: watch::Sender<Arc<NameRules>>,
     pub(crate) resolver: HostResolver,
     pub(crate) meter: Arc<Meter>,
-    rules_file: PathBuf,
+    /// For heads of requests to the proxy that are being read.
+    pub(crate) heads: Semaphore,
+    is_over: AtomicBool,
     records: Mutex<RecordLog>,
     names: Mutex<NameTable<Listeners>>,
     sockets: Mutex<SocketMaker>,
@@ -84,20 +91,20 @@ fn raise_file_limit() {
 }
 
 async fn serve(plan: CarryPlan) -> io::Result<()> {
-    let CarryPlan { settings, rules, used, records, sockets, cell, control, ready } = plan;
+    let CarryPlan { settings, rules, records, sockets, cell, control, ready } = plan;
     let sockets = SocketMaker::new(sockets)?;
     let services = Services {
         dns: sockets.datagrams(SERVICES, DNS_PORT)?,
         dns_streams: sockets.listen(SERVICES, DNS_PORT)?,
         proxy: sockets.listen(SERVICES, PROXY_PORT)?,
     };
-    let in_force = read_rules(&rules)?;
     let carrier = Arc::new(Carrier {
-        rules: watch::Sender::new(Arc::new(in_force)),
+        rules: watch::Sender::new(Arc::new(rules)),
         resolver: HostResolver::new(&settings),
-        meter: Arc::new(Meter::new(&settings, &used)),
-        rules_file: rules,
-        records: Mutex::new(RecordLog::new(&records)),
+        meter: Arc::new(Meter::new(&settings, records.try_clone()?)),
+        heads: Semaphore::new(MOST_HEADS),
+        is_over: AtomicBool::new(false),
+        records: Mutex::new(RecordLog::new(records)),
         names: Mutex::new(NameTable::new(MOST_NAMES)),
         sockets: Mutex::new(sockets),
         connections: Mutex::default(),
@@ -140,7 +147,7 @@ async fn serve(plan: CarryPlan) -> io::Result<()> {
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             },
-            accepted = proxy.accept() => match accepted {
+            accepted = proxy.accept(), if carrier.heads.available_permits() > 0 => match accepted {
                 Ok((stream, _)) => {
                     let serving = proxy::serve(Arc::clone(&carrier), stream);
                     carrier.begin(serving);
@@ -150,6 +157,7 @@ async fn serve(plan: CarryPlan) -> io::Result<()> {
             _ = saving.tick() => drop(carrier.meter.save()),
         }
     }
+    carrier.end().await;
     carrier.meter.save()
 }
 
@@ -157,11 +165,6 @@ async fn serve(plan: CarryPlan) -> io::Result<()> {
 fn number_of_now() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| now.as_secs()) << 20
-}
-
-fn read_rules(file: &std::path::Path) -> io::Result<NameRules> {
-    let network: Network = serde_json::from_slice(&std::fs::read(file)?)?;
-    Ok(network.rules())
 }
 
 fn tell_ready(ready: OwnedFd) -> io::Result<()> {
@@ -192,6 +195,21 @@ impl Carrier {
         let mut connections = lock(&self.connections);
         while connections.try_join_next().is_some() {}
         connections.spawn(work);
+    }
+
+    /// Whether the cell has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Cuts what is open, and waits until that is written down.
+    async fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.rules.send_replace(Arc::default());
+        let mut connections = std::mem::take(&mut *lock(&self.connections));
+        let all = async { while connections.join_next().await.is_some() {} };
+        // One that is still being made was never opened.
+        let _ = tokio::time::timeout(END_WITHIN, all).await;
     }
 
     /// What a lookup of a name is told.
@@ -315,19 +333,16 @@ impl Carrier {
     async fn answer_ask(self: Arc<Self>, mut stream: UnixStream) -> io::Result<()> {
         let (read, mut write) = stream.split();
         let mut line = String::new();
-        BufReader::new(read.take(4096)).read_line(&mut line).await?;
+        BufReader::new(read.take(MOST_ASK_BYTES)).read_line(&mut line).await?;
         let told = match serde_json::from_str(&line)? {
             CarrierAsk::Stats => CarrierTell::Stats(self.meter.stats()),
-            CarrierAsk::Reload => match read_rules(&self.rules_file) {
-                Ok(rules) => {
-                    self.rules.send_replace(Arc::new(rules));
-                    self.settle_names();
-                    // Whatever is cut by that is cut before the answer.
-                    tokio::task::yield_now().await;
-                    CarrierTell::Done
-                }
-                Err(error) => CarrierTell::Failed(error.to_string()),
-            },
+            CarrierAsk::Enforce(network) => {
+                self.rules.send_replace(Arc::new(network.rules()));
+                self.settle_names();
+                // Whatever is cut by that is cut before the answer.
+                tokio::task::yield_now().await;
+                CarrierTell::Done
+            }
         };
         let mut line = serde_json::to_vec(&told)?;
         line.push(b'\n');

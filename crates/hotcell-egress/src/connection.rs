@@ -140,6 +140,9 @@ impl Carrier {
         let (verdict, reason) = match &ended {
             Ok(()) => (NetVerdict::Closed, None),
             Err(Broken::Io(error)) => (NetVerdict::Closed, Some(error.to_string())),
+            Err(Broken::Denied) if self.is_over() => {
+                (NetVerdict::Cut, Some("the cell has ended".to_owned()))
+            }
             Err(Broken::Denied) => {
                 (NetVerdict::Cut, Some("the name is not allowed any more".to_owned()))
             }

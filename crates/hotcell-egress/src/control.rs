@@ -4,17 +4,17 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use hotcell_model::NetworkStats;
+use hotcell_model::{Network, NetworkStats};
 use serde::{Deserialize, Serialize};
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a carrier is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CarrierAsk {
-    /// To read the rules anew, and to cut what they do not allow.
-    Reload,
+    /// To obey other rules, and to cut what they do not allow.
+    Enforce(Network),
     /// What was used.
     Stats,
 }
@@ -27,17 +27,15 @@ pub enum CarrierTell {
     Done,
     /// What was used.
     Stats(NetworkStats),
-    /// It was not done.
-    Failed(String),
 }
 
 /// Asks a carrier and waits for its answer.
 ///
 /// # Errors
 /// It is gone or does not answer.
-pub fn ask_carrier(stream: &UnixStream, ask: CarrierAsk) -> io::Result<CarrierTell> {
+pub fn ask_carrier(stream: &UnixStream, ask: &CarrierAsk) -> io::Result<CarrierTell> {
     stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-    let mut line = serde_json::to_vec(&ask)?;
+    let mut line = serde_json::to_vec(ask)?;
     line.push(b'\n');
     (&mut &*stream).write_all(&line)?;
     let mut answer = String::new();

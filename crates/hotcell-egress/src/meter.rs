@@ -1,16 +1,20 @@
 //! What a cell used of the network, and how much it may.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hotcell_model::NetworkStats;
+use rustix::fs::{Mode, OFlags, openat, renameat};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::EgressSettings;
 
+const USED: &str = "network-used.json";
+const USED_NEW: &str = "network-used.new";
 /// What may be ahead of the rate, so that small things are not slowed down.
 const BURST: Duration = Duration::from_millis(200);
 
@@ -35,17 +39,14 @@ pub(crate) struct Meter {
     bytes_per_s: Option<u64>,
     /// When what was carried so far would have been carried at the rate.
     paid_until: Mutex<Instant>,
-    file: PathBuf,
+    directory: OwnedFd,
     saved: AtomicU64,
 }
 
 impl Meter {
-    /// Goes on from what was used before, as a file says.
-    pub(crate) fn new(settings: &EgressSettings, file: &Path) -> Self {
-        let before: NetworkStats = std::fs::read(file)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default();
+    /// Goes on from what was used before, as a file in this directory says.
+    pub(crate) fn new(settings: &EgressSettings, directory: OwnedFd) -> Self {
+        let before = read(&directory).unwrap_or_default();
         Self {
             sent: before.sent_bytes.into(),
             received: before.received_bytes.into(),
@@ -54,7 +55,7 @@ impl Meter {
             max_bytes: settings.max_bytes,
             bytes_per_s: settings.bytes_per_s,
             paid_until: Mutex::new(Instant::now()),
-            file: file.to_owned(),
+            directory,
             saved: before.sent_bytes.wrapping_add(before.received_bytes).into(),
         }
     }
@@ -74,9 +75,11 @@ impl Meter {
         if self.saved.swap(total, Ordering::Relaxed) == total {
             return Ok(());
         }
-        let temporary = self.file.with_extension("new");
-        std::fs::write(&temporary, serde_json::to_vec(&stats)?)?;
-        std::fs::rename(temporary, &self.file)
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+        let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600));
+        let file = openat(&self.directory, USED_NEW, flags, mode)?;
+        File::from(file).write_all(&serde_json::to_vec(&stats)?)?;
+        Ok(renameat(&self.directory, USED_NEW, &self.directory, USED)?)
     }
 
     /// Counts a connection as long as it is held; none when there are as many as may be.
@@ -121,6 +124,12 @@ impl Meter {
         }
         Ok(())
     }
+}
+
+fn read(directory: &OwnedFd) -> io::Result<NetworkStats> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(directory, USED, flags, Mode::empty())?;
+    Ok(serde_json::from_reader(File::from(file))?)
 }
 
 /// One connection that counts.

@@ -3,7 +3,8 @@
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+
+use hotcell_model::NameRules;
 
 use crate::EgressSettings;
 
@@ -12,12 +13,10 @@ use crate::EgressSettings;
 pub struct CarryPlan {
     /// The choices of the operator.
     pub settings: EgressSettings,
-    /// The file with the rules in force, written by others.
-    pub rules: PathBuf,
-    /// The file in which it keeps what was used.
-    pub used: PathBuf,
-    /// The directory for records.
-    pub records: PathBuf,
+    /// The rules in force.
+    pub rules: NameRules,
+    /// The directory for records, and for what was used.
+    pub records: OwnedFd,
     /// To a process that opens sockets in the cell's network namespace.
     pub sockets: UnixStream,
     /// Readable once the cell has ended.

@@ -32,7 +32,11 @@ pub(crate) enum Asked {
 
 /// Serves one connection to the proxy.
 pub(crate) async fn serve(carrier: Arc<Carrier>, mut client: TcpStream) {
-    let read = tokio::time::timeout(HEAD_WITHIN, read_head(&mut client)).await;
+    let read = {
+        // Whoever connects and says nothing keeps others waiting, and costs no more.
+        let Ok(_reading) = carrier.heads.acquire().await else { return };
+        tokio::time::timeout(HEAD_WITHIN, read_head(&mut client)).await
+    };
     let Ok(Ok((bytes, asked))) = read else { return };
     let (target, first) = match asked {
         Asked::More => return,

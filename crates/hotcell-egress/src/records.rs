@@ -3,7 +3,8 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hotcell_model::{NetRecord, NetVerdict, Timestamp};
@@ -20,7 +21,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// Writes records.
 #[derive(Debug)]
 pub struct RecordLog {
-    directory: PathBuf,
+    directory: OwnedFd,
     file_bytes: u64,
     window: Option<(Instant, u32)>,
     left_out: u64,
@@ -29,12 +30,12 @@ pub struct RecordLog {
 impl RecordLog {
     /// Those in a directory.
     #[must_use]
-    pub fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), file_bytes: FILE_BYTES, window: None, left_out: 0 }
+    pub fn new(directory: OwnedFd) -> Self {
+        Self { directory, file_bytes: FILE_BYTES, window: None, left_out: 0 }
     }
 
     #[cfg(test)]
-    pub(crate) fn with_bound(directory: &Path, file_bytes: u64) -> Self {
+    pub(crate) fn with_bound(directory: OwnedFd, file_bytes: u64) -> Self {
         Self { file_bytes, ..Self::new(directory) }
     }
 
@@ -47,7 +48,7 @@ impl RecordLog {
         line.push(b'\n');
         let mut file = self.open()?;
         if file.metadata()?.len() + line.len() as u64 > self.file_bytes {
-            std::fs::rename(self.directory.join(NEWEST), self.directory.join(OLDER))?;
+            rustix::fs::renameat(&self.directory, NEWEST, &self.directory, OLDER)?;
             file = self.open()?;
         }
         file.write_all(&line)
@@ -80,8 +81,8 @@ impl RecordLog {
 
     fn open(&self) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
-        let path = self.directory.join(NEWEST);
-        let file = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
+        let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600));
+        let file = rustix::fs::openat(&self.directory, NEWEST, flags, mode)?;
         Ok(File::from(file))
     }
 }

@@ -4,6 +4,10 @@ use hotcell_model::NetVerdict;
 
 use crate::records::{RecordLog, blank, read_records};
 
+fn open(directory: &tempfile::TempDir) -> std::os::fd::OwnedFd {
+    std::fs::File::open(directory.path()).unwrap().into()
+}
+
 fn record(number: usize) -> hotcell_model::NetRecord {
     hotcell_model::NetRecord { name: format!("n{number}.test"), ..blank(NetVerdict::Closed) }
 }
@@ -11,7 +15,7 @@ fn record(number: usize) -> hotcell_model::NetRecord {
 #[test]
 fn the_newest_are_kept_and_the_oldest_thrown_away() {
     let directory = tempfile::tempdir().unwrap();
-    let log = RecordLog::with_bound(directory.path(), 2000);
+    let log = RecordLog::with_bound(open(&directory), 2000);
     for number in 0..1000 {
         log.write(&record(number)).unwrap();
     }
@@ -34,7 +38,7 @@ fn the_newest_are_kept_and_the_oldest_thrown_away() {
 #[test]
 fn lookups_without_end_are_counted_and_left_out() {
     let directory = tempfile::tempdir().unwrap();
-    let mut log = RecordLog::new(directory.path());
+    let mut log = RecordLog::new(open(&directory));
     for number in 0..500 {
         log.write_lookup(&format!("{number}.{}", "x".repeat(1000))).unwrap();
     }
@@ -46,7 +50,7 @@ fn lookups_without_end_are_counted_and_left_out() {
 #[test]
 fn a_line_that_is_not_whole_is_left_out() {
     let directory = tempfile::tempdir().unwrap();
-    let log = RecordLog::new(directory.path());
+    let log = RecordLog::new(open(&directory));
     log.write(&record(1)).unwrap();
     let path = directory.path().join("network.jsonl");
     let mut text = std::fs::read(&path).unwrap();

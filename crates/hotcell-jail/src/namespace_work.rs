@@ -191,7 +191,7 @@ pub fn child_with_ids(
 
 /// The most powerful user of a namespace; with a single id there is no 0, and the capabilities
 /// alone are enough.
-fn become_root() {
+pub(crate) fn become_root() {
     let (uid, gid) = (Uid::ROOT, Gid::ROOT);
     let _ = rustix::thread::set_thread_res_gid(gid, gid, gid);
     let _ = rustix::thread::set_thread_res_uid(uid, uid, uid);

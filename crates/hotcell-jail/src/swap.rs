@@ -16,7 +16,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::ids::IdLayout;
 use crate::lists::FRESH;
 use crate::mounts::Layer;
-use crate::namespace_work::in_process_of_its_own;
+use crate::namespace_work::{become_root, in_process_of_its_own};
 use crate::overlay::{layers_from_inside, layers_shown_in, unshare_mounts};
 use crate::{Step, StepError};
 
@@ -107,7 +107,9 @@ pub fn refresh_layer(
 /// The step that failed.
 pub fn enter_network(cell: &CellNamespaces) -> Result<(), StepError> {
     join(cell.user.as_fd(), LinkNameSpaceType::User)?;
-    join(cell.network.as_fd(), LinkNameSpaceType::Network)
+    join(cell.network.as_fd(), LinkNameSpaceType::Network)?;
+    become_root();
+    Ok(())
 }
 
 fn join(namespace: BorrowedFd<'_>, kind: LinkNameSpaceType) -> Result<(), StepError> {

@@ -4,23 +4,26 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use hotcell_egress::{CarryPlan, EgressSettings, RecordLog, carry, make_sockets};
 use hotcell_jail::enter::go_on_with;
 use hotcell_jail::host::inherited_fds;
+use hotcell_jail::ids::IdLayout;
 use hotcell_jail::signals::send_by_pidfd;
 use hotcell_jail::swap::{CellNamespaces, enter_network};
 use hotcell_jail::{Forked, Step, StepError, fork, rename_self};
-use hotcell_model::{Error, NetRecord, NetVerdict, Network, Timestamp};
+use hotcell_model::{Error, NameRules, NetRecord, NetVerdict, Network, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
+use rustix::process::{Gid, Pid, PidfdFlags, Uid, WaitOptions, pidfd_open, waitpid};
 
 use crate::keeper::let_go_of_streams;
 use crate::order::{Outcome, Placed, WhichProcess};
 use crate::paths::{CellPaths, read_json, write_json};
+use crate::start::{give_records, open};
 
 const READY_WITHIN_S: i64 = 10;
 /// How long after its death a carrier is started anew, twice as long each time that fails.
@@ -137,7 +140,7 @@ impl KeptCarrier {
                     duration_ms: None,
                     reason: Some(why.clone()),
                 };
-                let _ = RecordLog::new(&placed.records).write(&record);
+                write_down(placed, &record);
                 if namespaces.is_some() {
                     self.plan_again();
                 }
@@ -155,6 +158,15 @@ impl KeptCarrier {
             ends_within(&pidfd, Timespec { tv_sec: 1, tv_nsec: 0 });
         }
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+    }
+}
+
+/// Writes something down in the carrier's place, as if it had.
+fn write_down(placed: &Placed, record: &NetRecord) {
+    let (uid, gid) = placed.ids.supervisor();
+    if let Ok(directory) = open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY) {
+        let _ = RecordLog::new(directory).write(record);
+        let _ = give_records(&placed.records, uid, gid);
     }
 }
 
@@ -180,15 +192,15 @@ fn start(
     supervisor: BorrowedFd<'_>,
 ) -> Result<(Pid, OwnedFd), StepError> {
     let name = || "start the carrier".to_owned();
-    if !paths.network().exists() {
-        write_json(&paths.network(), &placed.spec.network).step(name)?;
-    }
+    let rules = in_force(paths, &placed.spec.network).step(name)?.rules();
+    let records = open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let control = paths.listen_as_carrier().step(name)?;
     let (ready_ours, ready) = pipe_with(PipeFlags::CLOEXEC).step(name)?;
     match fork().step(name)? {
         Forked::Child => {
-            let become_it =
-                || be_carrier(paths, placed, settings, cell, supervisor, control, ready);
+            let plan = (settings.clone(), rules);
+            let fds = [supervisor, control.as_fd(), ready.as_fd(), records.as_fd()];
+            let become_it = || be_carrier(&placed.ids, cell, plan, fds);
             match become_it() {
                 Ok(never) => match never {},
                 Err(_) => std::process::exit(1),
@@ -213,19 +225,18 @@ fn start(
 }
 
 /// The child's part: it goes on as the carrier, with nothing of what the keeper has open.
+/// As root it is nobody on the host: it has the ids under which the cell's supervisor runs, and no
+/// capability.
 fn be_carrier(
-    paths: &CellPaths,
-    placed: &Placed,
-    settings: &EgressSettings,
+    ids: &IdLayout,
     cell: &CellNamespaces,
-    supervisor: BorrowedFd<'_>,
-    control: UnixListener,
-    ready: OwnedFd,
+    (settings, rules): (EgressSettings, NameRules),
+    [supervisor, control, ready, records]: [BorrowedFd<'_>; 4],
 ) -> Result<std::convert::Infallible, StepError> {
     let name = || "start the carrier".to_owned();
     let_go_of_streams().step(name)?;
     let (sockets, theirs) = UnixStream::pair().step(name)?;
-    match fork().step(name)? {
+    let maker = match fork().step(name)? {
         Forked::Child => {
             drop(sockets);
             // With the descriptor that it waits at, it ends as soon as the carrier does.
@@ -237,26 +248,38 @@ fn be_carrier(
             })?;
             match never {}
         }
-        Forked::Parent { .. } => drop(theirs),
-    }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            pid
+        }
+    };
     rename_self(c"hotcell-carrier", &[c"hotcell", c"carry"]);
-    let (settings, records) = (settings.clone(), placed.records.clone());
-    let (rules, used) = (paths.network(), paths.network_used());
-    let fds = [sockets.as_fd(), supervisor, control.as_fd(), ready.as_fd()];
-    go_on_with(&fds, || {
-        let fds: [OwnedFd; 4] = inherited_fds(&[3, 4, 5, 6])?
+    if let IdLayout::Private { base } = *ids {
+        give_up_root(base).step(|| "give up root".to_owned())?;
+    }
+    go_on_with(&[sockets.as_fd(), supervisor, control, ready, records], || {
+        let fds: [OwnedFd; 5] = inherited_fds(&[3, 4, 5, 6, 7])?
             .try_into()
             .map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
-        let [sockets, cell, control, ready] = fds;
-        carry(CarryPlan {
+        let [sockets, cell, control, ready, records] = fds;
+        let carried = carry(CarryPlan {
             settings,
             rules,
-            used,
             records,
             sockets: sockets.into(),
             cell,
             control: control.into(),
             ready,
-        })
+        });
+        // It ends with the carrier, which collects it: not every init does.
+        let _ = waitpid(Some(maker), WaitOptions::empty());
+        carried
     })
+}
+
+fn give_up_root(id: u32) -> rustix::io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)
 }

@@ -48,11 +48,11 @@ impl Networks for NativeDriver {
     async fn stats(&self, cell: &CellId) -> Result<Option<NetworkStats>> {
         let cell = cell.clone();
         self.blocking(move |native| {
-            let asked = ask(&native.paths.cell(&cell), CarrierAsk::Stats);
+            let asked = ask(&native.paths.cell(&cell), &CarrierAsk::Stats);
             match asked {
                 Ok(Some(CarrierTell::Stats(stats))) => Ok(Some(stats)),
                 // One that has just ended used nothing that is worth an error.
-                Ok(Some(CarrierTell::Done | CarrierTell::Failed(_)) | None) | Err(_) => Ok(None),
+                Ok(Some(CarrierTell::Done) | None) | Err(_) => Ok(None),
             }
         })
         .await
@@ -81,11 +81,8 @@ impl Native {
             | Outcome::Compared { .. }
             | Outcome::Project(_) => {}
         }
-        match ask(&paths, CarrierAsk::Reload).map_err(failed)? {
-            Some(CarrierTell::Failed(why)) => Err(failed(io::Error::other(why))),
-            // One that is not there allows nothing, and one that comes reads the rules.
-            Some(CarrierTell::Done | CarrierTell::Stats(_)) | None => Ok(()),
-        }
+        // One that is not there allows nothing, and one that comes is told what is written down.
+        ask(&paths, &CarrierAsk::Enforce(network.clone())).map(drop).map_err(failed)
     }
 }
 
@@ -104,7 +101,7 @@ impl Native {
     }
 }
 
-fn ask(paths: &CellPaths, ask: CarrierAsk) -> io::Result<Option<CarrierTell>> {
+fn ask(paths: &CellPaths, ask: &CarrierAsk) -> io::Result<Option<CarrierTell>> {
     let Some(stream) = paths.connect_carrier()? else { return Ok(None) };
     ask_carrier(&stream, ask).map(Some)
 }

@@ -138,11 +138,6 @@ impl CellPaths {
         self.root.join("network.json")
     }
 
-    /// What the cell used of the network.
-    pub(crate) fn network_used(&self) -> PathBuf {
-        self.root.join("network-used.json")
-    }
-
     /// Which process its carrier is.
     pub(crate) fn carrier(&self) -> PathBuf {
         self.root.join("carrier.json")

@@ -276,7 +276,7 @@ pub(crate) fn cell_limits(limits: &Limits) -> CellLimits {
 }
 
 /// The supervisor writes its records under its own ids; nobody else of the cell sees them.
-fn give_records(records: &Path, uid: u32, gid: u32) -> Result<(), StepError> {
+pub(crate) fn give_records(records: &Path, uid: u32, gid: u32) -> Result<(), StepError> {
     let name = || format!("give {} to the supervisor", records.display());
     chown(records, Some(uid), Some(gid)).step(name)?;
     for entry in walk(records).step(name)? {
@@ -290,7 +290,7 @@ fn walk(records: &Path) -> io::Result<Vec<std::path::PathBuf>> {
     std::fs::read_dir(records)?.map(|entry| entry.map(|entry| entry.path())).collect()
 }
 
-fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, StepError> {
+pub(crate) fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, StepError> {
     rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
         .step(|| format!("open {}", path.display()))
 }

@@ -32,14 +32,14 @@ pub(super) async fn net(session: &Session, action: NetAction) -> Result<u8, Fail
 
 fn show(state: &NetworkState, json: bool) -> Result<(), Failure> {
     if json {
-        return print_json(state).map_err(Into::into);
+        return print_json(state);
     }
     let mut text = format!("{}\n", state.network);
     if let Some(used) = state.stats {
         let (sent, received) = (bytes(used.sent_bytes), bytes(used.received_bytes));
         text += &format!("{sent} out, {received} in, {} connections open\n", used.connections);
     }
-    Ok(print(text)?)
+    print(text)
 }
 
 fn line(record: &NetRecord) -> String {

@@ -20,6 +20,7 @@ in_worlds! { [root, rootless, single_id]
     what_is_denied_is_cut,
     connections_and_bytes_are_limited,
     every_connection_is_written_down,
+    a_connection_that_ends_with_its_cell_is_written_down,
     a_hundred_connections_at_once_carry_every_byte,
     the_death_of_a_client_cuts_no_connection,
     a_killed_carrier_is_replaced,
@@ -458,6 +459,19 @@ for name, port in (('denied.test', {port}), ('good.test', {closed}), ('gone.test
     assert_eq!(records(world, &id).len(), found.len());
 }
 
+fn a_connection_that_ends_with_its_cell_is_written_down(world: &World) {
+    let outside = Outside::start(&["good.test"]);
+    spawn(world, &outside, "c", &[outside.rule("good.test")]);
+    let open = dripping(world, &outside, "c", "good.test");
+    let id = world.cell_id("c");
+    world.text(["kill", "--force", "c"]);
+    open.finish();
+    let last = records(world, &id).pop().unwrap();
+    assert_eq!(last["name"], "good.test", "{last}");
+    assert!(last["verdict"] == "cut" || last["verdict"] == "closed", "{last}");
+    assert!(last["received_bytes"].as_u64().unwrap() > 0, "{last}");
+}
+
 fn a_hundred_connections_at_once_carry_every_byte(world: &World) {
     let outside = Outside::start(&["good.test"]);
     spawn(world, &outside, "c", &[outside.rule("good.test")]);
@@ -651,6 +665,10 @@ fn only_cells_with_a_network_have_a_carrier(world: &World) {
     assert!(!world.native_dir("none").join("carrier.json").exists());
     spawn(world, &outside, "some", &[outside.rule("good.test")]);
     let process = carrier(world, "some");
+    // Whoever it works for, it can do nothing on the host that others cannot.
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
+    assert!(!status.contains("Uid:\t0\t"), "{status}");
     let open = std::fs::read_dir(format!("/proc/{process}/fd"));
     // Only root and its owner may look.
     if let Ok(open) = open {
