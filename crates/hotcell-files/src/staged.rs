@@ -131,7 +131,8 @@ impl Staged {
             }
             let etag = present.as_ref().map(etag_of);
             require(&slot.path, precondition, etag.as_ref())?;
-            let kept = present.as_ref().map(|present| present.st_mode & 0o7777);
+            // As with any write to a file, its set-user-id bit goes.
+            let kept = present.as_ref().map(|present| present.st_mode & 0o777);
             let bits = mode.or(kept).unwrap_or(DEFAULT_MODE);
             fchmod(&self.file, Mode::from_raw_mode(bits)).tried(what)?;
             let placed = match &present {

@@ -6,9 +6,12 @@ use std::os::unix::net::UnixListener;
 
 use hotcell_jail::cgroup::{ExecCgroups, Kind, Meter};
 use hotcell_jail::host::inherited_fds;
-use hotcell_jail::process::{Confinement, Launcher, Readiness, hide_self, lock_privileges};
+use hotcell_jail::process::{
+    Confinement, Launcher, Readiness, SetUserId, hide_self, lock_privileges,
+};
 use hotcell_jail::signals::ChildSignal;
 use hotcell_link::{KillMeans, Plan};
+use hotcell_model::WorkspaceMode;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit};
 
@@ -53,7 +56,7 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     hide_self().map_err(io::Error::other)?;
     lock_privileges().map_err(io::Error::other)?;
     let children = ChildSignal::new()?;
-    let (launcher, confinement) = match Launcher::new() {
+    let (launcher, confinement) = match Launcher::new(set_user_id(&plan)) {
         Ok(confined) => confined,
         Err(error) => {
             // Whoever waits for the cell is told, and a cell without its layers ends.
@@ -72,6 +75,14 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     listener.set_nonblocking(true)?;
     let means = Means { plan, records, launcher, exec_cgroups, memory, pids, cpu };
     Ok(Booted { listener, ready, confinement, children, means })
+}
+
+/// Whether a file of the cell may have a set-user-id bit: not where it may be one of the host's.
+pub(crate) fn set_user_id(plan: &Plan) -> SetUserId {
+    match plan.spec.workspace.as_ref().map(|workspace| workspace.mode) {
+        Some(WorkspaceMode::Rw) => SetUserId::Refused,
+        Some(WorkspaceMode::Ro | WorkspaceMode::Cow) | None => SetUserId::Allowed,
+    }
 }
 
 /// Tells the keeper how its execs are confined, or why there can be none.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hotcell_files::Roots;
-use hotcell_jail::process::{Groups, Identity, become_ordinary, end_now};
+use hotcell_jail::process::{Groups, Identity, SetUserId, become_ordinary, end_now};
 use hotcell_jail::{Forked, fork, keep_freed, signals};
 use hotcell_link::{DiskState, FileAsk, Frame, FrameKind, FrameView, Tell, encode, view};
 use hotcell_model::{Error, FileOp, LimitHit, Result, Signal};
@@ -17,6 +17,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use rustix::process::Pid;
 
+use crate::boot::set_user_id;
 use crate::cell::Supervisor;
 use crate::clock::Moment;
 use crate::input::Asker;
@@ -225,7 +226,7 @@ impl Supervisor {
         let groups = if ids.setgroups { Groups::Cleared } else { Groups::Kept };
         let identity = Identity { uid: ids.uid, gid: ids.gid, groups };
         let process = open_undo_log(self.records.as_fd())
-            .and_then(|log| Process::start(identity, log))
+            .and_then(|log| Process::start(identity, set_user_id(&self.plan), log))
             .map_err(|error| {
                 Error::unavailable(format!("cannot start the process that serves files: {error}"))
                     .hint("end some processes of the cell, or raise its limits")
@@ -401,10 +402,10 @@ impl Supervisor {
 }
 
 impl Process {
-    fn start(identity: Identity, undo_log: OwnedFd) -> io::Result<Self> {
+    fn start(identity: Identity, bits: SetUserId, undo_log: OwnedFd) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         match fork()? {
-            Forked::Child => end_now(serve(identity, theirs, undo_log)),
+            Forked::Child => end_now(serve(identity, bits, theirs, undo_log)),
             Forked::Parent { pid, pidfd: _ } => {
                 ours.set_nonblocking(true)?;
                 Ok(Self {
@@ -448,9 +449,9 @@ impl Process {
 }
 
 /// The life of the process; its exit code.
-fn serve(identity: Identity, stream: UnixStream, undo_log: OwnedFd) -> i32 {
+fn serve(identity: Identity, bits: SetUserId, stream: UnixStream, undo_log: OwnedFd) -> i32 {
     let kept = [stream.as_fd(), undo_log.as_fd()];
-    if become_ordinary(identity, &kept, c"hotcell-files").is_err() {
+    if become_ordinary(identity, &kept, c"hotcell-files", bits).is_err() {
         return 1;
     }
     keep_freed(KEPT_FREED);

@@ -22,7 +22,7 @@ use crate::clone::{
     CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, CLONE_VFORK, CLONE_VM, CloneArgs, clone3_call,
 };
 use crate::landlock::{Landlock, Rules};
-use crate::seccomp::{Filter, Purpose, allowed_to_programs};
+use crate::seccomp::{Filter, Purpose, SetUserId, allowed_to_programs};
 use crate::signals::{unblock_all, use_default};
 
 /// Where a new process's standard streams lead.
@@ -187,11 +187,11 @@ impl Launcher {
     ///
     /// # Errors
     /// A layer could not be put on; nothing may be started.
-    pub fn new() -> Result<(Self, Confinement), StepError> {
+    pub fn new(set_user_id: SetUserId) -> Result<(Self, Confinement), StepError> {
         let mut launcher = Self {
             stack: Stack::default(),
             reapers: Reapers::default(),
-            filter: Filter::new(Purpose::Programs),
+            filter: Filter::new(Purpose::Programs(set_user_id)),
             no_clone3: Filter::no_clone3(),
             spawner: None,
         };
@@ -382,3 +382,7 @@ fn take_on(launch: &Launch<'_>, no_clone3: &Filter) -> Result<(), (&'static str,
     unblock_all();
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod launch_tests;

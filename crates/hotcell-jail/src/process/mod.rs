@@ -7,6 +7,7 @@ mod reap;
 mod spawner;
 mod subreaper;
 
+pub use crate::seccomp::SetUserId;
 pub use launch::{
     Cgroup, Confinement, EXECVE_STEP, Groups, Identity, Launch, LaunchError, Launcher, Readiness,
     Streams,

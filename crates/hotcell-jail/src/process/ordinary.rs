@@ -9,7 +9,7 @@ use super::hide_self;
 use super::launch::{Groups, Identity};
 use super::privileges::drop_capabilities;
 use crate::landlock::{Rules, restrict_self};
-use crate::seccomp::{Filter, Purpose};
+use crate::seccomp::{Filter, Purpose, SetUserId};
 use crate::signals::{unblock_all, use_defaults};
 use crate::{Step, StepError};
 
@@ -24,6 +24,7 @@ pub fn become_ordinary(
     identity: Identity,
     kept: &[BorrowedFd<'_>],
     name: &CStr,
+    set_user_id: SetUserId,
 ) -> Result<(), StepError> {
     use_defaults();
     unblock_all();
@@ -41,7 +42,9 @@ pub fn become_ordinary(
     if let (Some(rules), _) = Rules::for_root()? {
         restrict_self(rules.as_fd()).step(|| "apply Landlock".to_owned())?;
     }
-    Filter::new(Purpose::FileServer).install().step(|| "install the seccomp filter".to_owned())
+    Filter::new(Purpose::FileServer(set_user_id))
+        .install()
+        .step(|| "install the seccomp filter".to_owned())
 }
 
 fn close_others(kept: &[BorrowedFd<'_>]) -> Result<(), StepError> {

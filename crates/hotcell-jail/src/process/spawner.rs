@@ -28,6 +28,7 @@ use crate::{Step, StepError};
 #[derive(Debug)]
 pub(super) struct Spawner {
     desk: Box<Desk>,
+    thread: Pid,
     /// Both are in use until the thread has ended.
     _stack: Stack,
     _quiet: QuietThread,
@@ -107,8 +108,8 @@ impl Spawner {
         // for; `beginning` is used until the first word is settled, which is waited for below;
         // `live` never returns.
         let cloned = unsafe { clone3_call(&mut args, live, argument) };
-        cloned.step(|| "start the thread that programs are born from".to_owned())?;
-        let spawner = Self { desk, _stack: stack, _quiet: QuietThread::note() };
+        let thread = cloned.step(|| "start the thread that programs are born from".to_owned())?;
+        let spawner = Self { desk, thread, _stack: stack, _quiet: QuietThread::note() };
         await_settled(&spawner.desk.settled);
         let step = match spawner.desk.failed.load(Ordering::Acquire) {
             NO_STEP => return Ok(spawner),
@@ -166,6 +167,13 @@ impl Drop for Spawner {
         self.desk.order.store(LEAVE, Ordering::Release);
         wake(&self.desk.order);
         await_settled(&self.desk.lives);
+        // It is told before the thread is off the list of threads, which forks look at.
+        let process = std::process::id() as usize;
+        let thread = self.thread.as_raw_nonzero().get() as usize;
+        // SAFETY: a signal of number 0 only asks.
+        while unsafe { call(libc::SYS_tgkill, [process, thread, 0, 0]) }.is_ok() {
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Check {
 }
 
 const ALL: u32 = u32::MAX;
-const NOT_PERMITTED: Verdict = Verdict::Fail(libc::EPERM);
+pub(super) const NOT_PERMITTED: Verdict = Verdict::Fail(libc::EPERM);
 
 /// Every `CLONE_NEW…` but that of time, which `clone` does not know: a new namespace comes with
 /// every capability in it, and with parts of the kernel that only root used to reach.
@@ -146,7 +146,7 @@ pub(super) const THREADS_ONLY: Check = Check {
     otherwise: NOT_PERMITTED,
 };
 
-const DEVICES: &[u32] = &[libc::S_IFCHR, libc::S_IFBLK];
+pub(super) const DEVICES: &[u32] = &[libc::S_IFCHR, libc::S_IFBLK];
 
 /// What types into a terminal for its user (`TIOCSTI`, `TIOCLINUX`), takes the console's output
 /// (`TIOCCONS`), or puts a driver of the kernel's choice onto a terminal (`TIOCSETD`).

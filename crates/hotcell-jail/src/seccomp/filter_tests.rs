@@ -1,7 +1,7 @@
 //! The program is run by a machine of its own, over every number and over arguments that lie beside
 //! what the lists name, and compared with the lists.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::seccomp::checks::{Rule, Test};
@@ -73,7 +73,7 @@ fn decided(check: &Check, arguments: [u64; 6]) -> Verdict {
 
 /// Values at, beside and above everything that a check names, for each of its arguments.
 fn samples(check: &Check) -> Vec<[u64; 6]> {
-    let mut values: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    let mut values: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for test in check.rules.iter().flat_map(|rule| rule.when) {
         let (argument, named): (u32, Vec<u32>) = match *test {
             Test::Is { argument, mask, values } => {
@@ -89,11 +89,13 @@ fn samples(check: &Check) -> Vec<[u64; 6]> {
             }
             Test::IsNull { argument } => (argument, vec![0]),
         };
-        let all = values.entry(argument).or_insert_with(|| vec![0, 1, u64::MAX, 1 << 32]);
+        let all =
+            values.entry(argument).or_insert_with(|| BTreeSet::from([0, 1, u64::MAX, 1 << 32]));
         for named in named {
             let beside = [named, named.wrapping_add(1), named.wrapping_sub(1)].map(u64::from);
             // The kernel does not see the upper half of any of these.
-            all.extend(beside.iter().flat_map(|value| [*value, value | 0xdead_0000_0000_0000]));
+            all.extend(beside);
+            all.insert(u64::from(named) | 0xdead_0000_0000_0000);
         }
     }
     let mut samples = vec![[0_u64; 6]];
@@ -114,7 +116,10 @@ fn samples(check: &Check) -> Vec<[u64; 6]> {
 }
 
 const BOTH: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
-const PURPOSES: [Purpose; 2] = [Purpose::Programs, Purpose::FileServer];
+const PROGRAMS: Purpose = Purpose::Programs(SetUserId::Allowed);
+const GUESTS: Purpose = Purpose::Programs(SetUserId::Refused);
+const SERVER: Purpose = Purpose::FileServer(SetUserId::Refused);
+const PURPOSES: [Purpose; 3] = [PROGRAMS, GUESTS, SERVER];
 
 #[test]
 fn every_number_meets_the_fate_that_the_lists_name() {
@@ -145,7 +150,7 @@ fn every_number_meets_the_fate_that_the_lists_name() {
 fn whoever_enters_as_another_architecture_is_ended() {
     const I386: u32 = 0x4000_0003;
     for architecture in BOTH {
-        let filter = Filter::on(architecture, Purpose::Programs);
+        let filter = Filter::on(architecture, PROGRAMS);
         for audit in [I386, 0x4000_0028, 0, u32::MAX] {
             for number in 0..500 {
                 assert_eq!(run(&filter.program, audit, number, [0; 6]), 0x8000_0000);
@@ -158,7 +163,7 @@ fn whoever_enters_as_another_architecture_is_ended() {
 fn a_call_is_in_one_list_and_has_a_number_of_its_own() {
     for architecture in BOTH {
         let mut numbers = BTreeMap::new();
-        for (call, _) in fates(Purpose::Programs) {
+        for (call, _) in fates(PROGRAMS) {
             if let Some(number) = architecture.number(&call) {
                 let before = numbers.insert(number, call.name);
                 assert_eq!(before, None, "{} and another have {number}", call.name);
@@ -193,8 +198,7 @@ fn numbers_are_those_of_the_c_library() {
         ("rseq", libc::SYS_rseq),
         ("statx", libc::SYS_statx),
     ];
-    let all: BTreeMap<&str, Call> =
-        fates(Purpose::Programs).map(|(call, _)| (call.name, call)).collect();
+    let all: BTreeMap<&str, Call> = fates(PROGRAMS).map(|(call, _)| (call.name, call)).collect();
     for (name, number) in known {
         let ours = Architecture::OWN.number(&all[name]);
         assert_eq!(ours.map(i64::from), Some(number), "{name}");
@@ -203,7 +207,7 @@ fn numbers_are_those_of_the_c_library() {
 
 #[test]
 fn what_serves_files_only_makes_threads() {
-    let filter = Filter::new(Purpose::FileServer);
+    let filter = Filter::new(SERVER);
     let audit = Architecture::OWN.audit();
     let clone = |flags: i32| {
         let number = u32::try_from(libc::SYS_clone).unwrap();
@@ -213,11 +217,16 @@ fn what_serves_files_only_makes_threads() {
     assert_eq!(clone(libc::CLONE_VM | libc::CLONE_VFORK), value(Verdict::Fail(libc::EPERM)));
     let execve = u32::try_from(libc::SYS_execve).unwrap();
     assert_eq!(run(&filter.program, audit, execve, [0; 6]), value(Verdict::Fail(libc::EPERM)));
+    let openat2 = u32::try_from(libc::SYS_openat2).unwrap();
+    assert_eq!(run(&filter.program, audit, openat2, [0; 6]), value(Verdict::Allow));
+    let fchmod = u32::try_from(libc::SYS_fchmod).unwrap();
+    let with_bit = run(&filter.program, audit, fchmod, [0, 0o4755, 0, 0, 0, 0]);
+    assert_eq!(with_bit, value(Verdict::Fail(libc::EPERM)));
 }
 
 #[test]
 fn names_that_serving_files_does_without_are_names_of_calls() {
-    let all: Vec<&str> = fates(Purpose::Programs).map(|(call, _)| call.name).collect();
+    let all: Vec<&str> = fates(PROGRAMS).map(|(call, _)| call.name).collect();
     for name in NOT_FOR_FILES {
         assert!(all.contains(name), "{name}");
     }
@@ -246,7 +255,7 @@ fn the_kernel_takes_the_filter_and_it_holds() {
     // A thread of its own: a filter stays for good.
     std::thread::spawn(|| {
         rustix::thread::set_no_new_privs(true).unwrap();
-        Filter::new(Purpose::Programs).install().unwrap();
+        Filter::new(PROGRAMS).install().unwrap();
         Filter::no_clone3().install().unwrap();
         let tried = |number, first| {
             // SAFETY: each is refused, or takes no argument.
@@ -260,4 +269,29 @@ fn the_kernel_takes_the_filter_and_it_holds() {
     })
     .join()
     .unwrap();
+}
+
+#[test]
+fn a_cell_that_writes_to_the_host_sets_no_user_id_bit() {
+    let all: Vec<Call> = fates(GUESTS).map(|(call, _)| call).collect();
+    for check in WITHOUT_SET_USER_ID {
+        assert!(all.contains(&check.call), "{} is in no other list", check.call.name);
+    }
+    let guests = Filter::new(GUESTS);
+    let got = |number: i64, arguments: [u64; 6]| {
+        run(&guests.program, Architecture::OWN.audit(), u32::try_from(number).unwrap(), arguments)
+    };
+    let refused = value(Verdict::Fail(libc::EPERM));
+    let allowed = value(Verdict::Allow);
+    assert_eq!(got(libc::SYS_fchmod, [3, 0o4755, 0, 0, 0, 0]), refused);
+    assert_eq!(got(libc::SYS_fchmod, [3, 0o2755, 0, 0, 0, 0]), allowed);
+    let makes = u64::try_from(libc::O_CREAT | libc::O_WRONLY).unwrap();
+    assert_eq!(got(libc::SYS_openat, [3, 0, makes, 0o4755, 0, 0]), refused);
+    assert_eq!(got(libc::SYS_openat, [3, 0, makes, 0o755, 0, 0]), allowed);
+    assert_eq!(got(libc::SYS_openat, [3, 0, 0, 0o4755, 0, 0]), allowed);
+    let nameless = u64::try_from(libc::O_TMPFILE | libc::O_WRONLY).unwrap();
+    assert_eq!(got(libc::SYS_openat, [3, 0, nameless, 0o4755, 0, 0]), refused);
+    let directory = u64::try_from(libc::O_DIRECTORY).unwrap();
+    assert_eq!(got(libc::SYS_openat, [3, 0, directory, 0o4755, 0, 0]), allowed);
+    assert_eq!(got(libc::SYS_openat2, [3; 6]), value(Verdict::Fail(libc::ENOSYS)));
 }

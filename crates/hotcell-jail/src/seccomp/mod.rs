@@ -6,6 +6,7 @@ mod assemble;
 mod call;
 mod checks;
 mod refused;
+mod set_ids;
 
 use allowed::{FILES, MEMORY, PROCESSES, TALKING, WAITING};
 use assemble::{Fate, assemble, without};
@@ -14,6 +15,7 @@ use checks::{CHECKED, Check, THREADS_ONLY, Verdict};
 use libc::sock_filter;
 use refused::{ABSENT, REFUSED};
 use rustix::io::Errno;
+use set_ids::WITHOUT_SET_USER_ID;
 
 use crate::direct::call;
 
@@ -26,9 +28,18 @@ const SET_MODE_FILTER: usize = 1;
 pub(crate) enum Purpose {
     /// The programs of a cell, and what starts them: that may call `clone3`, and each program
     /// gives that up by [`no_clone3`] before it begins.
-    Programs,
+    Programs(SetUserId),
     /// The process that serves files: it starts nothing and talks to nobody.
-    FileServer,
+    FileServer(SetUserId),
+}
+
+/// Whether programs may give files a set-user-id bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetUserId {
+    /// They may: the files are the cell's own.
+    Allowed,
+    /// They may not: some of the files are the host's.
+    Refused,
 }
 
 /// A filter, ready to be installed.
@@ -69,7 +80,7 @@ impl Filter {
 /// How many calls the programs of a cell may make, with or without conditions.
 pub(crate) fn allowed_to_programs() -> u32 {
     let refused = |fate: &Fate| matches!(fate, Fate::Sure(Verdict::Fail(_)));
-    let calls = numbered(Architecture::OWN, Purpose::Programs);
+    let calls = numbered(Architecture::OWN, Purpose::Programs(SetUserId::Allowed));
     // `clone3` is there for what starts them alone.
     let allowed = calls.filter(|(number, fate)| *number != CLONE3 && !refused(fate)).count();
     u32::try_from(allowed).unwrap_or(u32::MAX)
@@ -87,17 +98,28 @@ fn fates(purpose: Purpose) -> impl Iterator<Item = (Call, Fate)> {
     let refused = REFUSED.iter().map(|call| (*call, Fate::Sure(Verdict::Fail(libc::EPERM))));
     let absent = ABSENT.iter().map(|call| (*call, Fate::Sure(Verdict::Fail(libc::ENOSYS))));
     let for_purpose = move |(call, fate): (Call, Fate)| match purpose {
-        Purpose::Programs if call.x86_64 == CLONE3 => (call, Fate::Sure(Verdict::Allow)),
-        Purpose::Programs => (call, fate),
-        Purpose::FileServer => (call, for_file_server(&call, fate)),
+        Purpose::Programs(_) if call.x86_64 == CLONE3 => (call, Fate::Sure(Verdict::Allow)),
+        Purpose::Programs(SetUserId::Allowed) => (call, fate),
+        Purpose::Programs(SetUserId::Refused) => (call, without_set_user_id(&call, fate)),
+        Purpose::FileServer(SetUserId::Allowed) => (call, for_file_server(&call, fate)),
+        Purpose::FileServer(SetUserId::Refused) => {
+            (call, for_file_server(&call, without_set_user_id(&call, fate)))
+        }
     };
     allowed.chain(checked).chain(refused).chain(absent).map(for_purpose)
+}
+
+fn without_set_user_id(call: &Call, fate: Fate) -> Fate {
+    let found = WITHOUT_SET_USER_ID.iter().find(|check| check.call == *call);
+    found.map_or(fate, |check| Fate::Checked(*check))
 }
 
 fn for_file_server(call: &Call, fate: Fate) -> Fate {
     match THREADS_ONLY {
         threads @ Check { call: of_threads, .. } if of_threads == *call => Fate::Checked(threads),
         _ if NOT_FOR_FILES.contains(&call.name) => Fate::Sure(Verdict::Fail(libc::EPERM)),
+        // It makes no file with such a bit, and finds no file without this call.
+        _ if call.name == "openat2" => Fate::Sure(Verdict::Allow),
         _ => fate,
     }
 }

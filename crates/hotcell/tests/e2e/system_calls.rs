@@ -27,6 +27,7 @@ in_every_world! {
     after_a_checkpoint_programs_are_confined_to_the_new_root,
     a_descriptor_of_the_host_opens_nothing,
     the_process_that_serves_files_is_out_of_reach,
+    no_set_user_id_bit_reaches_the_host,
 }
 
 /// What the kernel says without a cell: with every capability in a user namespace, and as whoever
@@ -99,6 +100,7 @@ fn the_layers_that_a_cell_reports_are_in_force(world: &World) {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.strip_prefix(':')).map_or("", str::trim)
     };
+    let sets: Vec<&str> = status.lines().filter(|line| line.starts_with("Cap")).collect();
     let info = world.json(["info", "--json", "layered"]);
     let isolation = &info["cell"]["isolation"];
     let reported = |name: &str| {
@@ -114,9 +116,7 @@ fn the_layers_that_a_cell_reports_are_in_force(world: &World) {
         ("no_new_privs", field("NoNewPrivs") == "1"),
         (
             "no_capabilities",
-            ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]
-                .iter()
-                .all(|set| field(set) == "0000000000000000"),
+            sets.len() == 5 && sets.iter().all(|line| line.ends_with("\t0000000000000000")),
         ),
         ("pid_namespace", is_own("pid") && field("NSpid").split_whitespace().count() > 1),
         ("user_namespace", is_own("user")),
@@ -358,4 +358,25 @@ fn the_process_that_serves_files_is_out_of_reach(world: &World) {
         });
         assert_ne!(serving(), Some(before));
     }
+}
+
+fn no_set_user_id_bit_reaches_the_host(world: &World) {
+    let project = world.home().join("project");
+    fs::create_dir(&project).unwrap();
+    give(world, &project);
+    let shown = format!("{}:rw", project.display());
+    let cell = world.text(["spawn", "--workspace", &shown]);
+    let run = |script: &str| world.hotcell(["run", "--cell", cell.trim(), script]).run();
+    run("cp /bin/true plain; chmod 2755 plain; chmod 755 plain").succeeded();
+    for attempt in ["chmod 4755 plain", "chmod u+s plain", "install -m 4755 /bin/true installed"] {
+        let refused = run(attempt);
+        assert_ne!(refused.code(), 0, "{attempt}: {refused:?}");
+        assert!(refused.stderr().contains("not permitted"), "{attempt}: {refused:?}");
+    }
+    for entry in fs::read_dir(&project).unwrap().flatten() {
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o4000, 0, "{:?}", entry.path());
+    }
+    // The same where nothing is the host's.
+    world.text(["run", "cp /bin/true plain && chmod 4755 plain && test -u plain"]);
 }
