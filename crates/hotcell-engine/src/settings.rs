@@ -2,8 +2,10 @@
 
 use hotcell_model::{LIMITS, Workspace};
 
+use crate::Admission;
+
 /// The choices of an operator; each cell keeps those that were in force when it was spawned.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The driver of a cell whose request names none.
     pub default_driver: String,
@@ -21,6 +23,8 @@ pub struct Settings {
     pub output_bytes: u64,
     /// Which directories of the host cells may have as workspaces.
     pub workspaces: AllowedWorkspaces,
+    /// What all cells may have together.
+    pub admission: Admission,
 }
 
 /// Which directories of the host cells may have as workspaces.
@@ -44,6 +48,7 @@ impl Default for Settings {
             max_running: LIMITS.max_running,
             output_bytes: LIMITS.output_bytes,
             workspaces: AllowedWorkspaces::Only(Vec::new()),
+            admission: Admission::default(),
         }
     }
 }

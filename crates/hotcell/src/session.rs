@@ -112,5 +112,6 @@ pub(crate) fn settings(config: &Config, workspaces: AllowedWorkspaces) -> Settin
         max_running: config.max_running,
         output_bytes: config.output_mb << 20,
         workspaces,
+        admission: config.admission.clone(),
     }
 }
