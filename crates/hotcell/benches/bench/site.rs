@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use hotcell_engine::{Engine, ExecEvent, Settings};
 use hotcell_model::{
     Caller, CellId, CellInfo, CellKill, CellSpawn, Command, EndCause, ExecFollow, ExecResult,
-    ExecRun, ExecState, Keep, KillWait, Pace,
+    ExecRun, ExecState, Keep, KillWait, Pace, RequestedLimits,
 };
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
@@ -55,6 +55,20 @@ impl Site {
         let began = Instant::now();
         let cell = self.runtime.block_on(self.engine.ask(&self.caller, request))?;
         Ok((cell.id, began.elapsed()))
+    }
+
+    /// Makes a cell with these limits.
+    pub(crate) fn spawn_with(&self, limits: RequestedLimits) -> Result<CellId> {
+        let request =
+            CellSpawn { keep: Keep::Ttl, ttl_s: Some(3600), limits, ..CellSpawn::default() };
+        Ok(self.runtime.block_on(self.engine.ask(&self.caller, request))?.id)
+    }
+
+    /// Starts a command and leaves it.
+    pub(crate) fn begin(&self, cell: &CellId, command: &str) -> Result<()> {
+        let request = ExecRun::new(cell.clone(), Command::Shell(command.to_owned()));
+        self.runtime.block_on(self.engine.ask(&self.caller, request))?;
+        Ok(())
     }
 
     /// Ends a cell.
