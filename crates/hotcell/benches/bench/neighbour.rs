@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use hotcell_model::RequestedLimits;
 
 use crate::parts::Bench;
@@ -72,6 +72,7 @@ impl Bench<'_> {
             site.begin(&cell, command)?;
             std::thread::sleep(Duration::from_millis(500));
             let beside = watch()?;
+            ensure!(site.running(&cell)? == 1, "runaway {name} ended before it was told to");
             site.kill(&cell)?;
             let ratio = beside.p99().as_secs_f64() / quiet.p99().as_secs_f64();
             let spread = format!("p99 {}, quiet {}", time(beside.p99()), time(quiet.p99()));

@@ -91,15 +91,19 @@ impl Site {
 
     /// Waits until so many execs run in a cell.
     pub(crate) fn until_running(&self, cell: &CellId, count: usize) -> Result<()> {
-        let request = CellInfo { cell: cell.clone().into() };
         loop {
-            let found = self.runtime.block_on(self.engine.ask(&self.caller, request.clone()))?;
-            let running = found.execs.iter().filter(|exec| exec.state == ExecState::Running);
-            if running.count() >= count {
+            if self.running(cell)? >= count {
                 return Ok(());
             }
             std::thread::sleep(POLL);
         }
+    }
+
+    /// How many execs run in a cell.
+    pub(crate) fn running(&self, cell: &CellId) -> Result<usize> {
+        let request = CellInfo { cell: cell.clone().into() };
+        let found = self.runtime.block_on(self.engine.ask(&self.caller, request))?;
+        Ok(found.execs.iter().filter(|exec| exec.state == ExecState::Running).count())
     }
 
     /// Makes a cell, measures that, and ends it.
