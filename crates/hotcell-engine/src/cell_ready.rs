@@ -104,6 +104,7 @@ impl Site {
     ) -> Result<Isolation> {
         let spec = &cell.spec;
         self.make_cell_dir(&spec.id)?;
+        let _room = self.admit(spec).await?;
         let began = Timestamp::now();
         let placement = self.driver(&spec.driver)?.start(spec, &self.records(&spec.id)).await?;
         tracing::debug!(cell = %spec.id, took = ?began.until(Timestamp::now()), "cell started");

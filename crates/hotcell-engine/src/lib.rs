@@ -4,6 +4,7 @@
 //! and any of them may die at any moment: what was begun is finished by the next one that needs
 //! it. A cell's journal is the truth about its execs; the store is an index that can be rebuilt.
 
+mod admission;
 mod cell_adopt;
 mod cell_find;
 mod cell_fork;
@@ -75,6 +76,7 @@ mod testing;
 #[cfg(test)]
 mod testing_supervisor;
 
+pub use admission::Admission;
 pub use engine::{Answer, Engine};
 pub use exec_stream::{ExecEvent, ExecStream};
 pub use files::{ContentReceiver, ContentSender, FileTransfer, Transferred};

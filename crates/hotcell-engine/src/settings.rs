@@ -2,8 +2,10 @@
 
 use hotcell_model::{LIMITS, NameRules, Workspace};
 
+use crate::Admission;
+
 /// The choices of an operator; each cell keeps those that were in force when it was spawned.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The driver of a cell whose request names none.
     pub default_driver: String,
@@ -23,6 +25,8 @@ pub struct Settings {
     pub workspaces: AllowedWorkspaces,
     /// Which names cells may reach over the network.
     pub names: AllowedNames,
+    /// What all cells may have together.
+    pub admission: Admission,
 }
 
 /// Which names cells may reach over the network.
@@ -56,6 +60,7 @@ impl Default for Settings {
             output_bytes: LIMITS.output_bytes,
             workspaces: AllowedWorkspaces::Only(Vec::new()),
             names: AllowedNames::Only(NameRules::default()),
+            admission: Admission::default(),
         }
     }
 }

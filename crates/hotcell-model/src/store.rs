@@ -77,6 +77,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Takes the lock on a cell if nobody has it.
     async fn try_lock_cell(&self, cell: &CellId) -> Result<Option<Box<dyn CellLock>>>;
 
+    /// Waits for the one lock under which cells are admitted. Cancelling the wait leaves nothing
+    /// behind.
+    async fn lock_admission(&self) -> Result<Box<dyn CellLock>>;
+
     /// Adds a cell. `conflict` when a cell that has not ended has its alias or its id exists.
     async fn insert_cell(&self, cell: &StoredCell) -> Result<()>;
 
@@ -97,6 +101,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Every cell, newest first, those that have ended included.
     async fn list_cells(&self) -> Result<Vec<StoredCell>>;
+
+    /// How many cells have not ended.
+    async fn count_cells(&self) -> Result<u64>;
 
     /// Claims a key for `value` until `expires`, or tells what it stands for. Atomic among all
     /// processes. Keys past their time are free.

@@ -32,7 +32,8 @@ pub(crate) struct LockDirectory {
 pub(crate) struct FileLock {
     file: File,
     path: PathBuf,
-    cell: CellId,
+    /// The cell it is of; none for the lock of the whole directory.
+    cell: Option<CellId>,
     forgotten: Forgotten,
 }
 
@@ -40,7 +41,9 @@ impl CellLock for FileLock {}
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        if lock(&self.forgotten).remove(&self.cell) {
+        let is_forgotten =
+            self.cell.as_ref().is_some_and(|cell| lock(&self.forgotten).remove(cell));
+        if is_forgotten {
             // A file that stays is empty and costs nothing but its name.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -58,28 +61,41 @@ impl LockDirectory {
     pub(crate) fn try_lock(&self, cell: &CellId) -> Result<Option<FileLock>, StoreError> {
         let path = self.file_of(cell);
         let taken = take(&path, Missing::Make, FlockOperation::NonBlockingLockExclusive);
-        self.held(cell, path, taken)
+        self.held(Some(cell), path, taken)
     }
 
     /// Waits for the lock. The wait is a thread of its own that sleeps in the kernel, and not one
     /// of the runtime's, for whose end a runtime that shuts down would wait. A wait that is
     /// cancelled gives the lock back the moment it arrives.
     pub(crate) async fn lock(&self, cell: &CellId) -> Result<FileLock, StoreError> {
-        if let Some(held) = self.try_lock(cell)? {
+        self.lock_file(Some(cell), self.file_of(cell)).await
+    }
+
+    /// Waits for the lock under which cells are admitted, in the same way.
+    pub(crate) async fn lock_admission(&self) -> Result<FileLock, StoreError> {
+        self.lock_file(None, self.path.join("admission.lock")).await
+    }
+
+    async fn lock_file(
+        &self,
+        cell: Option<&CellId>,
+        path: PathBuf,
+    ) -> Result<FileLock, StoreError> {
+        let taken = take(&path, Missing::Make, FlockOperation::NonBlockingLockExclusive);
+        if let Some(held) = self.held(cell, path.clone(), taken)? {
             return Ok(held);
         }
         const STACK_BYTES: usize = 64 * 1024;
         let (sender, receiver) = oneshot::channel();
-        let path = self.file_of(cell);
         let directory = Self { path: self.path.clone(), forgotten: Arc::clone(&self.forgotten) };
-        let (waited_for, waited_path) = (cell.clone(), path.clone());
+        let (waited_for, waited_path) = (cell.cloned(), path.clone());
         std::thread::Builder::new()
             .name("cell-lock".to_owned())
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 let taken = take(&waited_path, Missing::Make, FlockOperation::LockExclusive);
                 // Nobody waits any more: what comes back is dropped, and thereby unlocked.
-                let _ = sender.send(directory.held(&waited_for, waited_path, taken));
+                let _ = sender.send(directory.held(waited_for.as_ref(), waited_path, taken));
             })
             .map_err(|source| StoreError::Lock { path: path.clone(), source })?;
         let arrived = receiver.await.ok().map_or(Ok(None), |arrived| arrived)?;
@@ -92,7 +108,7 @@ impl LockDirectory {
         // Noted first: a holder in this process that unlocks meanwhile does it then.
         lock(&self.forgotten).insert(cell.clone());
         let taken = take(&path, Missing::Leave, FlockOperation::NonBlockingLockExclusive);
-        drop(self.held(cell, path.clone(), taken));
+        drop(self.held(Some(cell), path.clone(), taken));
         if !path.exists() {
             lock(&self.forgotten).remove(cell);
         }
@@ -104,7 +120,7 @@ impl LockDirectory {
 
     fn held(
         &self,
-        cell: &CellId,
+        cell: Option<&CellId>,
         path: PathBuf,
         taken: io::Result<Option<File>>,
     ) -> Result<Option<FileLock>, StoreError> {
@@ -112,7 +128,7 @@ impl LockDirectory {
             Ok(Some(file)) => Ok(Some(FileLock {
                 file,
                 path,
-                cell: cell.clone(),
+                cell: cell.cloned(),
                 forgotten: Arc::clone(&self.forgotten),
             })),
             Ok(None) => Ok(None),

@@ -108,6 +108,14 @@ fn find_where(
         .transpose()
 }
 
+pub(crate) fn count(connection: &Connection) -> Result<u64, StoreError> {
+    connection
+        .prepare_cached("SELECT COUNT(*) FROM cell WHERE ended_at IS NULL")
+        .and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(0)))
+        .map(|count| u64::try_from(count).unwrap_or(0))
+        .map_err(StoreError::query("count the cells"))
+}
+
 pub(crate) fn list(connection: &Connection) -> Result<Vec<StoredCell>, StoreError> {
     let read = || {
         connection

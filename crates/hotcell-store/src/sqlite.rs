@@ -161,6 +161,10 @@ impl Store for SqliteStore {
         Ok(held.map(|lock| Box::new(lock) as Box<dyn CellLock>))
     }
 
+    async fn lock_admission(&self) -> Result<Box<dyn CellLock>> {
+        Ok(Box::new(self.locks.lock_admission().await?))
+    }
+
     async fn insert_cell(&self, cell: &StoredCell) -> Result<()> {
         self.run(|connection| cells::insert(connection, cell)).await
     }
@@ -185,6 +189,10 @@ impl Store for SqliteStore {
 
     async fn find_alias(&self, alias: &Alias) -> Result<Option<StoredCell>> {
         self.run(|connection| cells::find_alias(connection, alias)).await
+    }
+
+    async fn count_cells(&self) -> Result<u64> {
+        self.run(|connection| cells::count(connection)).await
     }
 
     async fn list_cells(&self) -> Result<Vec<StoredCell>> {

@@ -280,6 +280,9 @@ impl Supervisor {
 
     /// Writes down how an exec ended and tells everyone.
     pub(crate) fn record_end(&mut self, number: u32, end: ExecEnd) {
+        if end.limit.is_none() {
+            self.take_as_tidied();
+        }
         let Some(exec) = self.execs.get_mut(&number) else { return };
         self.journal.append(&Entry::Ended { exec: exec.id.clone(), end: end.clone() });
         let before = std::mem::replace(&mut exec.state, State::Ended(end));
@@ -287,7 +290,6 @@ impl Supervisor {
             let answers = queued.input.as_mut().map(Backlog::refuse_all).unwrap_or_default();
             self.answer_input(answers);
         }
-        self.take_as_tidied();
         self.running.remove(&number);
         self.wake_at.remove(&number);
         self.ended.insert(number);

@@ -92,6 +92,7 @@ pub async fn run_store_contract(fresh: impl Fn() -> Result<StorePlace>) -> Resul
         locks::a_waiter_gets_the_lock,
         locks::a_cancelled_wait_leaves_nothing_behind,
         locks::a_lock_survives_the_deletion_of_its_cell,
+        locks::cells_are_admitted_one_at_a_time,
         locks::of_many_one_at_a_time_has_the_lock,
     );
     if failures.is_empty() {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use hotcell_engine::Admission;
 use hotcell_model::{
     Error, IsolationLevel, LAYER_NAMES, NetRule, RequiredIsolation, Result, Workspace,
 };
@@ -77,6 +78,8 @@ pub(crate) struct Config {
     pub(crate) output_mb: u64,
     /// Content of files per call of a tool, in MiB.
     pub(crate) file_mb: u64,
+    /// What all cells may have together.
+    pub(crate) admission: Admission,
     /// Whether native cells are put into cgroups.
     pub(crate) cgroups: Cgroups,
     /// What native cells must be isolated by at least.
@@ -277,6 +280,75 @@ pub(crate) const KEYS: &[Key] = &[
             Ok(())
         },
         get: |config| config.file_mb.into(),
+    },
+    Key {
+        name: "admission.cells",
+        variable: "HOTCELL_ADMISSION_CELLS",
+        default: "1000",
+        about: "cells that may have processes at once",
+        set: |config, text| {
+            config.admission.cells = count(text, 1 << 20)?;
+            Ok(())
+        },
+        get: |config| config.admission.cells.into(),
+    },
+    Key {
+        name: "admission.memory_mb",
+        variable: "HOTCELL_ADMISSION_MEMORY_MB",
+        default: "0",
+        about: "MiB that the memory limits of all cells with processes may come to; 0 for any",
+        set: |config, text| {
+            config.admission.memory_mb = bound(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.memory_mb.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.cpus",
+        variable: "HOTCELL_ADMISSION_CPUS",
+        default: "0",
+        about: "CPUs that the limits of all cells with processes may come to; 0 for any",
+        set: |config, text| {
+            config.admission.cpus = match text {
+                "0" => None,
+                text => Some(values::cpus(text)?),
+            };
+            Ok(())
+        },
+        get: |config| config.admission.cpus.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.pids",
+        variable: "HOTCELL_ADMISSION_PIDS",
+        default: "0",
+        about: "processes that the limits of all cells with processes may come to; 0 for any",
+        set: |config, text| {
+            config.admission.pids = bound(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.pids.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.disk_mb",
+        variable: "HOTCELL_ADMISSION_DISK_MB",
+        default: "0",
+        about: "MiB that the disk limits of all cells may come to, those asleep included; 0 for any",
+        set: |config, text| {
+            config.admission.disk_mb = bound(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.disk_mb.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.wait_s",
+        variable: "HOTCELL_ADMISSION_WAIT_S",
+        default: "0",
+        about: "seconds that a cell waits for room under admission.* before it is refused",
+        set: |config, text| {
+            config.admission.wait = values::duration(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.wait.as_secs().into(),
     },
     Key {
         name: "native.cgroups",
@@ -542,6 +614,7 @@ impl Config {
             max_running: 0,
             output_mb: 0,
             file_mb: 0,
+            admission: Admission::default(),
             cgroups: Cgroups::Auto,
             required: RequiredIsolation::default(),
             log_format: LogFormat::default(),
@@ -716,6 +789,14 @@ fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
 fn list(text: &str) -> Vec<String> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     items.map(str::to_owned).collect()
+}
+
+/// A whole number; 0 stands for none.
+fn bound(text: &str) -> Result<Option<u64>, String> {
+    match text.trim().parse::<u64>() {
+        Ok(number) => Ok(Some(number).filter(|number| *number > 0)),
+        Err(_) => Err("it is not a whole number".to_owned()),
+    }
 }
 
 fn count(text: &str, most: u32) -> Result<u32, String> {

@@ -129,5 +129,6 @@ pub(crate) fn settings(config: &Config, workspaces: AllowedWorkspaces) -> Settin
             AllowedWorkspaces::Only(_) => AllowedNames::Only(NameRules::default()),
         },
         workspaces,
+        admission: config.admission.clone(),
     }
 }

@@ -28,6 +28,10 @@ impl Store for AbsentStore {
         absent()
     }
 
+    async fn lock_admission(&self) -> Result<Box<dyn CellLock>> {
+        absent()
+    }
+
     async fn insert_cell(&self, _: &StoredCell) -> Result<()> {
         absent()
     }
@@ -53,6 +57,10 @@ impl Store for AbsentStore {
     }
 
     async fn list_cells(&self) -> Result<Vec<StoredCell>> {
+        absent()
+    }
+
+    async fn count_cells(&self) -> Result<u64> {
         absent()
     }
 

@@ -36,13 +36,16 @@ pub(super) async fn an_unknown_cell_is_not_there(place: &StorePlace) -> Result<(
 pub(super) async fn an_id_is_given_once(place: &StorePlace) -> Result<()> {
     let store = place.open()?;
     let first = sample::cell(1);
+    ensure!(store.count_cells().await? == 0);
     store.insert_cell(&first).await?;
+    ensure!(store.count_cells().await? == 1);
     let mut second = sample::named_cell(1, &"other".parse()?);
     second.spec.image = "another".to_owned();
     ensure!(failure(store.insert_cell(&second).await)? == ErrorCode::Conflict);
     store.end_cell(&first.spec.id, sample::EPOCH).await?;
     ensure!(failure(store.insert_cell(&second).await)? == ErrorCode::Conflict);
     ensure!(store.list_cells().await?.len() == 1);
+    ensure!(store.count_cells().await? == 0, "one that has ended does not count");
     Ok(())
 }
 

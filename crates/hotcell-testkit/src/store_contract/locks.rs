@@ -45,6 +45,17 @@ pub(super) async fn locks_of_cells_are_apart(place: &StorePlace) -> Result<()> {
     Ok(())
 }
 
+pub(super) async fn cells_are_admitted_one_at_a_time(place: &StorePlace) -> Result<()> {
+    let (one, other) = (place.open()?, place.open()?);
+    let held = one.lock_admission().await?;
+    ensure!(other.try_lock_cell(&id(1)).await?.is_some(), "cells are locked apart from it");
+    let mut wait = other.lock_admission();
+    begin_to_wait(&mut wait).await?;
+    drop(held);
+    let _held = wait.await?;
+    Ok(())
+}
+
 pub(super) async fn a_waiter_gets_the_lock(place: &StorePlace) -> Result<()> {
     let (one, other) = (place.open()?, place.open()?);
     let cell = id(1);

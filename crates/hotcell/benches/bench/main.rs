@@ -7,6 +7,7 @@ mod floor;
 mod load;
 mod mcp;
 mod memory;
+mod neighbour;
 mod oneshot;
 mod parts;
 mod samples;

@@ -31,9 +31,10 @@ pub(crate) enum Part {
     Mcp,
     Http,
     Files,
+    Neighbour,
 }
 
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     Part::Exec,
     Part::Rate,
     Part::Spawn,
@@ -43,6 +44,7 @@ const PARTS: [Part; 9] = [
     Part::Mcp,
     Part::Http,
     Part::Files,
+    Part::Neighbour,
 ];
 
 impl Part {
@@ -57,6 +59,7 @@ impl Part {
             Self::Mcp => "mcp",
             Self::Http => "http",
             Self::Files => "files",
+            Self::Neighbour => "neighbour",
         }
     }
 }
@@ -100,6 +103,7 @@ impl Bench<'_> {
                 Part::Mcp => self.serve::<StdioTalk>(&site)?,
                 Part::Http => self.serve::<HttpTalk>(&site)?,
                 Part::Files => self.files(&site)?,
+                Part::Neighbour => self.neighbour(&site)?,
             }
         }
         Ok(())

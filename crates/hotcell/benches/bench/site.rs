@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use hotcell_engine::{Engine, ExecEvent, Settings};
 use hotcell_model::{
     Caller, CellId, CellInfo, CellKill, CellSpawn, Command, EndCause, ExecFollow, ExecResult,
-    ExecRun, ExecState, Keep, KillWait, Pace,
+    ExecRun, ExecState, Keep, KillWait, Pace, RequestedLimits,
 };
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
@@ -59,6 +59,20 @@ impl Site {
         Ok((cell.id, began.elapsed()))
     }
 
+    /// Makes a cell with these limits.
+    pub(crate) fn spawn_with(&self, limits: RequestedLimits) -> Result<CellId> {
+        let request =
+            CellSpawn { keep: Keep::Ttl, ttl_s: Some(3600), limits, ..CellSpawn::default() };
+        Ok(self.runtime.block_on(self.engine.ask(&self.caller, request))?.id)
+    }
+
+    /// Starts a command and leaves it.
+    pub(crate) fn begin(&self, cell: &CellId, command: &str) -> Result<()> {
+        let request = ExecRun::new(cell.clone(), Command::Shell(command.to_owned()));
+        self.runtime.block_on(self.engine.ask(&self.caller, request))?;
+        Ok(())
+    }
+
     /// Ends a cell.
     pub(crate) fn kill(&self, cell: &CellId) -> Result<()> {
         let request = CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Removed };
@@ -79,15 +93,19 @@ impl Site {
 
     /// Waits until so many execs run in a cell.
     pub(crate) fn until_running(&self, cell: &CellId, count: usize) -> Result<()> {
-        let request = CellInfo { cell: cell.clone().into() };
         loop {
-            let found = self.runtime.block_on(self.engine.ask(&self.caller, request.clone()))?;
-            let running = found.execs.iter().filter(|exec| exec.state == ExecState::Running);
-            if running.count() >= count {
+            if self.running(cell)? >= count {
                 return Ok(());
             }
             std::thread::sleep(POLL);
         }
+    }
+
+    /// How many execs run in a cell.
+    pub(crate) fn running(&self, cell: &CellId) -> Result<usize> {
+        let request = CellInfo { cell: cell.clone().into() };
+        let found = self.runtime.block_on(self.engine.ask(&self.caller, request))?;
+        Ok(found.execs.iter().filter(|exec| exec.state == ExecState::Running).count())
     }
 
     /// Makes a cell, measures that, and ends it.

@@ -10,6 +10,7 @@
 #[macro_use]
 mod world;
 
+mod admission;
 mod bad_input;
 mod checkpoints;
 mod client_settings;
@@ -37,6 +38,7 @@ mod projects;
 mod races;
 mod random_kills;
 mod resource_limits;
+mod runaways;
 mod running_commands;
 mod serve_files;
 mod serve_http;

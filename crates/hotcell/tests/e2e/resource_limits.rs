@@ -20,8 +20,8 @@ in_every_world! {
 }
 
 /// Skips where no control group keeps this limit.
-fn has_layer(world: &World, name: &str) -> bool {
-    world.text(["spawn", "probe"]);
+pub(crate) fn has_layer(world: &World, name: &str) -> bool {
+    world.text(["run", "--cell", "probe", "true"]);
     let info = world.json(["info", "probe", "--json"]);
     let layers = info["cell"]["isolation"]["layers"].as_array().unwrap();
     let found = layers.iter().any(|layer| {

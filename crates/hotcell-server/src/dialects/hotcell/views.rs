@@ -77,8 +77,8 @@ pub(super) struct Standing {
     #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<String>,
     /// memory, pids, disk, disk_files, output
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    limits_hit: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits_hit: Option<Vec<String>>,
 }
 
 impl From<&Exec> for Standing {
@@ -91,22 +91,21 @@ impl From<&Exec> for Standing {
             end_cause: end.map(|end| end.cause.as_str().to_owned()),
             exit_code: end.and_then(|end| end.exit_code),
             signal: end.and_then(|end| end.signal).map(|signal| signal.to_string()),
-            limits_hit: end.map(limits_hit).unwrap_or_default(),
+            limits_hit: end.and_then(limits_hit),
         }
     }
 }
 
-fn limits_hit(end: &ExecEnd) -> Vec<String> {
-    end.limits_hit.iter().map(|limit| limit.as_str().to_owned()).collect()
+fn limits_hit(end: &ExecEnd) -> Option<Vec<String>> {
+    let hit = end.limits_hit.iter().map(|limit| limit.as_str().to_owned()).collect::<Vec<_>>();
+    (!hit.is_empty()).then_some(hit)
 }
 
 impl Standing {
     /// In one line.
     pub(super) fn line(&self) -> String {
-        let hit = match self.limits_hit.as_slice() {
-            [] => String::new(),
-            hit => format!("; limits hit: {}", hit.join(", ")),
-        };
+        let hit = self.limits_hit.as_ref().map(|hit| format!("; limits hit: {}", hit.join(", ")));
+        let hit = hit.unwrap_or_default();
         match (&self.end_cause, self.exit_code) {
             (Some(_), Some(code)) => format!("[{} ended, exit code {code}{hit}]", self.exec_id),
             (Some(cause), None) => match &self.signal {

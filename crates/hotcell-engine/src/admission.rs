@@ -1,0 +1,250 @@
+//! Whether there is room for one more cell with processes, under what the operator allows for all
+//! cells of the state directory together.
+//!
+//! Nobody keeps a count: whoever starts a cell adds up what the index and the drivers say, under a
+//! lock that every process on the state directory shares, and holds that lock until the cell is
+//! there to be counted.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use hotcell_model::{CellId, CellLock, CellSpec, CellState, Error, Limits, Result};
+
+use crate::cell_standing::Standing;
+use crate::site::Site;
+
+/// How often it is looked whether there is room by now.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How many cells a refusal names.
+const NAMED: usize = 3;
+
+/// What all cells of a state directory may have together; `None` where it is not bounded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admission {
+    /// Cells that have processes.
+    pub cells: u32,
+    /// The sum of their memory limits, in MiB.
+    pub memory_mb: Option<u64>,
+    /// The sum of their CPU limits; a cell without one counts as all CPUs of the machine.
+    pub cpus: Option<f64>,
+    /// The sum of their limits on processes.
+    pub pids: Option<u64>,
+    /// The sum of the disk limits of all cells, those asleep included, in MiB.
+    pub disk_mb: Option<u64>,
+    /// How long a cell waits for room before it is refused.
+    pub wait: Duration,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            cells: 1000,
+            memory_mb: None,
+            cpus: None,
+            pids: None,
+            disk_mb: None,
+            wait: Duration::ZERO,
+        }
+    }
+}
+
+/// What the setting is called, what a cell is told to ask for less of, and the unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Cells,
+    Memory,
+    Cpus,
+    Pids,
+    Disk,
+}
+
+impl Bound {
+    const ALL: [Self; 5] = [Self::Cells, Self::Memory, Self::Cpus, Self::Pids, Self::Disk];
+
+    fn setting(self) -> &'static str {
+        match self {
+            Self::Cells => "admission.cells",
+            Self::Memory => "admission.memory_mb",
+            Self::Cpus => "admission.cpus",
+            Self::Pids => "admission.pids",
+            Self::Disk => "admission.disk_mb",
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Cells => "cells with processes",
+            Self::Memory => "MiB of memory",
+            Self::Cpus => "CPUs",
+            Self::Pids => "processes",
+            Self::Disk => "MiB of disk",
+        }
+    }
+
+    /// What a cell of these limits counts for.
+    #[expect(clippy::cast_precision_loss, reason = "sums of limits are far below 2^52")]
+    fn share(self, limits: &Limits, machine_cpus: u32) -> f64 {
+        match self {
+            Self::Cells => 1.0,
+            Self::Memory => limits.memory_mb as f64,
+            Self::Cpus => limits.cpus.unwrap_or_else(|| f64::from(machine_cpus)),
+            Self::Pids => f64::from(limits.pids),
+            Self::Disk => limits.disk_mb as f64,
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "sums of limits are far below 2^52")]
+    fn allowed(self, admission: &Admission) -> Option<f64> {
+        match self {
+            Self::Cells => Some(f64::from(admission.cells)),
+            Self::Memory => admission.memory_mb.map(|mb| mb as f64),
+            Self::Cpus => admission.cpus,
+            Self::Pids => admission.pids.map(|pids| pids as f64),
+            Self::Disk => admission.disk_mb.map(|mb| mb as f64),
+        }
+    }
+
+    /// Whether a cell without processes counts as well.
+    fn counts_asleep(self) -> bool {
+        match self {
+            Self::Disk => true,
+            Self::Cells | Self::Memory | Self::Cpus | Self::Pids => false,
+        }
+    }
+}
+
+/// A cell that counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Counted {
+    pub(crate) name: String,
+    pub(crate) limits: Limits,
+    pub(crate) is_awake: bool,
+}
+
+/// Why a cell is not started now.
+#[derive(Debug)]
+struct Refused {
+    error: Error,
+    /// Whether it may fit once others have ended.
+    may_fit_later: bool,
+}
+
+/// Checks whether a cell fits beside others.
+fn fits(
+    admission: &Admission,
+    others: &[Counted],
+    limits: &Limits,
+    machine_cpus: u32,
+) -> std::result::Result<(), Refused> {
+    for bound in Bound::ALL {
+        let Some(allowed) = bound.allowed(admission) else { continue };
+        let needed = bound.share(limits, machine_cpus);
+        let counted = |other: &&Counted| other.is_awake || bound.counts_asleep();
+        let mut holders: Vec<(f64, &str)> = others
+            .iter()
+            .filter(counted)
+            .map(|other| (bound.share(&other.limits, machine_cpus), other.name.as_str()))
+            .collect();
+        let taken: f64 = holders.iter().map(|(share, _)| share).sum();
+        if taken + needed <= allowed {
+            continue;
+        }
+        holders.sort_by(|one, other| other.0.total_cmp(&one.0));
+        return Err(refusal(bound, needed, taken, allowed, &holders));
+    }
+    Ok(())
+}
+
+fn refusal(
+    bound: Bound,
+    needed: f64,
+    taken: f64,
+    allowed: f64,
+    holders: &[(f64, &str)],
+) -> Refused {
+    let (unit, setting) = (bound.unit(), bound.setting());
+    let message = match bound {
+        Bound::Cells => format!("there are {taken} {unit} already, and {allowed} may be there"),
+        Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk => format!(
+            "the cell asks for {needed} {unit}; of the {allowed} that all cells may have together \
+             {taken} are taken"
+        ),
+    };
+    let mut hint = String::new();
+    if !holders.is_empty() {
+        let named: Vec<String> = holders
+            .iter()
+            .take(NAMED)
+            .map(|(share, name)| match bound {
+                Bound::Cells => (*name).to_owned(),
+                Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk => {
+                    format!("{name} has {share}")
+                }
+            })
+            .collect();
+        // Writing to a string cannot fail.
+        let _ = write!(hint, "end a cell with `hotcell kill` ({}), ", named.join(", "));
+    }
+    match bound {
+        Bound::Cells => {}
+        Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk => hint.push_str("ask for less, "),
+    }
+    let _ = write!(hint, "or let the operator raise {setting}");
+    let error = Error::limit_exceeded(message).hint(hint);
+    Refused { error, may_fit_later: needed <= allowed }
+}
+
+impl Site {
+    /// Waits until there is room for a cell that is about to be started, or refuses it. What comes
+    /// back is held until the cell is started.
+    pub(crate) async fn admit(&self, spec: &CellSpec) -> Result<Option<Box<dyn CellLock>>> {
+        let admission = &self.settings.admission;
+        let only_cells = Bound::ALL
+            .iter()
+            .all(|bound| *bound == Bound::Cells || bound.allowed(admission).is_none());
+        // The cell itself is in the index by now, and those asleep are too.
+        if only_cells && self.store.count_cells().await? <= u64::from(admission.cells) {
+            return Ok(None);
+        }
+        let machine_cpus = self.driver(&spec.driver)?.capabilities().await?.machine.cpus;
+        let until = Instant::now() + admission.wait;
+        loop {
+            let lock = self.store.lock_admission().await?;
+            let others = self.others(&spec.id).await?;
+            let Err(refused) = fits(admission, &others, &spec.limits, machine_cpus) else {
+                return Ok(Some(lock));
+            };
+            drop(lock);
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || !refused.may_fit_later {
+                return Err(refused.error);
+            }
+            tokio::time::sleep(LOOK_AGAIN.min(left)).await;
+        }
+    }
+
+    /// Every cell but this one that has not ended.
+    async fn others(&self, cell: &CellId) -> Result<Vec<Counted>> {
+        let mut others = Vec::new();
+        for stored in self.store.list_cells().await? {
+            if stored.ended_at.is_some() || stored.spec.id == *cell {
+                continue;
+            }
+            let is_awake = match self.standing(&stored).await {
+                Standing::Over => continue,
+                Standing::Is(CellState::Ready | CellState::Starting) => true,
+                Standing::Is(CellState::Asleep | CellState::Stopped | CellState::Unavailable) => {
+                    false
+                }
+            };
+            let spec = stored.spec;
+            let name = spec.alias.map_or_else(|| spec.id.to_string(), |alias| alias.to_string());
+            others.push(Counted { name, limits: spec.limits, is_awake });
+        }
+        Ok(others)
+    }
+}
+
+#[cfg(test)]
+#[path = "admission_tests.rs"]
+mod tests;
