@@ -84,6 +84,7 @@ impl<'a> Spawn<'a> {
         let limits = request.limits.resolve(&capabilities.machine)?;
         check::enforceable(&request.limits, &capabilities)?;
         let workspace = site.allowed_workspace(request, &**driver).await?;
+        site.check_grants(&request.secrets).await?;
         Ok(Self { site, request, driver: driver.name(), limits, workspace })
     }
 
@@ -307,6 +308,7 @@ impl<'a> Spawn<'a> {
             network: request.network,
             workspace: self.workspace.clone(),
             env: request.env.clone(),
+            secrets: request.secrets.clone(),
             created_at: Timestamp::now(),
         }
     }

@@ -1,6 +1,6 @@
 //! What an operator can choose about the engine.
 
-use hotcell_model::{LIMITS, Workspace};
+use hotcell_model::{LIMITS, SecretName, Workspace};
 
 /// The choices of an operator; each cell keeps those that were in force when it was spawned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,17 @@ pub struct Settings {
     pub output_bytes: u64,
     /// Which directories of the host cells may have as workspaces.
     pub workspaces: AllowedWorkspaces,
+    /// Which secrets cells may be granted.
+    pub secrets: AllowedSecrets,
+}
+
+/// Which secrets cells may be granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AllowedSecrets {
+    /// Whichever is asked for: whoever asks is the operator.
+    Any,
+    /// These.
+    Only(Vec<SecretName>),
 }
 
 /// Which directories of the host cells may have as workspaces.
@@ -44,6 +55,7 @@ impl Default for Settings {
             max_running: LIMITS.max_running,
             output_bytes: LIMITS.output_bytes,
             workspaces: AllowedWorkspaces::Only(Vec::new()),
+            secrets: AllowedSecrets::Only(Vec::new()),
         }
     }
 }

@@ -18,6 +18,7 @@ fn cell() -> Cell {
         limits: Limits { memory_mb: 4096, cpus: None, pids: 1024, disk_mb: 10_240 },
         network: Network::None,
         workspace: None,
+        secrets: Vec::new(),
         isolation: None,
     }
 }
@@ -31,6 +32,7 @@ fn shape() -> Shape {
         pids: None,
         disk: None,
         workspace: None,
+        secret: Vec::new(),
     }
 }
 

@@ -36,6 +36,7 @@ mod races;
 mod random_kills;
 mod resource_limits;
 mod running_commands;
+mod secrets;
 mod serve_files;
 mod serve_http;
 mod serve_http_bounds;
