@@ -86,6 +86,7 @@ impl<'a> Spawn<'a> {
         check::enforceable(&request.limits, &capabilities)?;
         let workspace = site.allowed_workspace(request, &**driver).await?;
         let network = site.allowed_network(&request.network, &**driver)?;
+        site.check_grants(&request.secrets).await?;
         Ok(Self { site, request, driver: driver.name(), limits, workspace, network })
     }
 
@@ -310,6 +311,7 @@ impl<'a> Spawn<'a> {
             network: self.network.clone(),
             workspace: self.workspace.clone(),
             env: request.env.clone(),
+            secrets: request.secrets.clone(),
             created_at: Timestamp::now(),
         }
     }

@@ -27,6 +27,7 @@ fn spec(keep: Keep) -> CellSpec {
         network: Network::None,
         workspace: None,
         env: BTreeMap::new(),
+        secrets: Vec::new(),
         created_at: CREATED,
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hotcell_model::{
-    CellSpawn, Command, DriverCapabilities, Error, ExecRun, LIMITS, RequestedLimits, Result, Stdin,
-    TerminalSize,
+    CellSpawn, Command, DriverCapabilities, Error, ExecRun, LIMITS, RequestedLimits, Result,
+    SecretForm, SecretGrant, Stdin, TerminalSize,
 };
 
 /// The longest a single call waits.
@@ -24,9 +24,34 @@ pub(crate) fn cell_spawn(request: &CellSpawn) -> Result<()> {
             .hint("leave it out to use the host's programs, or name an image"));
     }
     variables(&request.env)?;
+    secrets(&request.secrets)?;
     ttl("ttl", request.ttl_s)?;
     ttl("idle ttl", request.idle_ttl_s)?;
     idempotency_key(request.idempotency_key.as_deref())
+}
+
+/// Checks the form of grants.
+fn secrets(grants: &[SecretGrant]) -> Result<()> {
+    let mut names = BTreeMap::new();
+    for grant in grants {
+        match &grant.form {
+            SecretForm::Env { variable } => {
+                if names.insert(variable.clone(), String::new()).is_some() {
+                    return Err(Error::invalid(format!(
+                        "two secrets are to be the variable {variable}"
+                    ))
+                    .hint("name another one: NAME=VARIABLE"));
+                }
+            }
+            SecretForm::Header { header, .. } => {
+                return Err(Error::unsupported(format!(
+                    "a secret cannot be the header {header} of requests yet"
+                ))
+                .hint("grant it as a variable"));
+            }
+        }
+    }
+    variables(&names)
 }
 
 /// Refuses limits that were asked for by name and would not hold.

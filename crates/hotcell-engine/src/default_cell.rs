@@ -40,6 +40,9 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         | Request::ExecInput(_)
         | Request::ExecCancel(_)
         | Request::ExecFollow(_)
+        | Request::SecretSet(_)
+        | Request::SecretsList(_)
+        | Request::SecretRemove(_)
         | Request::Diagnose(_)
         | Request::Probe(_) => Ok(()),
     }

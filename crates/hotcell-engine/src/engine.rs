@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_model::{
     Caller, Driver, Error, ExecFollow, ExecId, FileStream, NameRules, NetRule, PortDial, Query,
-    Reply, Request, Result, Store, Workspace,
+    Reply, Request, Result, SecretStore, Store, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -35,6 +35,7 @@ use crate::new_id::new_exec_id;
 use crate::ports::port_dial;
 use crate::probe::probe;
 use crate::project::{project_apply, project_diff, project_discard};
+use crate::secrets::{secret_remove, secret_set, secrets_list};
 use crate::site::Site;
 use crate::{
     AllowedNames, AllowedWorkspaces, ExecStream, FileTransfer, PortStream, Settings, default_cell,
@@ -166,6 +167,9 @@ impl Engine {
             Request::FileCall(request) => {
                 Reply::FileDone(Box::pin(file_call(site, request)).await?)
             }
+            Request::SecretSet(request) => Reply::Secret(secret_set(site, request).await?),
+            Request::SecretsList(request) => Reply::Secrets(secrets_list(site, request).await?),
+            Request::SecretRemove(request) => Reply::Secret(secret_remove(site, request).await?),
             Request::Diagnose(_) => Reply::Diagnoses(diagnose(site).await?),
             Request::Probe(_) => Reply::Probed(probe(site).await),
             Request::ExecFollow(request) => {
@@ -179,6 +183,17 @@ impl Engine {
             }
         };
         Ok(Answer::Reply(reply))
+    }
+
+    /// Lets cells be granted secrets from here. To be said before the engine is asked for anything.
+    ///
+    /// # Errors
+    /// The engine is in use already.
+    pub fn keep_secrets_in(&mut self, store: Arc<dyn SecretStore>) -> Result<()> {
+        let site = Arc::get_mut(&mut self.site)
+            .ok_or_else(|| Error::internal("the engine is in use already"))?;
+        site.secrets = Some(store);
+        Ok(())
     }
 
     /// Lets callers have these directories of the host as workspaces; their true names. To be said

@@ -108,7 +108,9 @@ async fn start(
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
             return ExecStream::open(site, exec, 0, Pace::Free).await;
         }
-        match timeout(ANSWER_WITHIN, ready.link.start(spec(request, id.clone()))).await {
+        let secrets = site.given_secrets(&ready.id).await?;
+        let begin = ready.link.start_with(spec(request, id.clone()), secrets);
+        match timeout(ANSWER_WITHIN, begin).await {
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
                 let exec = begun(request, id, ready.id, started);

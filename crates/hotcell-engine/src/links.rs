@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hotcell_link::{Ask, Following, Link, LinkError, Tell};
 use hotcell_model::{
-    Alias, CellId, CellRef, CellSpec, Error, ErrorCode, Exec, Pace, Result, Workspace,
+    Alias, CellId, CellRef, CellSpec, Error, ErrorCode, Exec, Pace, Result, SecretGrant, Workspace,
 };
 use tokio::time::{sleep, timeout};
 
@@ -32,6 +32,8 @@ pub(crate) struct Slot {
     alias: Option<Alias>,
     /// The directory of the host that is its workspace.
     workspace: Option<Workspace>,
+    /// The secrets that it is granted.
+    secrets: Vec<SecretGrant>,
     /// The driver that makes changes of the host visible in the cell, where that has to be done.
     refreshed_by: Option<String>,
     link: tokio::sync::Mutex<Option<Arc<Link>>>,
@@ -74,6 +76,12 @@ impl Links {
         slots.get(cell).and_then(|slot| slot.workspace.clone())
     }
 
+    /// The secrets that a cell is granted to which there was a link.
+    pub(crate) fn secrets_of(&self, cell: &CellId) -> Vec<SecretGrant> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get(cell).map(|slot| slot.secrets.clone()).unwrap_or_default()
+    }
+
     /// The driver that makes changes of the host visible in a cell, where that has to be done.
     pub(crate) fn refreshed_by(&self, cell: &CellId) -> Option<String> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,6 +99,7 @@ impl Links {
             Arc::new(Slot {
                 alias: spec.alias.clone(),
                 workspace: spec.workspace.clone(),
+                secrets: spec.secrets.clone(),
                 refreshed_by: spec.refreshed_by().map(str::to_owned),
                 link: tokio::sync::Mutex::default(),
                 holds: AtomicBool::new(false),

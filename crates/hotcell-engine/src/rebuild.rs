@@ -161,6 +161,7 @@ fn bare_spec(id: CellId, created_at: Timestamp) -> CellSpec {
         network: Network::None,
         workspace: None,
         env: BTreeMap::new(),
+        secrets: Vec::new(),
         created_at,
     }
 }

@@ -1,6 +1,6 @@
 //! What an operator can choose about the engine.
 
-use hotcell_model::{LIMITS, NameRules, Workspace};
+use hotcell_model::{LIMITS, NameRules, SecretName, Workspace};
 
 use crate::Admission;
 
@@ -27,6 +27,8 @@ pub struct Settings {
     pub names: AllowedNames,
     /// What all cells may have together.
     pub admission: Admission,
+    /// Which secrets cells may be granted.
+    pub secrets: AllowedSecrets,
 }
 
 /// Which names cells may reach over the network.
@@ -36,6 +38,15 @@ pub enum AllowedNames {
     Any,
     /// These.
     Only(NameRules),
+}
+
+/// Which secrets cells may be granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AllowedSecrets {
+    /// Whichever is asked for: whoever asks is the operator.
+    Any,
+    /// These.
+    Only(Vec<SecretName>),
 }
 
 /// Which directories of the host cells may have as workspaces.
@@ -61,6 +72,7 @@ impl Default for Settings {
             workspaces: AllowedWorkspaces::Only(Vec::new()),
             names: AllowedNames::Only(NameRules::default()),
             admission: Admission::default(),
+            secrets: AllowedSecrets::Only(Vec::new()),
         }
     }
 }

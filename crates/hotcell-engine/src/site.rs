@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hotcell_model::{CellId, Driver, Error, Result, Store};
+use hotcell_model::{CellId, Driver, Error, Result, SecretStore, Store};
 use tokio::sync::Mutex;
 
 use crate::links::Links;
@@ -20,6 +20,8 @@ pub(crate) struct Site {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) drivers: Vec<Arc<dyn Driver>>,
     pub(crate) settings: Settings,
+    /// Where secrets are kept, if anywhere.
+    pub(crate) secrets: Option<Arc<dyn SecretStore>>,
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
     /// Whether this process has looked for what the index may lack.
@@ -45,6 +47,7 @@ impl Site {
             store,
             drivers,
             settings,
+            secrets: None,
             links: Links::default(),
             recent: RecentExecs::default(),
             rebuilt: Mutex::default(),

@@ -13,11 +13,11 @@ use crate::carrier::Carrier;
 use crate::files::{FileConversation, UploadCredit};
 use crate::following::Following;
 use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
-use crate::hello::{FILES, PORTS};
+use crate::hello::{FILES, PORTS, SECRETS};
 use crate::inflow::{WINDOW, inflow};
 use crate::ports::PortConnection;
 use crate::waiters::{FileWaiter, FollowWaiter, PortWaiter, Waiter, Waiters};
-use crate::{Ask, FileAsk, Started, Tell};
+use crate::{Ask, FileAsk, GivenSecret, Started, Tell};
 
 const FRAMES_TO_WRITE: usize = 256;
 
@@ -110,7 +110,22 @@ impl Link {
     /// # Errors
     /// The connection was lost, or the supervisor said no.
     pub async fn start(&self, spec: ExecSpec) -> Result<(Started, Following), LinkError> {
-        let ask = Ask::Start { spec: Box::new(spec), window: Some(WINDOW) };
+        self.start_with(spec, Vec::new()).await
+    }
+
+    /// The same with secrets.
+    ///
+    /// # Errors
+    /// The connection was lost, or the supervisor said no or takes no secrets.
+    pub async fn start_with(
+        &self,
+        spec: ExecSpec,
+        secrets: Vec<GivenSecret>,
+    ) -> Result<(Started, Following), LinkError> {
+        if !secrets.is_empty() {
+            self.require(SECRETS, "takes no secrets")?;
+        }
+        let ask = Ask::Start { spec: Box::new(spec), window: Some(WINDOW), secrets };
         match self.open_follow(&ask).await? {
             (Tell::Started(started), following) => Ok((started, following)),
             _ => Err(LinkError::Confused),

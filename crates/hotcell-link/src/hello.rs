@@ -20,6 +20,9 @@ pub const FILES: &str = "files";
 /// The feature of a supervisor that connects to services in its cell.
 pub const PORTS: &str = "ports";
 
+/// The feature of a supervisor that takes secrets, and masks them in output.
+pub const SECRETS: &str = "secrets";
+
 /// The first frame of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -57,7 +60,7 @@ impl Hello {
     pub fn ours() -> Self {
         Self {
             versions: SUPPORTED,
-            features: vec![FILES.to_owned(), PORTS.to_owned()],
+            features: vec![FILES.to_owned(), PORTS.to_owned(), SECRETS.to_owned()],
             software: concat!("hotcell ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

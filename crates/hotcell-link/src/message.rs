@@ -17,6 +17,9 @@ pub enum Ask {
         spec: Box<ExecSpec>,
         /// How many bytes of output may be under way; none to not follow.
         window: Option<u32>,
+        /// Secrets that it gets as variables; they are masked in whatever the cell prints.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        secrets: Vec<GivenSecret>,
     },
     /// Send output after a seq, then go on as it comes, then the end.
     Follow {
@@ -89,6 +92,23 @@ pub enum Ask {
         /// Whether running execs are ended too; otherwise they make it a conflict.
         force: bool,
     },
+}
+
+/// A secret with its value, on its way to an exec. The value is not shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenSecret {
+    /// Its name.
+    pub name: String,
+    /// The variable that has its value.
+    pub variable: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl std::fmt::Debug for GivenSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GivenSecret").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// How still a cell is held.

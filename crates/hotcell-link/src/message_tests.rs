@@ -81,7 +81,7 @@ fn a_start_on_the_wire() {
         },
         "window": 7,
     }});
-    assert_wire(&Ask::Start { spec: Box::new(spec), window: Some(7) }, &wire);
+    assert_wire(&Ask::Start { spec: Box::new(spec), window: Some(7), secrets: Vec::new() }, &wire);
 }
 
 #[test]

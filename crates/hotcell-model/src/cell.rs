@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Alias, CellId, Isolation, Limits, Network, Timestamp, Workspace, WorkspaceMode};
+use crate::{
+    Alias, CellId, Isolation, Limits, Network, SecretGrant, SecretName, Timestamp, Workspace,
+    WorkspaceMode,
+};
 
 /// What keeps a cell in being.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +124,9 @@ pub struct CellSpec {
     /// Variables that every exec in it gets.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Secrets that it is granted, by name; their values stand nowhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretGrant>,
     /// When it was spawned.
     pub created_at: Timestamp,
 }
@@ -163,6 +169,10 @@ pub struct Cell {
     /// The directory of the host that is its workspace; none for one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<Workspace>,
+    /// The names of the secrets that it is granted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub secrets: Vec<SecretName>,
     /// What separates it from the host; known once it has been started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
@@ -184,6 +194,7 @@ impl Cell {
             limits: spec.limits,
             network: spec.network.clone(),
             workspace: spec.workspace.clone(),
+            secrets: spec.secrets.iter().map(|grant| grant.name.clone()).collect(),
             isolation,
         }
     }

@@ -20,6 +20,7 @@ mod project;
 mod reply;
 mod request;
 mod schema;
+mod secret;
 mod stable_hash;
 mod store;
 mod time;
@@ -87,6 +88,10 @@ pub use request::{
     CellAdopt, CellInfo, CellKill, CellList, CellSpawn, Diagnose, ExecCancel, ExecFollow, ExecGet,
     ExecInput, ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter,
     Pace, PortDial, Probe, Query, RESULT_BYTES, Request,
+};
+pub use secret::{
+    Secret, SecretForm, SecretGrant, SecretList, SecretName, SecretRemove, SecretSet, SecretSource,
+    SecretStore, SecretValue, SecretsList,
 };
 pub use stable_hash::stable_hash;
 pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Cell, CellId, Checkpoint, CheckpointDiff, Checkpoints, Diagnosis, Dropped, Error, Exec, ExecId,
     FileDone, NetRecords, NetworkState, NetworkStats, ProjectApplied, ProjectChanges,
-    ProjectDiscarded, Record,
+    ProjectDiscarded, Record, Secret, SecretList,
 };
 
 /// Every answer of the product.
@@ -50,6 +50,10 @@ pub enum Reply {
     Execs(Execs),
     /// What came of doing something with files.
     FileDone(FileDone),
+    /// A secret, by name.
+    Secret(Secret),
+    /// Several secrets, by name.
+    Secrets(SecretList),
     /// What the machine can enforce.
     Diagnoses(Diagnoses),
     /// Whether the store can be reached and drivers be used.

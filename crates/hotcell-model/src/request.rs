@@ -10,8 +10,9 @@ use crate::{
     Checkpoints, Command, Diagnoses, Exec, ExecCancelled, ExecId, ExecPage, ExecResult, Execs,
     FileCall, FileDone, FileStream, InputAccepted, Keep, NetChange, NetLog, NetRecords, NetShow,
     Network, NetworkState, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges,
-    ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Signal, Stdin, Stream,
-    TerminalSize, Workspace,
+    ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Secret, SecretGrant,
+    SecretList, SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize,
+    Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -128,6 +129,12 @@ requests! {
     ExecList => Execs(Execs),
     /// Does something with the files of a cell. Wakes a sleeping cell.
     FileCall => FileDone(FileDone),
+    /// Keeps a secret. For people: nothing in a cell may ask for it.
+    SecretSet => Secret(Secret),
+    /// Lists the names of secrets. For people.
+    SecretsList => Secrets(SecretList),
+    /// Forgets a secret; the next exec of a cell that is granted it is refused. For people.
+    SecretRemove => Secret(Secret),
     /// Looks at everything that cells need on this machine. Slow; for people.
     Diagnose => Diagnoses(Diagnoses),
     /// Looks whether the store can be reached and drivers be used. Cheap; for probes.
@@ -158,6 +165,9 @@ pub struct CellSpawn {
     pub workspace: Option<Workspace>,
     /// Variables that every exec in it gets.
     pub env: BTreeMap<String, String>,
+    /// Secrets that it is granted, of those that the operator allows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretGrant>,
     /// The driver that places it; the engine's default when left out.
     pub driver: Option<String>,
     /// A second spawn with the same key within 24 h answers with the first one's cell. One that
@@ -179,6 +189,7 @@ impl Default for CellSpawn {
             network: Network::None,
             workspace: None,
             env: BTreeMap::new(),
+            secrets: Vec::new(),
             driver: None,
             idempotency_key: None,
         }

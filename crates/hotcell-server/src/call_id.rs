@@ -140,6 +140,8 @@ pub(crate) fn note_reply(reply: &Reply) {
         | Reply::ProjectDiscarded(_)
         | Reply::Execs(_)
         | Reply::FileDone(_)
+        | Reply::Secret(_)
+        | Reply::Secrets(_)
         | Reply::Diagnoses(_)
         | Reply::Probed(_) => {}
     }

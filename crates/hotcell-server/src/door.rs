@@ -198,6 +198,9 @@ impl Door {
             | Request::FileCall(_)
             | Request::FileStream(_)
             | Request::PortDial(_)
+            | Request::SecretSet(_)
+            | Request::SecretsList(_)
+            | Request::SecretRemove(_)
             | Request::Diagnose(_)
             | Request::Probe(_)) => self.reply(caller, request).await,
         }

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use hotcell_jail::pty;
-use hotcell_link::{Ask, Frame, FrameKind, PeerError, Tell};
+use hotcell_link::{Ask, Frame, FrameKind, GivenSecret, PeerError, Tell};
 use hotcell_model::{CancelStatus, CloseReason, Error, ExecId, Pace, Result, TerminalSize};
 
 use crate::cell::{Supervisor, input_closed, input_refused};
@@ -86,7 +86,11 @@ impl Supervisor {
 
     fn take_ask(&mut self, asker: Asker, ask: Ask, blob: Vec<u8>) {
         let answer = match ask {
-            Ask::Start { spec, window } => {
+            Ask::Start { mut spec, window, secrets } => {
+                for GivenSecret { name, variable, value } in secrets {
+                    self.masks.add(&name, value.as_bytes());
+                    spec.env.entry(variable).or_insert(value);
+                }
                 let (id, pace) = (spec.id.clone(), spec.pace);
                 if pace == Pace::Follower {
                     self.await_follower(asker.0, &id);

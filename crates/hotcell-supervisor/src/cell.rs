@@ -23,6 +23,7 @@ use crate::files::Files;
 use crate::input::{Answer, Asker, Backlog, Refusal};
 use crate::launch;
 use crate::lifetime::{Activity, Lifetime};
+use crate::masking::Masks;
 use crate::output::READ_BYTES;
 use crate::pause::Pause;
 use crate::ports::Ports;
@@ -68,6 +69,9 @@ pub(crate) struct Supervisor {
     pub(crate) held_back: BTreeSet<u32>,
     pub(crate) files: Files,
     pub(crate) ports: Ports,
+    pub(crate) masks: Masks,
+    /// When what may be the beginning of a secret is no longer held, by exec.
+    pub(crate) unmask_at: BTreeMap<u32, Moment>,
     pub(crate) pause: Option<Pause>,
     pub(crate) lifetime: Lifetime,
     pub(crate) closing: Option<Closing>,
@@ -114,6 +118,8 @@ impl Supervisor {
             held_back: BTreeSet::new(),
             files: Files::default(),
             ports: Ports::default(),
+            masks: Masks::default(),
+            unmask_at: BTreeMap::new(),
             pause: None,
             lifetime,
             closing: None,
@@ -351,7 +357,8 @@ impl Supervisor {
         };
         let execs = self.wake_at.values().min().copied();
         let (files, ports) = (self.files.next_moment(), self.ports.next_moment());
-        [lifetime, execs, self.activity_at, files, ports].into_iter().flatten().min()
+        let held = self.unmask_at.values().min().copied();
+        [lifetime, execs, self.activity_at, files, ports, held].into_iter().flatten().min()
     }
 
     /// Starts the end of the cell.

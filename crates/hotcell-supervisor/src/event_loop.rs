@@ -245,6 +245,7 @@ fn timers(supervisor: &mut Supervisor) {
     supervisor.tell_watchers(now);
     supervisor.dismiss_files(now);
     supervisor.give_up_dialling(now);
+    supervisor.release_masked(now);
     if supervisor.closing.is_none()
         && let Some((at, reason)) = supervisor.lifetime.next()
         && at <= now

@@ -15,12 +15,16 @@ mod following;
 mod input;
 mod launch;
 mod lifetime;
+mod masking;
 mod output;
 mod pacing;
 mod pause;
 mod ports;
 mod processes;
 mod queue;
+
+#[cfg(test)]
+mod masking_tests;
 
 use std::io;
 

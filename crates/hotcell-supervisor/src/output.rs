@@ -6,6 +6,8 @@ use hotcell_journal::OutputLog;
 use hotcell_model::{Stream, Timestamp};
 use rustix::io::Errno;
 
+use crate::masking::{Masker, Masks};
+
 /// Read at once; four records.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 /// After this much a pipe is worth more of the kernel's memory.
@@ -26,6 +28,7 @@ pub(crate) struct Output {
     fd: OwnedFd,
     stream: Stream,
     seen_bytes: u64,
+    masker: Masker,
 }
 
 /// Whether more can come.
@@ -40,7 +43,7 @@ pub(crate) enum Flow {
 impl Output {
     /// A source that does not block.
     pub(crate) fn new(fd: OwnedFd, stream: Stream) -> Self {
-        Self { fd, stream, seen_bytes: 0 }
+        Self { fd, stream, seen_bytes: 0, masker: Masker::default() }
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -48,13 +51,19 @@ impl Output {
     }
 
     /// Moves what is there into the log, up to a fair share.
-    pub(crate) fn read(&mut self, log: &mut OutputLog, buffer: &mut [u8], share: u64) -> Flow {
+    pub(crate) fn read(
+        &mut self,
+        log: &mut OutputLog,
+        masks: &Masks,
+        buffer: &mut [u8],
+        share: u64,
+    ) -> Flow {
         let mut taken = 0;
         while taken < share {
             match rustix::io::read(&self.fd, &mut *buffer) {
-                Ok(0) => return Flow::Closed,
+                Ok(0) => return self.close(log, masks),
                 Ok(length) => {
-                    log.append(self.stream, Timestamp::now(), &buffer[..length]);
+                    self.write(log, masks, &buffer[..length]);
                     taken += length as u64;
                     self.note(length);
                     if length < buffer.len() && self.stream != Stream::Pty {
@@ -65,24 +74,50 @@ impl Output {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Flow::Open,
                 // A terminal says EIO when its last process has closed it.
-                Err(_) => return Flow::Closed,
+                Err(_) => return self.close(log, masks),
             }
         }
         Flow::Open
     }
 
+    /// Whether something waits for what comes after it.
+    pub(crate) fn holds(&self) -> bool {
+        self.masker.holds()
+    }
+
+    /// Writes what was held back.
+    pub(crate) fn release(&mut self, log: &mut OutputLog, masks: &Masks) {
+        if self.masker.holds() {
+            log.append(self.stream, Timestamp::now(), &self.masker.release(masks));
+        }
+    }
+
+    fn close(&mut self, log: &mut OutputLog, masks: &Masks) -> Flow {
+        self.release(log, masks);
+        Flow::Closed
+    }
+
+    fn write(&mut self, log: &mut OutputLog, masks: &Masks, bytes: &[u8]) {
+        if masks.is_empty() {
+            log.append(self.stream, Timestamp::now(), bytes);
+            return;
+        }
+        let masked = self.masker.take(masks, bytes);
+        if !masked.is_empty() {
+            log.append(self.stream, Timestamp::now(), &masked);
+        }
+    }
+
     /// Moves everything that is there into the log; for the end, when nobody writes any more.
-    pub(crate) fn drain(&mut self, log: &mut OutputLog, buffer: &mut [u8]) {
+    pub(crate) fn drain(&mut self, log: &mut OutputLog, masks: &Masks, buffer: &mut [u8]) {
         loop {
             match rustix::io::read(&self.fd, &mut *buffer) {
-                Ok(0) => return,
-                Ok(length) => {
-                    log.append(self.stream, Timestamp::now(), &buffer[..length]);
-                }
+                Ok(length @ 1..) => self.write(log, masks, &buffer[..length]),
                 Err(Errno::INTR) => {}
-                Err(_) => return,
+                Ok(_) | Err(_) => break,
             }
         }
+        self.release(log, masks);
     }
 
     fn note(&mut self, length: usize) {

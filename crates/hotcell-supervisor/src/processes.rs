@@ -16,6 +16,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Pid, Uid};
 
 use crate::cell::{Supervisor, end_without_process};
+use crate::clock::Moment;
 use crate::event_loop::Slot;
 use crate::exec::{Exec, LimitCounts, Main, Parts, Running, State, Step};
 use crate::input::{Input, Sink};
@@ -25,6 +26,8 @@ use crate::output::{Flow, Output, fair_share};
 /// How long it is waited for the death of processes that were killed: nothing but the kernel can
 /// keep them, and only an exec that kills its own subreaper gets here.
 const ORPHAN_LOOKS: u32 = 200;
+/// How long what may be the beginning of a secret is held for the rest of it.
+const HELD_FOR: Duration = Duration::from_millis(100);
 const ORPHAN_PAUSE: Duration = Duration::from_millis(1);
 
 /// The supervisor's and the exec's ends of its streams.
@@ -263,8 +266,9 @@ impl Supervisor {
             return;
         };
         for output in running.outputs.iter_mut().flatten() {
-            output.drain(&mut running.log, &mut self.buffer);
+            output.drain(&mut running.log, &self.masks, &mut self.buffer);
         }
+        self.unmask_at.remove(&number);
         running.log.finish();
         exec.last_seq = running.log.last_seq();
         let answers = running.input.as_mut().map(Input::close).unwrap_or_default();
@@ -285,7 +289,10 @@ impl Supervisor {
         let Some(exec) = self.execs.get_mut(&number) else { return };
         let State::Running(running) = &mut exec.state else { return };
         let Some(output) = running.outputs.get_mut(slot).and_then(Option::as_mut) else { return };
-        let flow = output.read(&mut running.log, &mut self.buffer, share);
+        let flow = output.read(&mut running.log, &self.masks, &mut self.buffer, share);
+        if output.holds() {
+            self.unmask_at.insert(number, Moment::now().after(HELD_FOR));
+        }
         exec.last_seq = running.log.last_seq();
         self.fresh_output.insert(number);
         if flow == Flow::Closed {
@@ -293,6 +300,21 @@ impl Supervisor {
                 self.poller.remove(output.fd());
             }
             self.step(number);
+        }
+    }
+
+    /// Lets go of what may be the beginning of a secret and was not gone on with.
+    pub(crate) fn release_masked(&mut self, now: Moment) {
+        let due = self.unmask_at.iter().filter(|(_, at)| **at <= now);
+        for number in due.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.unmask_at.remove(&number);
+            let Some(exec) = self.execs.get_mut(&number) else { continue };
+            let State::Running(running) = &mut exec.state else { continue };
+            for output in running.outputs.iter_mut().flatten() {
+                output.release(&mut running.log, &self.masks);
+            }
+            exec.last_seq = running.log.last_seq();
+            self.fresh_output.insert(number);
         }
     }
 

@@ -34,6 +34,7 @@ pub fn cell_spec(number: u64) -> CellSpec {
         output_bytes: LIMITS.output_bytes,
         network: Network::None,
         workspace: None,
+        secrets: Vec::new(),
         env: BTreeMap::from([("GREETING".to_owned(), "héllo\n'\"".to_owned())]),
         created_at: EPOCH.plus_seconds(number),
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hotcell_model::{
-    Alias, CellRef, CheckpointId, ExecId, NetRule, Network, RequestedLimits, Signal, Stream,
-    Workspace,
+    Alias, CellRef, CheckpointId, ExecId, NetRule, Network, RequestedLimits, SecretGrant,
+    SecretName, Signal, Stream, Workspace,
 };
 use hotcell_server::Toolsets;
 
@@ -120,6 +120,7 @@ pub(crate) enum Command {
     Edit(Edit),
     Search(Search),
     Port(Port),
+    Secret(Secret),
     Serve(Serve),
     Setup(Setup),
     Doctor(Doctor),
@@ -221,6 +222,10 @@ pub(crate) struct Shape {
     /// written to; ro: nothing can be written.
     #[arg(long, value_name = "DIR[:MODE]", value_parser = values::workspace)]
     pub(crate) workspace: Option<Workspace>,
+    /// Grant it this secret, as a variable of its name in capitals or as VARIABLE. May be given
+    /// several times.
+    #[arg(long, value_name = "NAME[=VARIABLE]", value_parser = values::grant)]
+    pub(crate) secret: Vec<SecretGrant>,
 }
 
 impl Shape {
@@ -611,6 +616,39 @@ pub(crate) struct Port {
     /// Print where it listens as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Keep secrets, and have cells use them by name.
+///
+/// A secret is kept sealed in the state directory. A cell that is granted it (`--secret NAME` of
+/// `run` and `spawn`) has it as a variable; where its value is printed, its name is shown.
+#[derive(Debug, Args)]
+pub(crate) struct Secret {
+    #[command(subcommand)]
+    pub(crate) action: SecretAction,
+}
+
+/// What is done with secrets.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretAction {
+    /// Keep a secret: its value is read from standard input, or asked for without being shown.
+    Set {
+        /// Its name.
+        #[arg(value_parser = values::word::<SecretName>)]
+        name: SecretName,
+    },
+    /// List the names of secrets.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget a secret.
+    Rm {
+        /// Its name.
+        #[arg(value_parser = values::word::<SecretName>)]
+        name: SecretName,
+    },
 }
 
 /// Wait until an exec has ended, and exit as it did.

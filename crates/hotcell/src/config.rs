@@ -1,5 +1,6 @@
 //! The configuration: one table of keys, one typed struct, and where each value came from.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,7 +9,7 @@ use std::str::FromStr;
 
 use hotcell_engine::Admission;
 use hotcell_model::{
-    Error, IsolationLevel, LAYER_NAMES, NetRule, RequiredIsolation, Result, Workspace,
+    Error, IsolationLevel, LAYER_NAMES, NetRule, RequiredIsolation, Result, SecretName, Workspace,
 };
 use hotcell_native::EgressSettings;
 use hotcell_server::Collector;
@@ -55,6 +56,26 @@ pub(crate) struct HttpConfig {
     pub(crate) max_upload_mb: u64,
 }
 
+/// Where a secret comes from that is not kept by hotcell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SecretPlace {
+    /// A variable.
+    Env(String),
+    /// A file.
+    File(PathBuf),
+}
+
+/// What is said of secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SecretsConfig {
+    /// The key file; empty for the usual one.
+    pub(crate) key_file: PathBuf,
+    /// Those that agents may have cells granted.
+    pub(crate) allowed: Vec<SecretName>,
+    /// Those that come from elsewhere.
+    pub(crate) elsewhere: BTreeMap<SecretName, SecretPlace>,
+}
+
 /// The effective configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
@@ -96,6 +117,8 @@ pub(crate) struct Config {
     pub(crate) allow: Vec<NetRule>,
     /// How cells reach names.
     pub(crate) egress: EgressSettings,
+    /// What is said of secrets.
+    pub(crate) secrets: SecretsConfig,
     origins: Vec<Origin>,
 }
 
@@ -580,6 +603,33 @@ pub(crate) const KEYS: &[Key] = &[
         get: |config| config.egress.bytes_per_s.map_or(0, |bytes| bytes >> 10).into(),
     },
     Key {
+        name: "serve.secrets",
+        variable: "HOTCELL_SERVE_SECRETS",
+        default: "",
+        about: "names of secrets that an agent may have a cell granted, with commas between",
+        set: |config, text| {
+            config.secrets.allowed =
+                list(text).iter().map(|name| values::word(name)).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        get: |config| {
+            let names: Vec<&str> = config.secrets.allowed.iter().map(SecretName::as_str).collect();
+            names.join(",").into()
+        },
+    },
+    Key {
+        name: "secrets.key_file",
+        variable: "HOTCELL_SECRETS_KEY_FILE",
+        default: "",
+        about: "the file with the key that seals secrets, made when the first one is set; \
+                secrets/key in the state directory unless given",
+        set: |config, text| {
+            config.secrets.key_file = PathBuf::from(text);
+            Ok(())
+        },
+        get: |config| config.secrets.key_file.display().to_string().into(),
+    },
+    Key {
         name: "http.max_upload_mb",
         variable: "HOTCELL_HTTP_MAX_UPLOAD_MB",
         default: "4096",
@@ -623,6 +673,7 @@ impl Config {
             workspaces: Vec::new(),
             allow: Vec::new(),
             egress: EgressSettings::default(),
+            secrets: SecretsConfig::default(),
             origins: vec![Origin::Default; KEYS.len()],
         };
         for key in KEYS {
@@ -632,6 +683,9 @@ impl Config {
         }
         if let Some((path, text)) = find_file(environment, overrides)? {
             for (name, value) in read_file(&path, &text)? {
+                if config.take_secret_place(&name, &value)? {
+                    continue;
+                }
                 let at = KEYS.iter().position(|key| key.name == name).ok_or_else(|| {
                     unknown(&format!("the key {name:?} in {}", path.display()), |key| key.name)
                 })?;
@@ -653,6 +707,25 @@ impl Config {
         }
         config.settle_state_dir(environment, overrides)?;
         Ok(config)
+    }
+
+    /// Takes `secrets.NAME.env` and `secrets.NAME.file`; whether it was one of them.
+    fn take_secret_place(&mut self, key: &str, value: &str) -> Result<bool> {
+        let Some(rest) = key.strip_prefix("secrets.") else { return Ok(false) };
+        let Some((name, kind)) = rest.rsplit_once('.') else { return Ok(false) };
+        let place = match kind {
+            "env" => SecretPlace::Env(value.to_owned()),
+            "file" => SecretPlace::File(PathBuf::from(value)),
+            _ => {
+                return Err(Error::invalid(format!("the key {key:?} means nothing to hotcell"))
+                    .hint(format!("[secrets.{name}] has env or file")));
+            }
+        };
+        if self.secrets.elsewhere.insert(name.parse()?, place).is_some() {
+            return Err(Error::invalid(format!("secret {name} comes from two places"))
+                .hint(format!("[secrets.{name}] has env or file, not both")));
+        }
+        Ok(true)
     }
 
     /// Every key with its value and where that came from.

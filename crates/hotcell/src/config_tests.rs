@@ -48,7 +48,10 @@ fn nothing_said_gives_the_defaults() {
 fn the_defaults_are_the_engines() {
     let config = load(&home(&[])).unwrap();
     let settings = hotcell_engine::Settings::default();
-    assert_eq!(crate::session::settings(&config, settings.workspaces.clone()), settings);
+    assert_eq!(
+        crate::session::settings(&config, settings.workspaces.clone(), settings.secrets.clone()),
+        settings
+    );
 }
 
 #[test]

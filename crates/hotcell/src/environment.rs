@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 
-use hotcell_model::{Error, Result};
+use hotcell_model::{Error, Result, SecretValue};
 
 /// Text that is not shown.
 #[derive(Clone)]
@@ -100,6 +100,18 @@ impl Environment {
         environment.editor = environment.editor.or(editor);
         environment.settings.sort();
         Ok(environment)
+    }
+}
+
+impl Environment {
+    /// The secret in a variable that the configuration names; none where it is not set.
+    ///
+    /// # Errors
+    /// `invalid` when it can be nobody's secret.
+    pub(crate) fn secret(&self, variable: &str) -> Result<Option<SecretValue>> {
+        use std::os::unix::ffi::OsStringExt;
+        let value = std::env::var_os(variable).filter(|value| !value.is_empty());
+        value.map(|value| SecretValue::new(value.into_vec())).transpose()
     }
 }
 

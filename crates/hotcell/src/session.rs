@@ -1,19 +1,23 @@
 //! Puts the engine together from a driver and a store, as the configuration says.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hotcell_engine::{
-    AllowedNames, AllowedWorkspaces, Engine, ExecStream, FileTransfer, PortStream, Settings,
+    AllowedNames, AllowedSecrets, AllowedWorkspaces, Engine, ExecStream, FileTransfer, PortStream,
+    Settings,
 };
 use hotcell_model::{
     Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, PortDial, Query,
     Result,
 };
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
+use hotcell_secrets::{ElsewhereSource, SealedStore};
 use hotcell_store::SqliteStore;
 
-use crate::config::{Cgroups, Config};
+use crate::config::{Cgroups, Config, SecretPlace};
 use crate::default_cell::of_directory;
+use crate::environment::Environment;
 use crate::state;
 
 /// The engine and the one on whose behalf it is asked.
@@ -28,7 +32,12 @@ impl Session {
     ///
     /// # Errors
     /// Whatever makes the state directory or the index unusable, with what to do about it.
-    pub(crate) fn open(config: &Config, workspaces: AllowedWorkspaces) -> Result<Self> {
+    pub(crate) fn open(
+        config: &Config,
+        environment: &Environment,
+        workspaces: AllowedWorkspaces,
+        secrets: AllowedSecrets,
+    ) -> Result<Self> {
         let uid = rustix::process::getuid().as_raw();
         state::prepare(&config.state_dir, uid)?;
         let program = std::env::current_exe().map_err(|error| {
@@ -49,12 +58,13 @@ impl Session {
             required: config.required.clone(),
             egress: config.egress.clone(),
         });
-        let engine = Engine::new(
+        let mut engine = Engine::new(
             config.state_dir.clone(),
             Arc::new(store),
             vec![Arc::new(driver)],
-            settings(config, workspaces),
+            settings(config, workspaces, secrets),
         );
+        engine.keep_secrets_in(Arc::new(secret_store(config, environment)?))?;
         let default_cell = std::env::current_dir().ok().as_deref().and_then(of_directory);
         let caller = Caller { default_cell, ..Caller::local(uid) };
         Ok(Self { engine, caller })
@@ -115,7 +125,11 @@ impl Session {
 }
 
 /// What the engine takes from the configuration.
-pub(crate) fn settings(config: &Config, workspaces: AllowedWorkspaces) -> Settings {
+pub(crate) fn settings(
+    config: &Config,
+    workspaces: AllowedWorkspaces,
+    secrets: AllowedSecrets,
+) -> Settings {
     Settings {
         default_driver: config.driver.clone(),
         sleep_after_s: config.sleep_after_s,
@@ -130,5 +144,27 @@ pub(crate) fn settings(config: &Config, workspaces: AllowedWorkspaces) -> Settin
         },
         workspaces,
         admission: config.admission.clone(),
+        secrets,
     }
+}
+
+/// Where secrets are: sealed in the state directory, and wherever the configuration says.
+fn secret_store(config: &Config, environment: &Environment) -> Result<SealedStore> {
+    let directory = config.state_dir.join("secrets");
+    let key_file = match config.secrets.key_file.as_os_str().is_empty() {
+        true => directory.join("key"),
+        false => config.secrets.key_file.clone(),
+    };
+    let mut elsewhere = BTreeMap::new();
+    for (name, place) in &config.secrets.elsewhere {
+        let source = match place {
+            SecretPlace::Env(variable) => ElsewhereSource::Env {
+                variable: variable.clone(),
+                value: environment.secret(variable)?,
+            },
+            SecretPlace::File(path) => ElsewhereSource::File(path.clone()),
+        };
+        elsewhere.insert(name.clone(), source);
+    }
+    Ok(SealedStore::new(directory, key_file, elsewhere))
 }

@@ -91,7 +91,11 @@ pub(super) async fn a_timeout_needs_nobody_connected(place: &DriverPlace) -> Res
     let guest = Guest::start(place).await?;
     let spec = ExecSpec { timeout_ms: Some(200), ..sh("setsid sleep 717273 & sleep 717273") };
     let Guest { link, .. } = &guest;
-    let ask = hotcell_link::Ask::Start { spec: Box::new(spec.clone()), window: None };
+    let ask = hotcell_link::Ask::Start {
+        spec: Box::new(spec.clone()),
+        window: None,
+        secrets: Vec::new(),
+    };
     link.ask(&ask, &[]).await?;
     let guest = Guest { link: guest.connect().await?, ..guest };
     let end = Outcome::of(guest.link.follow(spec.id.clone(), 0).await?).await?.end;

@@ -58,6 +58,7 @@ pub(super) fn spec(driver: &dyn Driver) -> CellSpec {
         network: Network::None,
         workspace: None,
         env: BTreeMap::new(),
+        secrets: Vec::new(),
         created_at: Timestamp::now(),
     }
 }

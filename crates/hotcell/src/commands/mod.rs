@@ -27,6 +27,7 @@ mod project;
 mod ps;
 mod run;
 mod search;
+mod secret;
 mod serve;
 mod setup;
 mod spawn;
@@ -40,7 +41,7 @@ mod pack_tests;
 #[cfg(test)]
 mod place_tests;
 
-use hotcell_engine::AllowedWorkspaces;
+use hotcell_engine::{AllowedSecrets, AllowedWorkspaces};
 use hotcell_model::{EndCause, Exec, ExecEnd, LimitHit, Result};
 use hotcell_server::Traces;
 use tracing_subscriber::Layer;
@@ -88,6 +89,7 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Edit(_)
         | Command::Search(_)
         | Command::Port(_)
+        | Command::Secret(_)
         | Command::Serve(_)
         | Command::Setup(_)
         | Command::Doctor(_)
@@ -127,7 +129,8 @@ pub(crate) async fn perform(
     };
     start_log(&config, traces.as_ref());
     // Whoever is at the terminal is the operator.
-    let session = || Session::open(&config, AllowedWorkspaces::Any);
+    let session =
+        || Session::open(&config, environment, AllowedWorkspaces::Any, AllowedSecrets::Any);
     match command {
         Command::Run(args) => Box::pin(run::run(&session()?, *args, environment)).await,
         Command::Spawn(args) => spawn::spawn(&session()?, *args).await,
@@ -151,6 +154,7 @@ pub(crate) async fn perform(
         Command::Cp(args) => Box::pin(cp::cp(&session()?, args)).await,
         Command::Edit(args) => edit::edit(&session()?, args, environment).await,
         Command::Search(args) => search::search(&session()?, args).await,
+        Command::Secret(args) => secret::secret(&session()?, args.action).await,
         Command::Port(args) => Box::pin(port::port(session()?, args)).await,
         Command::Serve(args) => {
             let served = Box::pin(serve::serve(args, &config, environment)).await;

@@ -2,7 +2,7 @@
 
 use hotcell_model::{
     Alias, Cell, CellInfo, CellKill, CellRef, CellSpawn, Error, ErrorCode, Keep, KillWait, Result,
-    WorkspaceMode,
+    SecretGrant, WorkspaceMode,
 };
 
 use crate::args::{Run, Shape};
@@ -115,6 +115,7 @@ pub(super) fn asked_for(shape: &Shape) -> CellSpawn {
         limits: shape.limits(),
         network: shape.network(),
         workspace: shape.workspace.clone(),
+        secrets: shape.secret.clone(),
         ..CellSpawn::default()
     }
 }
@@ -138,12 +139,15 @@ pub(super) fn check_as_asked(cell: &Cell, shape: &Shape) -> Result<()> {
         return Err(Error::conflict(message)
             .hint(format!("let it reach more with `hotcell net allow {name} NAME`")));
     }
-    match differences.into_iter().flatten().next() {
+    let lacks = |grant: &&SecretGrant| !cell.secrets.contains(&grant.name);
+    let lacking = shape.secret.iter().find(lacks);
+    let lacking = lacking.map(|grant| format!("was made without --secret {}", grant.name));
+    match differences.into_iter().flatten().chain(lacking).next() {
         None => Ok(()),
         Some(difference) => {
             let name = cell.alias.as_ref().map_or(cell.id.as_str(), |alias| alias.as_str());
             Err(Error::conflict(format!("the cell {name} exists and {difference}")).hint(
-                "image and limits are fixed when a cell is made: leave the flag out, or use \
+                "image, limits and secrets are fixed when a cell is made: leave the flag out, or use \
                  another name",
             ))
         }

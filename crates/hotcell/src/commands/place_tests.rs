@@ -24,6 +24,7 @@ fn cell() -> Cell {
         },
         network: Network::None,
         workspace: None,
+        secrets: Vec::new(),
         isolation: None,
     }
 }
@@ -39,6 +40,7 @@ fn shape() -> Shape {
         disk: None,
         disk_files: None,
         workspace: None,
+        secret: Vec::new(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell_engine::AllowedWorkspaces;
+use hotcell_engine::{AllowedSecrets, AllowedWorkspaces};
 use hotcell_model::{Alias, Caller, Error, NetRule, Result, Workspace};
 use hotcell_server::http::{HttpLimits, HttpSettings, Principal, Token};
 use hotcell_server::{Door, FileBounds, hotcell_dialect, http, stdio};
@@ -44,8 +44,10 @@ pub(super) async fn serve(
         Some(_) => find_token(config, environment)?,
         None => None,
     };
+    let secrets = AllowedSecrets::Only(config.secrets.allowed.clone());
     let (mut engine, local) =
-        Session::open(config, AllowedWorkspaces::Only(Vec::new()))?.into_parts();
+        Session::open(config, environment, AllowedWorkspaces::Only(Vec::new()), secrets)?
+            .into_parts();
     let asked: Vec<Workspace> = args.workspace.iter().chain(&config.workspaces).cloned().collect();
     let allowed = engine.allow_workspaces(&asked).await?;
     let default_workspace = allowed.into_iter().next().filter(|_| !args.workspace.is_empty());

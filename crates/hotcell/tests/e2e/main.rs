@@ -40,6 +40,7 @@ mod random_kills;
 mod resource_limits;
 mod runaways;
 mod running_commands;
+mod secrets;
 mod serve_files;
 mod serve_http;
 mod serve_http_bounds;

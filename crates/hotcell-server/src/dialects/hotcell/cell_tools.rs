@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, Isolation, Keep, KillWait,
-    Network, Reply, Request, RequestedLimits, Result, Workspace,
+    Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, Error, Isolation, Keep,
+    KillWait, Network, Reply, Request, RequestedLimits, Result, SecretGrant, Workspace,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -100,6 +100,8 @@ struct Spawn {
     #[schemars(with = "Option<WorkspaceSchema>")]
     workspace: Option<Workspace>,
     env: Option<BTreeMap<String, String>>,
+    /// names the operator allowed; each becomes a variable
+    secrets: Option<Vec<String>>,
     driver: Option<String>,
     idempotency_key: Option<String>,
 }
@@ -182,10 +184,15 @@ fn spawn(arguments: JsonObject) -> Result<Request> {
         network: asked.network.unwrap_or_default(),
         workspace: asked.workspace,
         env: asked.env.unwrap_or_default(),
+        secrets: grants(asked.secrets.unwrap_or_default())?,
         driver: asked.driver,
         idempotency_key: asked.idempotency_key,
     }
     .into())
+}
+
+fn grants(names: Vec<String>) -> Result<Vec<SecretGrant>> {
+    names.iter().map(|name| Ok(SecretGrant::env(name.parse()?))).collect()
 }
 
 fn cell(reply: Reply) -> Option<CallToolResult> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hotcell_model::{
     Alias, CellRef, CellSpawn, CheckpointId, Error, ExecId, ExecInput, ExecList, ExecPoll, ExecRun,
     ExecStatusFilter, Keep, Network, OutputFilter, Priority, RESULT_BYTES, RequestedLimits, Result,
-    Signal, Stream, TerminalSize, Workspace,
+    SecretGrant, SecretName, Signal, Stream, TerminalSize, Workspace,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -48,6 +48,10 @@ pub(super) struct SpawnCell {
     /// Variables that every exec in it gets.
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Names of secrets, of those that the operator allowed; each is a variable of its name in capitals.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    secrets: Vec<SecretName>,
     /// The driver that places it.
     driver: Option<String>,
     /// A second request with this key within 24 hours is answered with the first one's cell.
@@ -67,6 +71,7 @@ impl From<SpawnCell> for CellSpawn {
             network: asked.network,
             workspace: asked.workspace,
             env: asked.env,
+            secrets: asked.secrets.into_iter().map(SecretGrant::env).collect(),
             driver: asked.driver,
             idempotency_key: asked.idempotency_key,
         }

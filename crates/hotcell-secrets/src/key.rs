@@ -1,0 +1,82 @@
+//! The key file.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use hotcell_model::{Error, Result};
+
+const KEY_BYTES: usize = 32;
+/// Whoever else may read the key can open the secrets.
+const OTHERS: u32 = 0o077;
+
+/// The key in a file.
+pub(crate) struct Key(pub(crate) [u8; KEY_BYTES]);
+
+impl Key {
+    /// Reads the key; none when there is no such file.
+    pub(crate) fn find(path: &Path) -> Result<Option<Self>> {
+        let shown = path.display();
+        let mut file = match fs::File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(Error::unavailable(format!(
+                    "cannot open the key file {shown}: {error}"
+                ))
+                .hint("secrets.key_file names the file"));
+            }
+        };
+        let unreadable =
+            |error| Error::unavailable(format!("cannot read the key file {shown}: {error}"));
+        if file.metadata().map_err(unreadable)?.mode() & OTHERS != 0 {
+            return Err(Error::denied(format!("others may read the key file {shown}")).hint(
+                format!("`chmod 600 {shown}`; if others have read it, set the secrets anew"),
+            ));
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(unreadable)?;
+        decode(text.trim()).map(|key| Some(Self(key))).ok_or_else(|| {
+            Error::invalid(format!("the key file {shown} holds no key"))
+                .hint("it has 64 hexadecimal digits; a new one is made where there is none")
+        })
+    }
+
+    /// Makes a key where there is none. Of several who do so at once one wins.
+    pub(crate) fn make(path: &Path) -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            Error::unavailable(format!("cannot make the key file {}: {error}", path.display()))
+                .hint("secrets.key_file names the file")
+        };
+        let mut key = [0; KEY_BYTES];
+        getrandom::fill(&mut key).map_err(|error| {
+            Error::unavailable(format!("the kernel gave no random bytes: {error}"))
+        })?;
+        if let Some(directory) = path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        }
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+        file.write_all(format!("{}\n", encode(&key)).as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        Ok(Self(key))
+    }
+}
+
+fn encode(key: &[u8]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn decode(text: &str) -> Option<[u8; KEY_BYTES]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * KEY_BYTES || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut key = [0; KEY_BYTES];
+    for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(key)
+}

@@ -1,0 +1,11 @@
+//! The operator's secrets: kept in one file that a key file opens, or had from a variable or a file
+//! at run time.
+
+mod key;
+mod sealed;
+mod store;
+
+#[cfg(test)]
+mod store_tests;
+
+pub use store::{ElsewhereSource, SealedStore};

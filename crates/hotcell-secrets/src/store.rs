@@ -1,0 +1,208 @@
+//! Where secrets are had from.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use hotcell_model::{
+    Error, Result, Secret, SecretName, SecretSource, SecretStore, SecretValue, Timestamp,
+};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::key::Key;
+use crate::sealed::{All, Closed, Kept, open, seal};
+
+/// A secret whose value is not kept here.
+#[derive(Debug, Clone)]
+pub enum ElsewhereSource {
+    /// A variable, and its value where it is set.
+    Env {
+        /// The variable's name.
+        variable: String,
+        /// Its value.
+        value: Option<SecretValue>,
+    },
+    /// A file that holds the value, with or without a newline at its end.
+    File(PathBuf),
+}
+
+/// Secrets in a directory, and those that the operator has elsewhere.
+#[derive(Debug)]
+pub struct SealedStore {
+    directory: PathBuf,
+    key_file: PathBuf,
+    elsewhere: BTreeMap<SecretName, ElsewhereSource>,
+}
+
+impl SealedStore {
+    /// Secrets in this directory, which is made when the first one is set, as its key is.
+    #[must_use]
+    pub fn new(
+        directory: PathBuf,
+        key_file: PathBuf,
+        elsewhere: BTreeMap<SecretName, ElsewhereSource>,
+    ) -> Self {
+        Self { directory, key_file, elsewhere }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.join("secrets.sealed")
+    }
+
+    fn failed(&self, what: &str, error: &std::io::Error) -> Error {
+        Error::unavailable(format!("cannot {what} {}: {error}", self.file().display()))
+            .hint("check the state directory with `hotcell doctor`")
+    }
+
+    /// Everything that is kept; nothing when nothing ever was.
+    fn read(&self) -> Result<All> {
+        let bytes = match fs::read(self.file()) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(All::new()),
+            Err(error) => return Err(self.failed("read", &error)),
+        };
+        let (file, key_file) = (self.file(), self.key_file.display());
+        let file = file.display();
+        let key = Key::find(&self.key_file)?.ok_or_else(|| {
+            Error::unavailable(format!("the key of {file} is not at {key_file}"))
+                .hint("bring the key file back, or name it with secrets.key_file")
+        })?;
+        no_core();
+        open(&key, &bytes).map_err(|closed| match closed {
+            Closed::Key => Error::unavailable(format!(
+                "{file} cannot be opened with the key in {key_file}: it was sealed with another key, \
+                 or is damaged"
+            ))
+            .hint("bring the right key file back; or remove the file and set the secrets anew"),
+            Closed::Format => Error::unavailable(format!("{file} is of a format that is not known here"))
+                .hint("use the hotcell version that wrote it"),
+        })
+    }
+
+    /// Changes what is kept, while nobody else does.
+    fn change<T>(&self, change: impl FnOnce(&mut All) -> Result<T>) -> Result<T> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
+        made.map_err(|error| self.failed("make the directory of", &error))?;
+        let _lock = self.lock()?;
+        let mut all = self.read()?;
+        let changed = change(&mut all)?;
+        let key = match Key::find(&self.key_file)? {
+            Some(key) => key,
+            None => Key::make(&self.key_file)?,
+        };
+        self.replace(&seal(&key, &all)?).map_err(|error| self.failed("write", &error))?;
+        Ok(changed)
+    }
+
+    fn lock(&self) -> Result<File> {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let locked = options.open(self.directory.join("lock")).and_then(|file| {
+            flock(&file, FlockOperation::LockExclusive)?;
+            Ok(file)
+        });
+        locked.map_err(|error| self.failed("lock", &error))
+    }
+
+    fn replace(&self, bytes: &[u8]) -> std::io::Result<()> {
+        let fresh = self.directory.join("secrets.new");
+        let mut options = OpenOptions::new();
+        let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&fresh, self.file())?;
+        File::open(&self.directory)?.sync_all()
+    }
+
+    fn refuse_elsewhere(&self, name: &SecretName) -> Result<()> {
+        match self.elsewhere.contains_key(name) {
+            true => {
+                Err(Error::conflict(format!("the settings say where secret {name} comes from"))
+                    .hint(format!("take [secrets.{name}] out of the configuration first")))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+impl SecretStore for SealedStore {
+    fn set(&self, name: &SecretName, value: &SecretValue) -> Result<Secret> {
+        self.refuse_elsewhere(name)?;
+        let set_at = Timestamp::now();
+        self.change(|all| {
+            let kept = Kept { value: value.expose().to_owned(), set_at };
+            all.insert(name.as_str().to_owned(), kept);
+            Ok(Secret { name: name.clone(), source: SecretSource::Stored, set_at: Some(set_at) })
+        })
+    }
+
+    fn list(&self) -> Result<Vec<Secret>> {
+        let mut listed: BTreeMap<SecretName, Secret> = BTreeMap::new();
+        for (name, kept) in self.read()? {
+            let name: SecretName = name.parse()?;
+            let set_at = Some(kept.set_at);
+            listed.insert(name.clone(), Secret { name, source: SecretSource::Stored, set_at });
+        }
+        for (name, source) in &self.elsewhere {
+            let source = match source {
+                ElsewhereSource::Env { .. } => SecretSource::Env,
+                ElsewhereSource::File(_) => SecretSource::File,
+            };
+            listed.insert(name.clone(), Secret { name: name.clone(), source, set_at: None });
+        }
+        Ok(listed.into_values().collect())
+    }
+
+    fn remove(&self, name: &SecretName) -> Result<Secret> {
+        self.refuse_elsewhere(name)?;
+        self.change(|all| {
+            let kept = all.remove(name.as_str()).ok_or_else(|| absent(name))?;
+            let set_at = Some(kept.set_at);
+            Ok(Secret { name: name.clone(), source: SecretSource::Stored, set_at })
+        })
+    }
+
+    fn resolve(&self, name: &SecretName) -> Result<SecretValue> {
+        match self.elsewhere.get(name) {
+            Some(ElsewhereSource::Env { variable, value }) => value.clone().ok_or_else(|| {
+                Error::unavailable(format!(
+                    "secret {name} comes from the variable {variable}, which is not set here"
+                ))
+                .hint("set it where hotcell is started")
+            }),
+            Some(ElsewhereSource::File(path)) => from_file(name, path),
+            None => {
+                let kept = self.read()?.remove(name.as_str()).ok_or_else(|| absent(name))?;
+                SecretValue::new(kept.value.into_bytes())
+            }
+        }
+    }
+}
+
+fn from_file(name: &SecretName, path: &Path) -> Result<SecretValue> {
+    no_core();
+    let mut bytes = fs::read(path).map_err(|error| {
+        let path = path.display();
+        Error::unavailable(format!(
+            "secret {name} comes from {path}, which cannot be read: {error}"
+        ))
+    })?;
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    }
+    SecretValue::new(bytes)
+}
+
+fn absent(name: &SecretName) -> Error {
+    Error::not_found(format!("there is no secret {name}"))
+        .hint(format!("set it with `hotcell secret set {name}`"))
+}
+
+/// A process that has seen a secret leaves no image of its memory.
+fn no_core() {
+    let limit = getrlimit(Resource::Core);
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), ..limit });
+}
