@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, Error, Isolation, Keep,
-    KillWait, Network, Reply, Request, RequestedLimits, Result, SecretGrant, Workspace,
+    Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, Isolation, Keep, KillWait,
+    Network, Reply, Request, RequestedLimits, Result, SecretGrant, Workspace,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
