@@ -26,13 +26,20 @@ impl Site {
     /// what the host changed in its project.
     pub(crate) async fn ready(&self, cell: &CellRef) -> Result<ReadyCell> {
         let ready = self.woken(cell).await?;
-        if let Some(workspace) = self.links.workspace_of(&ready.id) {
-            self.check_allowed(&workspace)?;
-        }
+        self.check_lent(&ready.id)?;
         if let Some(driver) = self.links.refreshed_by(&ready.id) {
             self.refresh(&ready.id, &driver).await;
         }
         Ok(ready)
+    }
+
+    /// Refuses whoever may not have what the operator lent to a cell that somebody else made: by
+    /// its commands, their input or its files it could be got at.
+    pub(crate) fn check_lent(&self, cell: &CellId) -> Result<()> {
+        if let Some(workspace) = self.links.workspace_of(cell) {
+            self.check_allowed(&workspace)?;
+        }
+        self.check_secrets_allowed(&self.links.secrets_of(cell))
     }
 
     async fn woken(&self, cell: &CellRef) -> Result<ReadyCell> {

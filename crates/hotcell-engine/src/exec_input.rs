@@ -33,7 +33,10 @@ pub(crate) async fn exec_input(site: &Site, request: ExecInput) -> Result<InputA
         }
     };
     let sent = match find_link_to(site, &cell).await? {
-        Some(link) => send(&link, &cell, request).await,
+        Some(link) => {
+            site.check_lent(&cell)?;
+            send(&link, &cell, request).await
+        }
         None => Err(LinkError::Lost),
     };
     match sent {

@@ -150,6 +150,10 @@ fn agents_have_what_the_operator_allows(world: &World) {
     // Nor has an agent it in a cell that a person made.
     world.text(["run", "--cell", "mine", "--secret", "other", "true"]);
     server.ask(&Sent::post("/v1/execs", &json!({ "cell": "mine", "command": "env" }))).is(403);
+    let exec = world.detach("mine", "sleep 1000");
+    let typed = json!({ "text": "env\n" });
+    server.ask(&Sent::post(&format!("/v1/execs/{exec}/input"), &typed)).is(403);
+    server.ask(&Sent::get("/v1/cells/mine/files/workspace")).is(403);
     assert_eq!(server.terminate().code(), 0);
 }
 
