@@ -14,7 +14,7 @@ in_worlds! { [root]
 const SCRIPT: &str = r#"
 set -eu
 mkdir -p "$HOTCELL_STATE_DIR"
-mount -t tmpfs -o size=96m none "$HOTCELL_STATE_DIR"
+mount -t tmpfs -o size=256m none "$HOTCELL_STATE_DIR"
 dir=$(mktemp -d)
 mkfifo "$dir/in"
 exec 8<>"$dir/in"
@@ -79,7 +79,7 @@ fn a_full_disk_costs_output_and_nothing_else(world: &World) {
 const LITTLE_BY_LITTLE: &str = r#"
 set -u
 mkdir -p "$HOTCELL_STATE_DIR"
-mount -t tmpfs -o size=96m none "$HOTCELL_STATE_DIR"
+mount -t tmpfs -o size=256m none "$HOTCELL_STATE_DIR"
 chmod 700 "$HOTCELL_STATE_DIR"
 cd "$HOTCELL_STATE_DIR"
 err=$(mktemp)
