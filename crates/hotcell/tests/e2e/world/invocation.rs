@@ -135,7 +135,7 @@ const CONTAINER_POWERS: &str = "-all,+chown,+dac_override,+fowner,+fsetid,+kill,
 
 fn with_powers_of_a_container(program: &OsStr) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--bounding-set", CONTAINER_POWERS, "--inh-caps", "-all", "--"]).arg(program);
+    command.args(["--bounding-set", CONTAINER_POWERS, "--"]).arg(program);
     command
 }
 
