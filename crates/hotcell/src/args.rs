@@ -12,7 +12,8 @@ use hotcell_model::{
 };
 use hotcell_server::Toolsets;
 
-use crate::config::{KEYS, Key, Overrides};
+use crate::config::Overrides;
+use crate::config_keys::{KEYS, Key};
 use crate::file_args::{Cat, Cp, Edit, Ls, Search};
 use crate::net_args::Net;
 use crate::setup::{Client, Scope, http_url, server_name, variable_name};

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use hotcell_model::ErrorCode;
 
-use crate::config::{Cgroups, Config, KEYS, Overrides};
+use crate::config::{Cgroups, Config, Overrides};
+use crate::config_keys::KEYS;
 use crate::environment::Environment;
 
 fn environment(variables: &[(&str, &str)]) -> Environment {

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use crate::args::{EXIT_CODES, command_line};
-use crate::config::KEYS;
+use crate::config_keys::KEYS;
 use crate::environment::Environment;
 use crate::setup::{Client, Scope, Surroundings};
 

@@ -4,6 +4,7 @@ mod args;
 mod cell_path;
 mod commands;
 mod config;
+mod config_keys;
 mod conversation;
 mod default_cell;
 mod environment;

@@ -1,0 +1,551 @@
+//! The keys of the configuration: how each is named, read and shown.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use hotcell_model::{Error, IsolationLevel, LAYER_NAMES, SecretName};
+use hotcell_server::Collector;
+use serde_json::Value;
+
+use crate::config::{Cgroups, Config, LogFormat};
+use crate::values;
+
+/// One key: its names, its default, what it means, how it is read and shown.
+pub(crate) struct Key {
+    /// Its name in a file; a dot stands for a table.
+    pub(crate) name: &'static str,
+    /// Its environment variable.
+    pub(crate) variable: &'static str,
+    /// What it is when nobody says anything.
+    pub(crate) default: &'static str,
+    /// What it means.
+    pub(crate) about: &'static str,
+    pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
+    pub(crate) get: fn(&Config) -> Value,
+}
+
+/// Every key there is; the help and the reference page are made from this table.
+pub(crate) const KEYS: &[Key] = &[
+    Key {
+        name: "state_dir",
+        variable: "HOTCELL_STATE_DIR",
+        default: "$XDG_STATE_HOME/hotcell",
+        about: "where cells, logs and the index are kept; without XDG_STATE_HOME \
+                ~/.local/state/hotcell, for root without HOME /var/lib/hotcell",
+        set: |config, text| {
+            config.state_dir = PathBuf::from(text);
+            Ok(())
+        },
+        get: |config| config.state_dir.display().to_string().into(),
+    },
+    Key {
+        name: "log",
+        variable: "HOTCELL_LOG",
+        default: "warn",
+        about: "what is logged to stderr: off, error, warn, info, debug, trace, or target=level,…",
+        set: |config, text| {
+            tracing_subscriber::EnvFilter::builder()
+                .parse(text)
+                .map_err(|error| format!("it is not a log filter: {error}"))?;
+            config.log = text.to_owned();
+            Ok(())
+        },
+        get: |config| config.log.clone().into(),
+    },
+    Key {
+        name: "log_format",
+        variable: "HOTCELL_LOG_FORMAT",
+        default: "text",
+        about: "how lines of the log look: text, json",
+        set: |config, text| {
+            config.log_format =
+                choice(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)])?;
+            Ok(())
+        },
+        get: |config| match config.log_format {
+            LogFormat::Text => "text".into(),
+            LogFormat::Json => "json".into(),
+        },
+    },
+    Key {
+        name: "driver",
+        variable: "HOTCELL_DRIVER",
+        default: "native",
+        about: "the driver of new cells: native",
+        set: |config, text| {
+            config.driver = choice(text, &[("native", "native".to_owned())])?;
+            Ok(())
+        },
+        get: |config| config.driver.clone().into(),
+    },
+    Key {
+        name: "sleep_after_s",
+        variable: "HOTCELL_SLEEP_AFTER_S",
+        default: "600",
+        about: "seconds without a running exec after which a persistent cell falls asleep",
+        set: |config, text| {
+            config.sleep_after_s = values::whole_seconds(text)?;
+            Ok(())
+        },
+        get: |config| config.sleep_after_s.into(),
+    },
+    Key {
+        name: "orphan_grace_s",
+        variable: "HOTCELL_ORPHAN_GRACE_S",
+        default: "60",
+        about: "seconds that an unnamed cell outlives the `hotcell run` that made it, if that is killed",
+        set: |config, text| {
+            config.orphan_grace_s = values::duration(text)?.as_secs();
+            Ok(())
+        },
+        get: |config| config.orphan_grace_s.into(),
+    },
+    Key {
+        name: "default_ttl_s",
+        variable: "HOTCELL_DEFAULT_TTL_S",
+        default: "604800",
+        about: "seconds that a cell of `hotcell spawn` lasts unless told",
+        set: |config, text| {
+            config.default_ttl_s = values::whole_seconds(text)?;
+            Ok(())
+        },
+        get: |config| config.default_ttl_s.into(),
+    },
+    Key {
+        name: "log_keep_s",
+        variable: "HOTCELL_LOG_KEEP_S",
+        default: "86400",
+        about: "seconds that the output of execs outlives their cell",
+        set: |config, text| {
+            config.log_keep_s = values::duration(text)?.as_secs();
+            Ok(())
+        },
+        get: |config| config.log_keep_s.into(),
+    },
+    Key {
+        name: "max_running",
+        variable: "HOTCELL_MAX_RUNNING",
+        default: "128",
+        about: "execs that run at once in a cell; the rest queue",
+        set: |config, text| {
+            config.max_running = count(text, 4096)?;
+            Ok(())
+        },
+        get: |config| config.max_running.into(),
+    },
+    Key {
+        name: "output_mb",
+        variable: "HOTCELL_OUTPUT_MB",
+        default: "64",
+        about: "MiB of output kept per exec: past it head and tail are kept, the middle is dropped",
+        set: |config, text| {
+            config.output_mb = count(text, 1 << 20)?.into();
+            Ok(())
+        },
+        get: |config| config.output_mb.into(),
+    },
+    Key {
+        name: "file_mb",
+        variable: "HOTCELL_FILE_MB",
+        default: "100",
+        about: "MiB of content of files that one call of a tool takes or gives at most",
+        set: |config, text| {
+            config.file_mb = count(text, 1 << 20)?.into();
+            Ok(())
+        },
+        get: |config| config.file_mb.into(),
+    },
+    Key {
+        name: "admission.cells",
+        variable: "HOTCELL_ADMISSION_CELLS",
+        default: "1000",
+        about: "cells that may have processes at once",
+        set: |config, text| {
+            config.admission.cells = count(text, 1 << 20)?;
+            Ok(())
+        },
+        get: |config| config.admission.cells.into(),
+    },
+    Key {
+        name: "admission.memory_mb",
+        variable: "HOTCELL_ADMISSION_MEMORY_MB",
+        default: "0",
+        about: "MiB that the memory limits of all cells with processes may come to; 0 for any",
+        set: |config, text| {
+            config.admission.memory_mb = bound(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.memory_mb.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.cpus",
+        variable: "HOTCELL_ADMISSION_CPUS",
+        default: "0",
+        about: "CPUs that the limits of all cells with processes may come to; 0 for any",
+        set: |config, text| {
+            config.admission.cpus = match text {
+                "0" => None,
+                text => Some(values::cpus(text)?),
+            };
+            Ok(())
+        },
+        get: |config| config.admission.cpus.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.pids",
+        variable: "HOTCELL_ADMISSION_PIDS",
+        default: "0",
+        about: "processes that the limits of all cells with processes may come to; 0 for any",
+        set: |config, text| {
+            config.admission.pids = bound(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.pids.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.disk_mb",
+        variable: "HOTCELL_ADMISSION_DISK_MB",
+        default: "0",
+        about: "MiB that the disk limits of all cells may come to, those asleep included; 0 for any",
+        set: |config, text| {
+            config.admission.disk_mb = bound(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.disk_mb.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.wait_s",
+        variable: "HOTCELL_ADMISSION_WAIT_S",
+        default: "0",
+        about: "seconds that a cell waits for room under admission.* before it is refused",
+        set: |config, text| {
+            config.admission.wait = values::duration(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.wait.as_secs().into(),
+    },
+    Key {
+        name: "native.cgroups",
+        variable: "HOTCELL_NATIVE_CGROUPS",
+        default: "auto",
+        about: "whether native cells are put into cgroups: auto, off",
+        set: |config, text| {
+            config.cgroups = choice(text, &[("auto", Cgroups::Auto), ("off", Cgroups::Off)])?;
+            Ok(())
+        },
+        get: |config| match config.cgroups {
+            Cgroups::Auto => "auto".into(),
+            Cgroups::Off => "off".into(),
+        },
+    },
+    Key {
+        name: "native.level",
+        variable: "HOTCELL_NATIVE_LEVEL",
+        default: "limited",
+        about: "the least isolation that native cells may have: limited, full",
+        set: |config, text| {
+            let levels = [IsolationLevel::Limited, IsolationLevel::Full];
+            config.required.level = choice(text, &levels.map(|level| (level.as_str(), level)))?;
+            Ok(())
+        },
+        get: |config| config.required.level.as_str().into(),
+    },
+    Key {
+        name: "native.require",
+        variable: "HOTCELL_NATIVE_REQUIRE",
+        default: "",
+        about: "layers without which no native cell is started, separated by commas, such as \
+                memory_limit, landlock; `hotcell doctor` names all of them",
+        set: |config, text| {
+            config.required.layers = list(text);
+            match config.required.layers.iter().find(|name| !LAYER_NAMES.contains(&name.as_str())) {
+                None => Ok(()),
+                Some(name) => {
+                    Err(format!("{name:?} is none of the layers {}", LAYER_NAMES.join(", ")))
+                }
+            }
+        },
+        get: |config| config.required.layers.join(",").into(),
+    },
+    Key {
+        name: "http.token_file",
+        variable: "HOTCELL_HTTP_TOKEN_FILE",
+        default: "",
+        about: "the file that holds the bearer token of `hotcell serve --http`; \
+                the variable HOTCELL_HTTP_TOKEN holds the token itself, and wins",
+        set: |config, text| {
+            config.http.token_file = PathBuf::from(text);
+            Ok(())
+        },
+        get: |config| config.http.token_file.display().to_string().into(),
+    },
+    Key {
+        name: "http.allowed_hosts",
+        variable: "HOTCELL_HTTP_ALLOWED_HOSTS",
+        default: "",
+        about: "names under which the server may be reached beside localhost and its address, \
+                with commas between; with a port only at that one",
+        set: |config, text| {
+            config.http.allowed_hosts = list(text);
+            Ok(())
+        },
+        get: |config| config.http.allowed_hosts.join(",").into(),
+    },
+    Key {
+        name: "http.allowed_origins",
+        variable: "HOTCELL_HTTP_ALLOWED_ORIGINS",
+        default: "",
+        about: "origins whose pages may call the server and read its answers (CORS), \
+                such as https://app.example.org, with commas between",
+        set: |config, text| {
+            config.http.allowed_origins = list(text);
+            Ok(())
+        },
+        get: |config| config.http.allowed_origins.join(",").into(),
+    },
+    Key {
+        name: "http.drain_s",
+        variable: "HOTCELL_HTTP_DRAIN_S",
+        default: "60",
+        about: "seconds that calls under way may take after SIGTERM",
+        set: |config, text| {
+            config.http.drain_s = values::duration(text)?.as_secs();
+            Ok(())
+        },
+        get: |config| config.http.drain_s.into(),
+    },
+    Key {
+        name: "http.max_connections",
+        variable: "HOTCELL_HTTP_MAX_CONNECTIONS",
+        default: "1024",
+        about: "connections that the server keeps at once; the next one is answered with 503",
+        set: |config, text| {
+            config.http.max_connections = count(text, 1 << 20)?;
+            Ok(())
+        },
+        get: |config| config.http.max_connections.into(),
+    },
+    Key {
+        name: "http.max_sessions",
+        variable: "HOTCELL_HTTP_MAX_SESSIONS",
+        default: "1024",
+        about: "sessions of MCP that the server keeps at once",
+        set: |config, text| {
+            config.http.max_sessions = count(text, 1 << 20)?;
+            Ok(())
+        },
+        get: |config| config.http.max_sessions.into(),
+    },
+    Key {
+        name: "serve.otlp",
+        variable: "HOTCELL_SERVE_OTLP",
+        default: "",
+        about: "the collector that `hotcell serve` sends traces to, such as http://127.0.0.1:4318; \
+                none unless given",
+        set: |config, text| {
+            config.otlp = match text {
+                "" => None,
+                text => Some(text.parse().map_err(|error: Error| match error.hint {
+                    Some(hint) => format!("{}; {hint}", error.message),
+                    None => error.message,
+                })?),
+            };
+            Ok(())
+        },
+        get: |config| config.otlp.as_ref().map(Collector::to_string).unwrap_or_default().into(),
+    },
+    Key {
+        name: "serve.workspaces",
+        variable: "HOTCELL_SERVE_WORKSPACES",
+        default: "",
+        about: "directories that an agent may ask for as a workspace, with commas between, each as \
+                DIR or DIR:MODE (cow, rw, ro)",
+        set: |config, text| {
+            config.workspaces =
+                list(text).iter().map(|item| values::workspace(item)).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        get: |config| {
+            let items = config.workspaces.iter();
+            let items = items.map(|item| format!("{}:{}", item.dir.display(), item.mode.as_str()));
+            items.collect::<Vec<_>>().join(",").into()
+        },
+    },
+    Key {
+        name: "serve.allow",
+        variable: "HOTCELL_SERVE_ALLOW",
+        default: "",
+        about: "names that the cells of agents may reach over the network, with commas between, each \
+                as NAME, NAME:PORT, *.SUFFIX or *",
+        set: |config, text| {
+            config.allow = parsed(text)?;
+            Ok(())
+        },
+        get: |config| joined(&config.allow),
+    },
+    Key {
+        name: "egress.nameservers",
+        variable: "HOTCELL_EGRESS_NAMESERVERS",
+        default: "",
+        about: "who is asked for the addresses of names that cells reach, with commas between, each as \
+                ADDRESS or ADDRESS:PORT; those of the host unless given",
+        set: |config, text| {
+            config.egress.nameservers =
+                list(text).iter().map(|item| nameserver(item)).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        get: |config| joined(&config.egress.nameservers),
+    },
+    Key {
+        name: "egress.hosts",
+        variable: "HOTCELL_EGRESS_HOSTS",
+        default: "",
+        about: "names whose addresses are known, with commas between, each as NAME=ADDRESS; the \
+                address may be a private one",
+        set: |config, text| {
+            config.egress.hosts = parsed(text)?;
+            Ok(())
+        },
+        get: |config| joined(&config.egress.hosts),
+    },
+    Key {
+        name: "egress.private",
+        variable: "HOTCELL_EGRESS_PRIVATE",
+        default: "",
+        about: "addresses that are not public and may be reached by name all the same, with commas \
+                between, such as 10.1.2.0/24",
+        set: |config, text| {
+            config.egress.private = parsed(text)?;
+            Ok(())
+        },
+        get: |config| joined(&config.egress.private),
+    },
+    Key {
+        name: "egress.max_connections",
+        variable: "HOTCELL_EGRESS_MAX_CONNECTIONS",
+        default: "256",
+        about: "connections that one cell has over the network at once",
+        set: |config, text| {
+            config.egress.max_connections = count(text, 1 << 16)?;
+            Ok(())
+        },
+        get: |config| config.egress.max_connections.into(),
+    },
+    Key {
+        name: "egress.max_mb",
+        variable: "HOTCELL_EGRESS_MAX_MB",
+        default: "0",
+        about: "MiB that one cell carries over the network in its life; 0 for no limit",
+        set: |config, text| {
+            config.egress.max_bytes = limit(text, 1 << 30)?.map(|mb| mb << 20);
+            Ok(())
+        },
+        get: |config| config.egress.max_bytes.map_or(0, |bytes| bytes >> 20).into(),
+    },
+    Key {
+        name: "egress.kb_per_s",
+        variable: "HOTCELL_EGRESS_KB_PER_S",
+        default: "0",
+        about: "KiB a second that one cell carries over the network; 0 for no limit",
+        set: |config, text| {
+            config.egress.bytes_per_s = limit(text, 1 << 30)?.map(|kb| kb << 10);
+            Ok(())
+        },
+        get: |config| config.egress.bytes_per_s.map_or(0, |bytes| bytes >> 10).into(),
+    },
+    Key {
+        name: "serve.secrets",
+        variable: "HOTCELL_SERVE_SECRETS",
+        default: "",
+        about: "names of secrets that an agent may have a cell granted, with commas between",
+        set: |config, text| {
+            config.secrets.allowed =
+                list(text).iter().map(|name| values::word(name)).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        get: |config| {
+            let names: Vec<&str> = config.secrets.allowed.iter().map(SecretName::as_str).collect();
+            names.join(",").into()
+        },
+    },
+    Key {
+        name: "secrets.key_file",
+        variable: "HOTCELL_SECRETS_KEY_FILE",
+        default: "",
+        about: "the file with the key that seals secrets, made when the first one is set; \
+                secrets/key in the state directory unless given",
+        set: |config, text| {
+            config.secrets.key_file = PathBuf::from(text);
+            Ok(())
+        },
+        get: |config| config.secrets.key_file.display().to_string().into(),
+    },
+    Key {
+        name: "http.max_upload_mb",
+        variable: "HOTCELL_HTTP_MAX_UPLOAD_MB",
+        default: "4096",
+        about: "MiB of a file or an archive that is sent to `/v1` at most",
+        set: |config, text| {
+            config.http.max_upload_mb = count(text, 1 << 30)?.into();
+            Ok(())
+        },
+        get: |config| config.http.max_upload_mb.into(),
+    },
+];
+
+fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    choices.iter().find(|(name, _)| *name == text).map(|(_, value)| value.clone()).ok_or_else(
+        || {
+            let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+            format!("it is none of: {}", names.join(", "))
+        },
+    )
+}
+
+fn list(text: &str) -> Vec<String> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items.map(str::to_owned).collect()
+}
+
+/// A whole number; 0 stands for none.
+fn bound(text: &str) -> Result<Option<u64>, String> {
+    match text.trim().parse::<u64>() {
+        Ok(number) => Ok(Some(number).filter(|number| *number > 0)),
+        Err(_) => Err("it is not a whole number".to_owned()),
+    }
+}
+
+fn count(text: &str, most: u32) -> Result<u32, String> {
+    match text.trim().parse::<u32>() {
+        Ok(number) if (1..=most).contains(&number) => Ok(number),
+        Ok(_) | Err(_) => Err(format!("it is not a whole number from 1 to {most}")),
+    }
+}
+
+/// Several values with commas between.
+fn parsed<T: FromStr<Err = Error>>(text: &str) -> Result<Vec<T>, String> {
+    let parse = |item: &String| item.parse().map_err(|error: Error| error.message);
+    list(text).iter().map(parse).collect()
+}
+
+fn joined<T: fmt::Display>(items: &[T]) -> Value {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(",").into()
+}
+
+fn nameserver(text: &str) -> Result<SocketAddr, String> {
+    const DNS_PORT: u16 = 53;
+    let alone = || text.parse::<IpAddr>().map(|address| SocketAddr::new(address, DNS_PORT));
+    text.parse::<SocketAddr>()
+        .or_else(|_| alone())
+        .map_err(|_| format!("{text:?} is no address of a name server"))
+}
+
+/// A limit, where 0 stands for none.
+fn limit(text: &str, most: u32) -> Result<Option<u64>, String> {
+    match text.trim() {
+        "0" => Ok(None),
+        text => count(text, most).map(|number| Some(number.into())),
+    }
+}
