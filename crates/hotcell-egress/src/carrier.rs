@@ -154,10 +154,11 @@ async fn serve(plan: CarryPlan) -> io::Result<()> {
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             },
-            _ = saving.tick() => drop(carrier.meter.save()),
+            _ = saving.tick() => carrier.note_use(),
         }
     }
     carrier.end().await;
+    let _ = lock(&carrier.records).tell_left_out();
     carrier.meter.save()
 }
 
@@ -177,17 +178,28 @@ impl Carrier {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Writes something down. What cannot be written is lost, and the connection goes on: there is
-    /// nobody here to tell.
-    pub(crate) fn record(&self, record: NetRecord) {
-        let _ = lock(&self.records).write(&record);
+    /// Writes something down that has happened. What cannot be written is lost: there is nobody
+    /// here to tell.
+    pub(crate) fn record(&self, record: &NetRecord) {
+        let _ = self.try_to_record(record);
+    }
+
+    /// Writes something down.
+    pub(crate) fn try_to_record(&self, record: &NetRecord) -> io::Result<()> {
+        lock(&self.records).write(record)
     }
 
     /// Writes down what was refused before it had a target.
     pub(crate) fn record_denied(&self, name: &str, why: &str) {
         let name = name.chars().take(255).collect();
         let reason = Some(why.chars().take(500).collect());
-        self.record(NetRecord { name, reason, ..blank(NetVerdict::Denied) });
+        self.record(&NetRecord { name, reason, ..blank(NetVerdict::Denied) });
+    }
+
+    /// Writes down what was used and left out so far. What fails is tried again.
+    fn note_use(&self) {
+        let _ = self.meter.save();
+        let _ = lock(&self.records).tell_left_out_if_due();
     }
 
     /// Begins something that goes on beside everything else.
@@ -233,7 +245,7 @@ impl Carrier {
                 Err(error) => {
                     let reason = Some(format!("cannot listen for it in the cell: {error}"));
                     let name = name.to_string();
-                    self.record(NetRecord { name, reason, ..blank(NetVerdict::Failed) });
+                    self.record(&NetRecord { name, reason, ..blank(NetVerdict::Failed) });
                     Told::Failed
                 }
             },

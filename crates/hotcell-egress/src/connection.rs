@@ -17,7 +17,7 @@ use crate::carrier::Carrier;
 use crate::dial::dial;
 use crate::meter::{Meter, OpenConnection, Way};
 use crate::records::blank;
-use crate::resolve::NoAddress;
+use crate::resolve::{AskedBy, NoAddress};
 
 const BUFFER_BYTES: usize = 16 << 10;
 
@@ -52,12 +52,15 @@ impl Carrier {
     pub(crate) async fn connect(&self, target: &Target) -> Result<Outside, Refused> {
         match self.try_to_connect(target).await {
             Ok(outside) => {
-                self.record(NetRecord {
+                // What nobody would ever know of does not happen.
+                let opened = self.try_to_record(&NetRecord {
                     connection: Some(outside.number),
                     address: Some(outside.address),
                     ..about(target, NetVerdict::Opened)
                 });
-                Ok(outside)
+                opened.map(|()| outside).map_err(|error| {
+                    Refused::Failed(format!("the connection cannot be written down: {error}"))
+                })
             }
             Err((refused, address)) => {
                 let (verdict, why) = match &refused {
@@ -65,7 +68,7 @@ impl Carrier {
                     Refused::Failed(why) => (NetVerdict::Failed, why),
                 };
                 let reason = Some(why.chars().take(500).collect());
-                self.record(NetRecord { address, reason, ..about(target, verdict) });
+                self.record(&NetRecord { address, reason, ..about(target, verdict) });
                 Err(refused)
             }
         }
@@ -83,7 +86,8 @@ impl Carrier {
             denied(format!("the cell has {} connections already", self.meter.max_connections()))
         })?;
         let begun = Instant::now();
-        let addresses = match self.resolver.find(&target.name).await {
+        let asked = AskedBy::of(&self.rules.borrow(), &target.name, target.port);
+        let addresses = match self.resolver.find(&target.name, asked).await {
             Ok(addresses) => addresses,
             Err(NoAddress::Refused(address, why)) => {
                 return Err((Refused::Denied(format!("the name leads to {why}")), Some(address)));
@@ -158,7 +162,7 @@ impl Carrier {
             inside_write.forget();
             outside_write.forget();
         }
-        self.record(NetRecord {
+        self.record(&NetRecord {
             connection: Some(number),
             address: Some(address),
             sent_bytes: Some(sent.load(Ordering::Relaxed)),

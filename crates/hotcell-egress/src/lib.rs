@@ -9,6 +9,7 @@ mod dial;
 mod dns;
 mod meter;
 mod name_table;
+mod plain_file;
 mod plan;
 mod proxy;
 mod records;
@@ -28,6 +29,8 @@ mod name_table_tests;
 mod proxy_tests;
 #[cfg(test)]
 mod records_tests;
+#[cfg(test)]
+mod resolve_tests;
 
 pub use address::IpRange;
 pub use carrier::carry;

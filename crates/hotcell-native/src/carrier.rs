@@ -23,7 +23,7 @@ use rustix::process::{Gid, Pid, PidfdFlags, Uid, WaitOptions, pidfd_open, waitpi
 use crate::keeper::let_go_of_streams;
 use crate::order::{Outcome, Placed, WhichProcess};
 use crate::paths::{CellPaths, read_json, write_json};
-use crate::start::{give_records, open};
+use crate::start::open;
 
 const READY_WITHIN_S: i64 = 10;
 /// How long after its death a carrier is started anew, twice as long each time that fails.
@@ -164,9 +164,9 @@ impl KeptCarrier {
 /// Writes something down in the carrier's place, as if it had.
 fn write_down(placed: &Placed, record: &NetRecord) {
     let (uid, gid) = placed.ids.supervisor();
-    if let Ok(directory) = open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY) {
-        let _ = RecordLog::new(directory).write(record);
-        let _ = give_records(&placed.records, uid, gid);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    if let Ok(directory) = open(&placed.records, flags) {
+        let _ = RecordLog::new(directory).owned_by(uid, gid).write(record);
     }
 }
 

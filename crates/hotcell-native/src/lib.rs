@@ -29,6 +29,8 @@ mod program;
 mod project;
 mod removal;
 mod start;
+#[cfg(test)]
+mod start_tests;
 mod tree;
 mod watch;
 

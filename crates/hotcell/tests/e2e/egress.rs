@@ -1,6 +1,7 @@
 //! What a cell reaches over the network: names that the operator allowed, and nothing else.
 
 use std::net::TcpStream;
+use std::os::unix::fs::{MetadataExt, symlink};
 
 use serde_json::{Value, json};
 
@@ -10,7 +11,8 @@ in_worlds! { [root, rootless, single_id]
     an_allowed_name_is_reached_and_others_are_not_there,
     a_name_stands_for_its_ports_alone,
     bytes_go_both_ways_and_each_way_ends_by_itself,
-    names_below_a_suffix_are_reached,
+    names_below_a_suffix_are_there,
+    what_is_not_public_is_for_names_that_are_written_out,
     a_name_that_moves_to_an_inner_address_is_refused,
     nothing_is_reached_without_a_name,
     localhost_is_the_cell_itself,
@@ -18,6 +20,7 @@ in_worlds! { [root, rootless, single_id]
     the_proxy_has_the_same_rules,
     a_change_takes_hold_in_a_cell_that_runs,
     what_is_denied_is_cut,
+    a_link_among_the_records_leads_nowhere,
     connections_and_bytes_are_limited,
     every_connection_is_written_down,
     a_connection_that_ends_with_its_cell_is_written_down,
@@ -31,19 +34,26 @@ in_worlds! { [root, rootless, single_id]
     only_cells_with_a_network_have_a_carrier,
 }
 
-/// Connects, says a line, and prints what comes.
+/// Connects, says a line, and returns what comes. A connection that breaks off is found out by
+/// whatever is done with it next: it is always told as a reset.
 const ASK: &str = "
-import socket, sys
+import errno, socket, sys
+BROKEN = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN, errno.ECONNABORTED)
 def ask(name, port, line, more=b''):
     with socket.create_connection((name, int(port)), 20) as s:
-        s.sendall(line.encode() + b'\\n' + more)
-        s.shutdown(socket.SHUT_WR)
-        got = b''
-        while True:
-            part = s.recv(65536)
-            if not part:
-                return got
-            got += part
+        try:
+            s.sendall(line.encode() + b'\\n' + more)
+            s.shutdown(socket.SHUT_WR)
+            got = b''
+            while True:
+                part = s.recv(65536)
+                if not part:
+                    return got
+                got += part
+        except OSError as error:
+            if error.errno in BROKEN:
+                raise ConnectionResetError(errno.ECONNRESET, 'broken off') from None
+            raise
 ";
 
 fn python(script: &str) -> String {
@@ -110,20 +120,39 @@ print(len(ask('good.test', {port}, 'send 2000000')))"
     assert_eq!(told, "True True\n2000000\n");
 }
 
-fn names_below_a_suffix_are_reached(world: &World) {
+fn names_below_a_suffix_are_there(world: &World) {
     let outside = Outside::start(&["a.sub.test", "a.b.sub.test", "sub.test", "notsub.test"]);
     spawn(world, &outside, "c", &[outside.rule("*.sub.test")]);
-    let port = outside.port;
-    let script = format!(
-        "
+    let script = "
 for name in ('a.sub.test', 'A.B.SUB.test.', 'sub.test', 'notsub.test', 'sub.test.evil'):
     try:
-        print(len(ask(name, {port}, 'send 5')))
+        print(socket.gethostbyname(name).split('.')[0])
     except socket.gaierror:
-        print('not there')"
+        print('not there')";
+    let told = in_cell(world, &outside, "c", script).succeeded().stdout();
+    assert_eq!(told, "127\n127\nnot there\nnot there\nnot there\n");
+}
+
+fn what_is_not_public_is_for_names_that_are_written_out(world: &World) {
+    let outside = Outside::start(&["a.sub.test", "b.sub.test", "other.test"]);
+    let rules = ["*.sub.test", "*", "a.sub.test"].map(|rule| outside.rule(rule));
+    spawn(world, &outside, "c", &rules);
+    let script = format!(
+        "
+for name in ('a.sub.test', 'b.sub.test', 'other.test'):
+    try:
+        print(len(ask(name, {port}, 'send 5')))
+    except ConnectionResetError:
+        print('reset')",
+        port = outside.port
     );
     let told = in_cell(world, &outside, "c", &script).succeeded().stdout();
-    assert_eq!(told, "5\n5\nnot there\nnot there\nnot there\n");
+    assert_eq!(told, "5\nreset\nreset\n");
+    let refused: Vec<Value> =
+        records(world, "c").into_iter().filter(|it| it["verdict"] == "denied").collect();
+    let reasons = refused.iter().map(|it| (it["name"].as_str(), it["reason"].as_str()));
+    let why = Some("the name leads to a loopback address");
+    assert_eq!(reasons.collect::<Vec<_>>(), [(Some("b.sub.test"), why), (Some("other.test"), why)]);
 }
 
 fn a_name_that_moves_to_an_inner_address_is_refused(world: &World) {
@@ -373,6 +402,46 @@ fn what_is_denied_is_cut(world: &World) {
     outside.hotcell(world, ["net", "deny", "c", "*"]).run().succeeded();
     kept.await_stdout("reset\n");
     kept.finish().succeeded();
+}
+
+/// The directory of records belongs to the cell's supervisor, which may put anything there.
+fn a_link_among_the_records_leads_nowhere(world: &World) {
+    let outside = Outside::start(&["good.test"]);
+    let rule = outside.rule("good.test");
+    outside
+        .hotcell(world, ["spawn", "c", "--persistent", "--allow", &rule])
+        .env("HOTCELL_SLEEP_AFTER_S", "1")
+        .run()
+        .succeeded();
+    eventually("the cell is asleep", || {
+        world.json(["info", "--json", "c"])["cell"]["state"] == "asleep"
+    });
+    let target = world.home().join("target");
+    std::fs::write(&target, "mine").unwrap();
+    let owner = || {
+        let status = std::fs::metadata(&target).unwrap();
+        (status.uid(), status.gid())
+    };
+    let before = owner();
+    let records = world.state_dir().join("cells").join(world.cell_id("c")).join("records");
+    for name in
+        ["some", "network.jsonl", "network.1.jsonl", "network-used.json", "network-used.new"]
+    {
+        let link = records.join(name);
+        let _ = std::fs::remove_file(&link);
+        symlink(&target, link).unwrap();
+    }
+    // What cannot be written down does not happen.
+    let script = format!("ask('good.test', {}, 'send 5')", outside.port);
+    let refused = in_cell(world, &outside, "c", &script);
+    assert!(refused.stderr().contains("ConnectionResetError"), "{refused:?}");
+    assert_eq!(owner(), before);
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "mine");
+    assert_ne!(world.hotcell(["net", "log", "c"]).run().code(), 0);
+    for name in ["network.jsonl", "network.1.jsonl"] {
+        std::fs::remove_file(records.join(name)).unwrap();
+    }
+    in_cell(world, &outside, "c", &script).succeeded();
 }
 
 fn connections_and_bytes_are_limited(world: &World) {
