@@ -7,6 +7,7 @@ mod connection;
 mod control;
 mod dial;
 mod dns;
+mod lookup_pace;
 mod meter;
 mod name_table;
 mod plain_file;
@@ -20,6 +21,8 @@ mod socket_maker;
 #[cfg(test)]
 mod address_tests;
 #[cfg(test)]
+mod connection_tests;
+#[cfg(test)]
 mod dns_tests;
 #[cfg(test)]
 mod meter_tests;
@@ -31,6 +34,8 @@ mod proxy_tests;
 mod records_tests;
 #[cfg(test)]
 mod resolve_tests;
+#[cfg(test)]
+mod socket_maker_tests;
 
 pub use address::IpRange;
 pub use carrier::carry;

@@ -20,6 +20,7 @@ in_worlds! { [root, rootless, single_id]
     the_proxy_has_the_same_rules,
     a_change_takes_hold_in_a_cell_that_runs,
     what_is_denied_is_cut,
+    a_denial_that_was_broken_off_takes_hold,
     a_link_among_the_records_leads_nowhere,
     connections_and_bytes_are_limited,
     every_connection_is_written_down,
@@ -402,6 +403,27 @@ fn what_is_denied_is_cut(world: &World) {
     outside.hotcell(world, ["net", "deny", "c", "*"]).run().succeeded();
     kept.await_stdout("reset\n");
     kept.finish().succeeded();
+}
+
+/// Somebody is gone after the new rules were written down, and before the carrier was told.
+fn a_denial_that_was_broken_off_takes_hold(world: &World) {
+    let outside = Outside::start(&["cut.test", "kept.test"]);
+    spawn(world, &outside, "c", &[outside.rule("cut.test"), outside.rule("kept.test")]);
+    let cut = dripping(world, &outside, "c", "cut.test");
+    let kept = dripping(world, &outside, "c", "kept.test");
+    let process = carrier(world, "c");
+    let rules = json!({ "allow": [outside.rule("kept.test")] });
+    // In the place of the one that is there, as the program does it.
+    let (file, new) =
+        (world.native_dir("c").join("network.json"), world.native_dir("c").join("network.new"));
+    std::fs::write(&new, rules.to_string()).unwrap();
+    std::fs::rename(&new, &file).unwrap();
+    cut.await_stdout("reset\n");
+    cut.finish().succeeded();
+    kept.await_stdout("more\n");
+    assert_eq!(carrier(world, "c"), process);
+    world.text(["kill", "--force", "c"]);
+    kept.finish();
 }
 
 /// The directory of records belongs to the cell's supervisor, which may put anything there.
