@@ -5,7 +5,9 @@ use std::os::unix::fs::{MetadataExt, symlink};
 
 use serde_json::{Value, json};
 
-use crate::world::{Era, Live, McpClient, Outside, World, eventually, is_alive, kill_9, pattern};
+use crate::world::{
+    Era, Live, McpClient, Outside, World, descendants, eventually, is_alive, kill_9, pattern, send,
+};
 
 in_worlds! { [root, rootless, single_id]
     an_allowed_name_is_reached_and_others_are_not_there,
@@ -17,6 +19,7 @@ in_worlds! { [root, rootless, single_id]
     nothing_is_reached_without_a_name,
     localhost_is_the_cell_itself,
     no_packet_hurts_the_resolver,
+    a_flood_of_lookups_starves_nothing,
     the_proxy_has_the_same_rules,
     a_change_takes_hold_in_a_cell_that_runs,
     what_is_denied_is_cut,
@@ -28,6 +31,7 @@ in_worlds! { [root, rootless, single_id]
     a_hundred_connections_at_once_carry_every_byte,
     the_death_of_a_client_cuts_no_connection,
     a_killed_carrier_is_replaced,
+    a_carrier_without_sockets_is_replaced,
     a_killed_keeper_cuts_no_connection,
     a_cell_that_slept_reaches_what_it_may,
     a_restored_cell_and_a_fork_reach_what_they_may,
@@ -288,6 +292,44 @@ print(len(ask('good.test', {port}, 'send 9')))",
     );
     let told = in_cell(world, &outside, "c", &script).succeeded().stdout();
     assert_eq!(told, "not there\nnot there\n127\n9\n");
+}
+
+fn a_flood_of_lookups_starves_nothing(world: &World) {
+    let outside = Outside::start(&["good.test"]);
+    spawn(world, &outside, "c", &[outside.rule("good.test")]);
+    let script = format!(
+        "
+import os, signal
+query = b'\\0\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\6denied\\4test\\0\\0\\1\\0\\1'
+def flood():
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.connect(('127.64.0.1', 53))
+    while True:
+        udp.send(query)
+floods = []
+for n in range(3):
+    child = os.fork()
+    if child == 0: flood()
+    floods.append(child)
+import time
+time.sleep(0.5)
+try:
+    for n in range(10):
+        head = 'GET http://good.test:{port}/%d HTTP/1.1\\r\\nHost: x\\r\\n\\r' % n
+        print(ask('127.64.0.1', 3128, head).split(b' ')[1].decode(), end=' ')
+finally:
+    for child in floods: os.kill(child, signal.SIGKILL)
+print(len(ask('good.test', {port}, 'send 5')))",
+        port = outside.port
+    );
+    let told = in_cell(world, &outside, "c", &script).succeeded().stdout();
+    assert_eq!(told, format!("{}5\n", "200 ".repeat(10)));
+    // What was opened is still there, and of the rest there is a part.
+    let found = records(world, "c");
+    let count = |verdict: &str| found.iter().filter(|it| it["verdict"] == verdict).count();
+    assert_eq!(count("opened"), 11);
+    assert!(count("denied") >= 50, "{}", count("denied"));
+    assert!(count("denied") <= 500, "{}", count("denied"));
 }
 
 fn the_proxy_has_the_same_rules(world: &World) {
@@ -637,6 +679,27 @@ fn a_killed_carrier_is_replaced(world: &World) {
     eventually("another carries", || carrier(world, "c") != first);
     let ended = cut.finish().succeeded().stdout();
     assert!(ended.ends_with("reset\n") || ended.ends_with("end\n"), "{ended}");
+    let live = waiting(world, &outside, "good.test");
+    live.await_stdout("waits\n5\n");
+    live.finish().succeeded();
+}
+
+/// Answers of a process that hangs could come when something else was asked.
+fn a_carrier_without_sockets_is_replaced(world: &World) {
+    let outside = Outside::start(&["good.test"]);
+    spawn(world, &outside, "c", &[outside.rule("good.test"), "*.wide.test".to_owned()]);
+    let first = carrier(world, "c");
+    let makers = descendants(first);
+    assert_eq!(makers.len(), 1, "{makers:?}");
+    send(makers[0], rustix::process::Signal::STOP);
+    let script = "
+try:
+    print(socket.gethostbyname('a.wide.test'))
+except socket.gaierror:
+    print('not there')";
+    in_cell(world, &outside, "c", script).succeeded();
+    eventually("another carries", || carrier(world, "c") != first && !is_alive(first));
+    kill_9(makers[0]);
     let live = waiting(world, &outside, "good.test");
     live.await_stdout("waits\n5\n");
     live.finish().succeeded();
