@@ -103,7 +103,9 @@ import errno
 def told(port):
     with socket.socket() as s:
         s.settimeout(20)
-        return errno.errorcode.get(s.connect_ex((socket.gethostbyname('good.test'), port)), 'open')
+        code = s.connect_ex((socket.gethostbyname('good.test'), port))
+        # Nobody is there outside, so that what was taken breaks off, sometimes at once.
+        return 'open' if code in (0, errno.ECONNRESET) else errno.errorcode[code]
 print(*[told(port) for port in (22, 80, 443, 8081, 8080, 53, 3128)])";
     let told = in_cell(world, &outside, "c", script).succeeded().stdout();
     let refused = ["ECONNREFUSED"; 3].join(" ");
