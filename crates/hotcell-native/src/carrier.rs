@@ -288,7 +288,7 @@ fn start(
 
 /// Waits until it is written down which process this is. One of which nobody would know, as when
 /// the keeper is gone before, ends.
-fn may_begin(begin: OwnedFd) -> bool {
+pub(crate) fn may_begin(begin: OwnedFd) -> bool {
     File::from(begin).read(&mut [0]).is_ok_and(|read| read == 1)
 }
 

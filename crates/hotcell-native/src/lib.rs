@@ -2,6 +2,8 @@
 
 mod base;
 mod carrier;
+#[cfg(test)]
+mod carrier_tests;
 mod checkpoint_file;
 mod checkpointer;
 mod compare;
