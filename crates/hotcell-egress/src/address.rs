@@ -1,6 +1,7 @@
 //! Which addresses may be dialled: public ones, and those that the operator allowed.
 
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -128,12 +129,16 @@ fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
 
 /// Whether an address is one of this machine: the kernel would send from it to itself. Nothing is
 /// sent to find out.
-pub(crate) fn is_own(address: IpAddr) -> bool {
+///
+/// # Errors
+/// The kernel cannot tell, as where there is no way to the address.
+pub(crate) fn is_own(address: IpAddr) -> io::Result<bool> {
+    let address = address.to_canonical();
     let any: std::net::SocketAddr = match address {
         IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    let looked = std::net::UdpSocket::bind(any)
-        .and_then(|socket| socket.connect((address, 9)).and_then(|()| socket.local_addr()));
-    looked.is_ok_and(|local| local.ip() == address)
+    let socket = std::net::UdpSocket::bind(any)?;
+    socket.connect((address, 9))?;
+    Ok(socket.local_addr()?.ip().to_canonical() == address)
 }

@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::connection::{Target, reset};
 use crate::control::{CarrierAsk, CarrierTell};
 use crate::dns::{Told, Wanted, answer};
+use crate::lookup_pace::LookupPace;
 use crate::meter::Meter;
 use crate::name_table::NameTable;
 use crate::plan::{CarryPlan, PROXY_PORT, SERVICES, Services};
@@ -27,6 +28,8 @@ use crate::resolve::HostResolver;
 use crate::socket_maker::SocketMaker;
 
 const DNS_PORT: u16 = 53;
+/// How far apart lookups over one stream are.
+const STREAM_LOOKUP_APART: Duration = Duration::from_millis(1);
 /// Names that have an address at once.
 const MOST_NAMES: usize = 512;
 /// Lookups over streams, and requests to the carrier, at once.
@@ -122,8 +125,15 @@ async fn serve(plan: CarryPlan) -> io::Result<()> {
     let mut saving = tokio::time::interval(SAVE_EVERY);
     let mut asking: JoinSet<()> = JoinSet::new();
     let mut packet = vec![0; 4096];
+    let mut pace = LookupPace::new();
+    let mut broken = Ok(());
     loop {
         while asking.try_join_next().is_some() {}
+        if lock(&carrier.sockets).is_broken() {
+            // Another one begins with answers that belong to its questions.
+            broken = Err(io::Error::other("the process that opens sockets does not answer"));
+            break;
+        }
         let has_room = asking.len() < MOST_ASKING;
         tokio::select! {
             biased;
@@ -133,12 +143,6 @@ async fn serve(plan: CarryPlan) -> io::Result<()> {
                 asking.spawn(async move {
                     let _ = tokio::time::timeout(ASK_WITHIN, carrier.answer_ask(stream)).await;
                 });
-            },
-            received = dns.recv_from(&mut packet) => if let Ok((length, from)) = received
-                && let Some(reply) = answer(&packet[..length], |name, want| carrier.look_up(name, want))
-            {
-                // Whoever asked may be gone.
-                let _ = dns.send_to(&reply, from).await;
             },
             accepted = dns_streams.accept(), if has_room => match accepted {
                 Ok((stream, _)) => {
@@ -154,11 +158,26 @@ async fn serve(plan: CarryPlan) -> io::Result<()> {
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             },
-            _ = saving.tick() => drop(carrier.meter.save()),
+            _ = saving.tick() => carrier.note_use(),
+            // Last: however many of these there are, the rest has its turn.
+            received = dns.recv_from(&mut packet), if pace.has_room() => {
+                pace.count();
+                if let Ok((length, from)) = received
+                    && let Some(reply) =
+                        answer(&packet[..length], |name, want| carrier.look_up(name, want))
+                {
+                    // Whoever asked may be gone, or not take it.
+                    let _ = dns.try_send_to(&reply, from);
+                }
+                tokio::task::yield_now().await;
+            },
+            () = tokio::time::sleep_until(pace.next()), if !pace.has_room() => {},
         }
     }
     carrier.end().await;
-    carrier.meter.save()
+    let _ = lock(&carrier.records).tell_left_out();
+    carrier.meter.save()?;
+    broken
 }
 
 /// Numbers of connections go on after a restart without one of them coming twice.
@@ -177,17 +196,28 @@ impl Carrier {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Writes something down. What cannot be written is lost, and the connection goes on: there is
-    /// nobody here to tell.
-    pub(crate) fn record(&self, record: NetRecord) {
-        let _ = lock(&self.records).write(&record);
+    /// Writes something down that has happened. What cannot be written is lost: there is nobody
+    /// here to tell.
+    pub(crate) fn record(&self, record: &NetRecord) {
+        let _ = self.try_to_record(record);
+    }
+
+    /// Writes something down.
+    pub(crate) fn try_to_record(&self, record: &NetRecord) -> io::Result<()> {
+        lock(&self.records).write(record)
     }
 
     /// Writes down what was refused before it had a target.
     pub(crate) fn record_denied(&self, name: &str, why: &str) {
         let name = name.chars().take(255).collect();
         let reason = Some(why.chars().take(500).collect());
-        self.record(NetRecord { name, reason, ..blank(NetVerdict::Denied) });
+        self.record(&NetRecord { name, reason, ..blank(NetVerdict::Denied) });
+    }
+
+    /// Writes down what was used and left out so far. What fails is tried again.
+    fn note_use(&self) {
+        let _ = self.meter.save();
+        let _ = lock(&self.records).tell_left_out_if_due();
     }
 
     /// Begins something that goes on beside everything else.
@@ -233,7 +263,7 @@ impl Carrier {
                 Err(error) => {
                     let reason = Some(format!("cannot listen for it in the cell: {error}"));
                     let name = name.to_string();
-                    self.record(NetRecord { name, reason, ..blank(NetVerdict::Failed) });
+                    self.record(&NetRecord { name, reason, ..blank(NetVerdict::Failed) });
                     Told::Failed
                 }
             },
@@ -356,6 +386,8 @@ impl Carrier {
                 let length = stream.read_u16().await?;
                 let mut packet = vec![0; usize::from(length)];
                 stream.read_exact(&mut packet).await?;
+                // As many as over datagrams, or fewer.
+                tokio::time::sleep(STREAM_LOOKUP_APART).await;
                 let reply = answer(&packet, |name, want| self.look_up(name, want));
                 let reply = reply.ok_or(io::ErrorKind::InvalidData)?;
                 let length = u16::try_from(reply.len()).map_err(io::Error::other)?;

@@ -11,15 +11,17 @@ use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::carrier::Carrier;
 use crate::dial::dial;
 use crate::meter::{Meter, OpenConnection, Way};
 use crate::records::blank;
-use crate::resolve::NoAddress;
+use crate::resolve::{AskedBy, NoAddress};
 
 const BUFFER_BYTES: usize = 16 << 10;
+/// How long a connection stays that one side has ended and the other does not use.
+const IDLE_HALF_CLOSED: Duration = Duration::from_secs(300);
 
 /// Where a connection is to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +54,15 @@ impl Carrier {
     pub(crate) async fn connect(&self, target: &Target) -> Result<Outside, Refused> {
         match self.try_to_connect(target).await {
             Ok(outside) => {
-                self.record(NetRecord {
+                // What nobody would ever know of does not happen.
+                let opened = self.try_to_record(&NetRecord {
                     connection: Some(outside.number),
                     address: Some(outside.address),
                     ..about(target, NetVerdict::Opened)
                 });
-                Ok(outside)
+                opened.map(|()| outside).map_err(|error| {
+                    Refused::Failed(format!("the connection cannot be written down: {error}"))
+                })
             }
             Err((refused, address)) => {
                 let (verdict, why) = match &refused {
@@ -65,7 +70,7 @@ impl Carrier {
                     Refused::Failed(why) => (NetVerdict::Failed, why),
                 };
                 let reason = Some(why.chars().take(500).collect());
-                self.record(NetRecord { address, reason, ..about(target, verdict) });
+                self.record(&NetRecord { address, reason, ..about(target, verdict) });
                 Err(refused)
             }
         }
@@ -83,7 +88,8 @@ impl Carrier {
             denied(format!("the cell has {} connections already", self.meter.max_connections()))
         })?;
         let begun = Instant::now();
-        let addresses = match self.resolver.find(&target.name).await {
+        let asked = AskedBy::of(&self.rules.borrow(), &target.name, target.port);
+        let addresses = match self.resolver.find(&target.name, asked).await {
             Ok(addresses) => addresses,
             Err(NoAddress::Refused(address, why)) => {
                 return Err((Refused::Denied(format!("the name leads to {why}")), Some(address)));
@@ -122,20 +128,34 @@ impl Carrier {
         let mut rules = self.rules.subscribe();
         let (mut inside_read, mut inside_write) = inside.into_split();
         let (mut outside_read, mut outside_write) = outside.stream.into_split();
+        let one_ended = Notify::new();
         let both = async {
             let out = async {
                 if !first.is_empty() {
                     pass(first, &mut outside_write, &self.meter, Way::Out, &sent).await?;
                 }
-                one_way(&mut inside_read, &mut outside_write, &self.meter, Way::Out, &sent).await
+                one_way(&mut inside_read, &mut outside_write, &self.meter, Way::Out, &sent).await?;
+                one_ended.notify_one();
+                Ok(())
             };
-            let back =
-                one_way(&mut outside_read, &mut inside_write, &self.meter, Way::In, &received);
+            let back = async {
+                one_way(&mut outside_read, &mut inside_write, &self.meter, Way::In, &received)
+                    .await?;
+                one_ended.notify_one();
+                Ok(())
+            };
             tokio::try_join!(out, back).map(drop)
         };
+        let carried = || {
+            let (sent, received) = (sent.load(Ordering::Relaxed), received.load(Ordering::Relaxed));
+            sent.saturating_add(received)
+        };
         let ended = tokio::select! {
-            ended = both => ended,
+            // First: once it is denied, no byte goes on.
+            biased;
             () = not_allowed(&mut rules, target) => Err(Broken::Denied),
+            ended = both => ended,
+            () = left_idle(&one_ended, carried, IDLE_HALF_CLOSED) => Err(Broken::Idle),
         };
         let (verdict, reason) = match &ended {
             Ok(()) => (NetVerdict::Closed, None),
@@ -145,6 +165,10 @@ impl Carrier {
             }
             Err(Broken::Denied) => {
                 (NetVerdict::Cut, Some("the name is not allowed any more".to_owned()))
+            }
+            Err(Broken::Idle) => {
+                let why = "one side had ended it, and nothing came from the other for 5 minutes";
+                (NetVerdict::Cut, Some(why.to_owned()))
             }
             Err(Broken::UsedUp) => {
                 (NetVerdict::Cut, Some("the cell has used all the bytes that it may".to_owned()))
@@ -158,7 +182,7 @@ impl Carrier {
             inside_write.forget();
             outside_write.forget();
         }
-        self.record(NetRecord {
+        self.record(&NetRecord {
             connection: Some(number),
             address: Some(address),
             sent_bytes: Some(sent.load(Ordering::Relaxed)),
@@ -191,6 +215,21 @@ enum Broken {
     Io(io::Error),
     Denied,
     UsedUp,
+    Idle,
+}
+
+/// Ends once one way has ended and nothing was carried for so long.
+pub(crate) async fn left_idle(one_ended: &Notify, carried: impl Fn() -> u64, limit: Duration) {
+    const LOOKS: u32 = 10;
+    one_ended.notified().await;
+    let mut before = carried();
+    let mut idle = 0;
+    while idle < LOOKS {
+        tokio::time::sleep(limit / LOOKS).await;
+        let now = carried();
+        idle = if now == before { idle + 1 } else { 0 };
+        before = now;
+    }
 }
 
 /// Carries what comes from one side to the other, and the end of it.

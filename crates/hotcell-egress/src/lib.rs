@@ -7,8 +7,10 @@ mod connection;
 mod control;
 mod dial;
 mod dns;
+mod lookup_pace;
 mod meter;
 mod name_table;
+mod plain_file;
 mod plan;
 mod proxy;
 mod records;
@@ -19,6 +21,8 @@ mod socket_maker;
 #[cfg(test)]
 mod address_tests;
 #[cfg(test)]
+mod connection_tests;
+#[cfg(test)]
 mod dns_tests;
 #[cfg(test)]
 mod meter_tests;
@@ -28,6 +32,10 @@ mod name_table_tests;
 mod proxy_tests;
 #[cfg(test)]
 mod records_tests;
+#[cfg(test)]
+mod resolve_tests;
+#[cfg(test)]
+mod socket_maker_tests;
 
 pub use address::IpRange;
 pub use carrier::carry;

@@ -1,20 +1,22 @@
 //! What a cell used of the network, and how much it may.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hotcell_model::NetworkStats;
-use rustix::fs::{Mode, OFlags, openat, renameat};
+use rustix::fs::{OFlags, renameat};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::EgressSettings;
+use crate::plain_file::open_plain;
 
 const USED: &str = "network-used.json";
 const USED_NEW: &str = "network-used.new";
+/// It is never longer.
+const USED_BYTES: u64 = 4096;
 /// What may be ahead of the rate, so that small things are not slowed down.
 const BURST: Duration = Duration::from_millis(200);
 
@@ -75,10 +77,10 @@ impl Meter {
         if self.saved.swap(total, Ordering::Relaxed) == total {
             return Ok(());
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
-        let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600));
-        let file = openat(&self.directory, USED_NEW, flags, mode)?;
-        File::from(file).write_all(&serde_json::to_vec(&stats)?)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        let mut file = open_plain(&self.directory, USED_NEW, flags)?;
+        file.set_len(0)?;
+        file.write_all(&serde_json::to_vec(&stats)?)?;
         Ok(renameat(&self.directory, USED_NEW, &self.directory, USED)?)
     }
 
@@ -95,24 +97,28 @@ impl Meter {
         self.max_connections
     }
 
+    fn total(&self) -> u64 {
+        let stats = self.stats();
+        stats.sent_bytes.saturating_add(stats.received_bytes)
+    }
+
     /// Whether nothing more may be carried.
     pub(crate) fn is_used_up(&self) -> bool {
-        let stats = self.stats();
-        self.max_bytes.is_some_and(|most| stats.sent_bytes + stats.received_bytes >= most)
+        self.max_bytes.is_some_and(|most| self.total() >= most)
     }
 
     /// Counts bytes that are about to be carried, and waits until that is within the rate.
     pub(crate) async fn take(&self, way: Way, bytes: usize) -> Result<(), UsedUp> {
         let bytes = bytes as u64;
-        let stats = self.stats();
-        let total = stats.sent_bytes + stats.received_bytes;
-        if self.max_bytes.is_some_and(|most| total.saturating_add(bytes) > most) {
+        if self.max_bytes.is_some_and(|most| self.total().saturating_add(bytes) > most) {
             return Err(UsedUp);
         }
-        match way {
-            Way::Out => self.sent.fetch_add(bytes, Ordering::Relaxed),
-            Way::In => self.received.fetch_add(bytes, Ordering::Relaxed),
+        let count = match way {
+            Way::Out => &self.sent,
+            Way::In => &self.received,
         };
+        // One thread counts, so nothing comes in between.
+        count.store(count.load(Ordering::Relaxed).saturating_add(bytes), Ordering::Relaxed);
         if let Some(rate) = self.bytes_per_s {
             let until = {
                 let mut paid = self.paid_until.lock().await;
@@ -127,9 +133,9 @@ impl Meter {
 }
 
 fn read(directory: &OwnedFd) -> io::Result<NetworkStats> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(directory, USED, flags, Mode::empty())?;
-    Ok(serde_json::from_reader(File::from(file))?)
+    let mut text = Vec::new();
+    open_plain(directory, USED, OFlags::RDONLY)?.take(USED_BYTES).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
 }
 
 /// One connection that counts.

@@ -32,6 +32,26 @@ fn bytes_of_both_ways_count_also_after_a_restart() {
 }
 
 #[test]
+fn whatever_lies_where_use_is_written_down_nothing_breaks() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || std::os::fd::OwnedFd::from(std::fs::File::open(directory.path()).unwrap());
+    let used = directory.path().join("network-used.json");
+    std::os::unix::fs::symlink("/dev/zero", &used).unwrap();
+    let settings = EgressSettings { max_bytes: Some(100), ..EgressSettings::default() };
+    assert!(!Meter::new(&settings, open()).is_used_up());
+    std::fs::remove_file(&used).unwrap();
+    let all = u64::MAX;
+    let text = format!("{{\"connections\":0,\"sent_bytes\":{all},\"received_bytes\":{all}}}");
+    std::fs::write(&used, text).unwrap();
+    let meter = Meter::new(&settings, open());
+    assert!(meter.is_used_up());
+    run(async { assert_eq!(meter.take(Way::Out, 40).await, Err(UsedUp)) });
+    let boundless = Meter::new(&EgressSettings::default(), open());
+    run(async { assert_eq!(boundless.take(Way::Out, 40).await, Ok(())) });
+    assert_eq!(boundless.stats().sent_bytes, all);
+}
+
+#[test]
 fn connections_count_while_they_are_held() {
     let settings = EgressSettings { max_connections: 2, ..EgressSettings::default() };
     let meter = Arc::new(Meter::new(&settings, std::fs::File::open("/").unwrap().into()));

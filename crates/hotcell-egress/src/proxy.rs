@@ -76,17 +76,27 @@ pub(crate) async fn serve(carrier: Arc<Carrier>, mut client: TcpStream) {
 async fn read_head(client: &mut TcpStream) -> std::io::Result<(Vec<u8>, Asked)> {
     let mut bytes = Vec::new();
     loop {
+        let before = bytes.len();
         if client.read_buf(&mut bytes).await? == 0 {
             return Ok((bytes, Asked::More));
         }
-        let asked = parse(&bytes);
-        if asked != Asked::More {
-            return Ok((bytes, asked));
+        // Read again only when it is whole: somebody may send it byte by byte.
+        if before == 0 || has_end(&bytes, before) {
+            let asked = parse(&bytes);
+            if asked != Asked::More {
+                return Ok((bytes, asked));
+            }
         }
         if bytes.len() > HEAD_BYTES {
             return Ok((bytes, Asked::Wrong("the head of the request is too long")));
         }
     }
+}
+
+/// Whether an empty line ends in what came after the first bytes.
+pub(crate) fn has_end(bytes: &[u8], before: usize) -> bool {
+    let new = &bytes[before.saturating_sub(3)..];
+    new.windows(2).any(|two| two == b"\n\n") || new.windows(3).any(|three| three == b"\n\r\n")
 }
 
 async fn refuse(client: &mut TcpStream, code: u16, word: &str, why: &str) {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::connection::Target;
-use crate::proxy::{Asked, parse};
+use crate::proxy::{Asked, has_end, parse};
 
 fn target(name: &str, port: u16) -> Target {
     Target { name: name.parse().unwrap(), port }
@@ -68,5 +68,19 @@ proptest! {
         let _ = parse(&bytes);
         let _ = parse(&[b"GET http://a.test/ HTTP/1.1\r\n", bytes.as_slice()].concat());
         let _ = parse(&[b"GET http://", bytes.as_slice(), b" HTTP/1.1\r\n\r\n"].concat());
+    }
+}
+
+#[test]
+fn the_end_of_a_head_is_found_however_it_comes() {
+    for head in
+        ["GET http://a.test/ HTTP/1.1\r\nA: b\r\n\r\n", "GET http://a.test/ HTTP/1.1\nA: b\n\n"]
+    {
+        let bytes = head.as_bytes();
+        for before in 1..bytes.len() {
+            assert!(has_end(bytes, before), "{before}");
+            assert!(!has_end(&bytes[..bytes.len() - 1], before.min(bytes.len() - 1)), "{before}");
+        }
+        assert_ne!(parse(bytes), Asked::More);
     }
 }

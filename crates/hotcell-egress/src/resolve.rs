@@ -1,5 +1,6 @@
 //! Addresses of names, as the host's side sees them.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use hickory_resolver::config::{
     ResolverOpts,
 };
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hotcell_model::HostName;
+use hotcell_model::{HostName, NamePattern, NameRules, NetRule};
 
 use crate::address::{is_own, refusal};
 use crate::{EgressSettings, HostPin, IpRange};
@@ -24,6 +25,27 @@ pub(crate) enum NoAddress {
     Refused(IpAddr, &'static str),
     /// It could not be found out.
     Unknown(String),
+}
+
+/// By what kind of rule a cell reaches a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AskedBy {
+    /// One that writes it out.
+    Name,
+    /// One that stands for many names.
+    Pattern,
+}
+
+impl AskedBy {
+    pub(crate) fn of(rules: &NameRules, name: &HostName, port: u16) -> Self {
+        let is_name = |rule: &&NetRule| match rule.pattern {
+            NamePattern::Exactly(_) => true,
+            NamePattern::Any | NamePattern::Below(_) => false,
+        };
+        let allow = rules.allow.iter().filter(is_name).cloned().collect();
+        let written_out = NameRules { allow, deny: rules.deny.clone() };
+        if written_out.allows(name, port) { Self::Name } else { Self::Pattern }
+    }
 }
 
 /// Finds addresses.
@@ -44,8 +66,18 @@ impl HostResolver {
     }
 
     /// The addresses at which a name may be dialled: what is checked here is what is dialled.
-    pub(crate) async fn find(&self, name: &HostName) -> Result<Vec<IpAddr>, NoAddress> {
-        let pinned = self.pins.iter().filter(|pin| pin.name == *name);
+    /// Choices of the operator about addresses that are not public are for names that the cell's
+    /// rules write out.
+    pub(crate) async fn find(
+        &self,
+        name: &HostName,
+        asked: AskedBy,
+    ) -> Result<Vec<IpAddr>, NoAddress> {
+        let private: &[IpRange] = match asked {
+            AskedBy::Name => &self.private,
+            AskedBy::Pattern => &[],
+        };
+        let pinned = self.pins.iter().filter(|pin| asked == AskedBy::Name && pin.name == *name);
         let pinned: Vec<IpAddr> = pinned.map(|pin| pin.address).collect();
         if !pinned.is_empty() {
             return Ok(pinned);
@@ -57,30 +89,43 @@ impl HostResolver {
             .await
             .map_err(|error| NoAddress::Unknown(error.to_string()))?;
         let found: Vec<IpAddr> = found.iter().collect();
-        self.check(&found)
+        check(&found, private)
     }
+}
 
-    fn check(&self, found: &[IpAddr]) -> Result<Vec<IpAddr>, NoAddress> {
-        let why_not = |address: IpAddr| {
-            let is_allowed = self.private.iter().any(|it| it.contains(address.to_canonical()));
-            let own = (!is_allowed && is_own(address)).then_some("an address of this machine");
-            refusal(address, &self.private).or(own)
-        };
-        let mut good = Vec::new();
-        let mut refused = None;
-        for address in found.iter().take(MOST_ADDRESSES) {
-            match why_not(*address) {
-                None => good.push(address.to_canonical()),
-                Some(why) => refused = refused.or(Some(NoAddress::Refused(*address, why))),
-            }
-        }
-        // What is refused is not dialled; what else there is may be.
-        match refused {
-            Some(refused) if good.is_empty() => Err(refused),
-            None if good.is_empty() => Err(NoAddress::Unknown("it has no address".to_owned())),
-            Some(_) | None => Ok(good),
+/// Those of these addresses that may be dialled.
+fn check(found: &[IpAddr], private: &[IpRange]) -> Result<Vec<IpAddr>, NoAddress> {
+    let mut good = Vec::new();
+    let mut refused = None;
+    for address in found.iter().take(MOST_ADDRESSES).map(IpAddr::to_canonical) {
+        match why_not(address, private, is_own) {
+            None => good.push(address),
+            Some(why) => refused = refused.or(Some(NoAddress::Refused(address, why))),
         }
     }
+    // What is refused is not dialled; what else there is may be.
+    match refused {
+        Some(refused) if good.is_empty() => Err(refused),
+        None if good.is_empty() => Err(NoAddress::Unknown("it has no address".to_owned())),
+        Some(_) | None => Ok(good),
+    }
+}
+
+/// Why an address may not be dialled; none for one that may. What cannot be told is refused.
+pub(crate) fn why_not(
+    address: IpAddr,
+    private: &[IpRange],
+    is_own: impl FnOnce(IpAddr) -> io::Result<bool>,
+) -> Option<&'static str> {
+    let address = address.to_canonical();
+    if private.iter().any(|range| range.contains(address)) {
+        return None;
+    }
+    refusal(address, private).or_else(|| match is_own(address) {
+        Ok(false) => None,
+        Ok(true) => Some("an address of this machine"),
+        Err(_) => Some("an address to which this machine has no way"),
+    })
 }
 
 fn resolver(nameservers: &[SocketAddr]) -> Result<TokioResolver, String> {

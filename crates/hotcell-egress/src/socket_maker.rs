@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hotcell_jail::{receive_fds, send_fds};
@@ -53,12 +54,22 @@ fn open(kind: u8, place: SocketAddrV4) -> rustix::io::Result<OwnedFd> {
 
 /// The other end of it.
 #[derive(Debug)]
-pub(crate) struct SocketMaker(UnixStream);
+pub(crate) struct SocketMaker {
+    stream: UnixStream,
+    is_broken: AtomicBool,
+}
 
 impl SocketMaker {
     pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        Ok(Self(stream))
+        stream.set_write_timeout(Some(ANSWER_WITHIN))?;
+        Ok(Self { stream, is_broken: AtomicBool::new(false) })
+    }
+
+    /// Whether an answer was missing or no answer. What comes later could be that of an earlier
+    /// question, and a listener of one name must never carry to another: nothing is asked any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
     }
 
     /// A listener in the cell.
@@ -72,15 +83,27 @@ impl SocketMaker {
     }
 
     fn ask(&self, kind: u8, address: Ipv4Addr, port: u16) -> io::Result<OwnedFd> {
+        if self.is_broken() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let answered = self.exchange(kind, address, port);
+        if answered.is_err() {
+            self.is_broken.store(true, Ordering::Relaxed);
+        }
+        answered?
+    }
+
+    /// Asks, and tells what was answered; an error where nothing was.
+    fn exchange(&self, kind: u8, address: Ipv4Addr, port: u16) -> io::Result<io::Result<OwnedFd>> {
         let [a, b, c, d] = address.octets();
         let [high, low] = port.to_be_bytes();
-        send_fds(&self.0, &[kind, a, b, c, d, high, low], &[])?;
+        send_fds(&self.stream, &[kind, a, b, c, d, high, low], &[])?;
         let mut answer = [0; 4];
-        let (count, mut fds) = receive_fds(&self.0, &mut answer)?;
-        match (count, i32::from_be_bytes(answer), fds.pop()) {
-            (4, 0, Some(socket)) => Ok(socket),
-            (4, errno, None) if errno != 0 => Err(io::Error::from_raw_os_error(errno)),
-            (_, _, _) => Err(io::ErrorKind::BrokenPipe.into()),
+        let (count, mut fds) = receive_fds(&self.stream, &mut answer)?;
+        match (count, i32::from_be_bytes(answer), fds.pop(), fds.is_empty()) {
+            (4, 0, Some(socket), true) => Ok(Ok(socket)),
+            (4, errno, None, _) if errno > 0 => Ok(Err(io::Error::from_raw_os_error(errno))),
+            (_, _, _, _) => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }

@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use hotcell_egress::{CarryPlan, EgressSettings, RecordLog, carry, make_sockets};
+use hotcell_egress::{
+    CarrierAsk, CarrierTell, CarryPlan, EgressSettings, RecordLog, ask_carrier, carry, make_sockets,
+};
 use hotcell_jail::enter::go_on_with;
 use hotcell_jail::host::inherited_fds;
 use hotcell_jail::ids::IdLayout;
@@ -23,12 +25,18 @@ use rustix::process::{Gid, Pid, PidfdFlags, Uid, WaitOptions, pidfd_open, waitpi
 use crate::keeper::let_go_of_streams;
 use crate::order::{Outcome, Placed, WhichProcess};
 use crate::paths::{CellPaths, read_json, write_json};
-use crate::start::{give_records, open};
+use crate::start::open;
 
 const READY_WITHIN_S: i64 = 10;
 /// How long after its death a carrier is started anew, twice as long each time that fails.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 const AGAIN_AT_LEAST: Duration = Duration::from_secs(60);
+/// How often it is compared what is written down and what it was told.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+const NICE: i32 = 10;
+/// How long the process that opens sockets has to end.
+const MAKER_LOOKS: u32 = 100;
+const MAKER_APART: Duration = Duration::from_millis(5);
 /// One that was there for so long did not fail.
 const LASTED: Duration = Duration::from_secs(10);
 
@@ -40,12 +48,17 @@ pub(crate) struct KeptCarrier {
     begun_at: Instant,
     again_at: Option<Instant>,
     again_after: Duration,
+    /// What it was told that the cell may reach; nothing is known of one that another keeper told.
+    told: Option<Network>,
+    look_at: Instant,
 }
 
 impl KeptCarrier {
     pub(crate) fn new(settings: EgressSettings, process: Option<(Pid, OwnedFd)>) -> Self {
         let begun_at = Instant::now();
-        Self { settings, process, begun_at, again_at: None, again_after: AGAIN_AFTER }
+        let (again_at, again_after) = (None, AGAIN_AFTER);
+        let (told, look_at) = (None, begun_at);
+        Self { settings, process, begun_at, again_at, again_after, told, look_at }
     }
 
     /// The one that an earlier keeper of the cell has left, which goes on as it is.
@@ -60,13 +73,47 @@ impl KeptCarrier {
         self.process.as_ref().map(|(_, pidfd)| pidfd.as_fd())
     }
 
-    /// When it is to be started again.
+    /// When it is to be started again, or looked after.
     pub(crate) fn wanted_at(&self) -> Option<Instant> {
-        self.again_at
+        self.again_at.or_else(|| self.process.as_ref().map(|_| self.look_at))
+    }
+
+    /// Sees to it that it obeys what is written down, also if whoever wrote that did not get to
+    /// ask for it.
+    pub(crate) fn look_if_due(&mut self, paths: &CellPaths, placed: &Placed) {
+        if self.process.is_some() && self.look_at <= Instant::now() {
+            // One that does not obey has ended.
+            let _ = self.tell_rules(paths, placed);
+        }
+    }
+
+    /// Tells it what the cell may reach now, unless it knows. One that does not do it is ended:
+    /// nothing is carried against the rules, and the next one begins with them.
+    fn tell_rules(&mut self, paths: &CellPaths, placed: &Placed) -> io::Result<()> {
+        self.look_at = Instant::now() + LOOK_EVERY;
+        let told = in_force(paths, &placed.spec.network).and_then(|network| {
+            if self.told.as_ref() == Some(&network) {
+                return Ok(());
+            }
+            let stream = paths.connect_carrier()?.ok_or(io::ErrorKind::NotConnected)?;
+            match ask_carrier(&stream, &CarrierAsk::Enforce(network.clone()))? {
+                CarrierTell::Done => self.told = Some(network),
+                CarrierTell::Stats(_) => return Err(io::ErrorKind::InvalidData.into()),
+            }
+            Ok(())
+        });
+        if told.is_err() {
+            self.told = None;
+            if let Some((_, pidfd)) = &self.process {
+                let _ = send_by_pidfd(pidfd.as_fd(), 9);
+            }
+        }
+        told
     }
 
     /// Takes note that it has ended.
     pub(crate) fn collect(&mut self) {
+        self.told = None;
         if let Some((pid, _)) = self.process.take() {
             // The child of an earlier keeper is collected by init.
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
@@ -105,8 +152,12 @@ impl KeptCarrier {
         supervisor: BorrowedFd<'_>,
     ) -> Outcome {
         self.again_at = None;
-        if self.process.is_some() {
-            return Outcome::Done;
+        if let Some((_, pidfd)) = &self.process {
+            let has_ended = ends_within(pidfd, Timespec { tv_sec: 0, tv_nsec: 0 });
+            if !has_ended && self.tell_rules(paths, placed).is_ok() {
+                return Outcome::Done;
+            }
+            self.end();
         }
         let in_force = match in_force(paths, &placed.spec.network) {
             Ok(network) => network,
@@ -116,14 +167,16 @@ impl KeptCarrier {
             return Outcome::Done;
         }
         let started = match namespaces {
-            Some(cell) => start(paths, placed, &self.settings, cell, supervisor),
+            Some(cell) => start(paths, placed, &self.settings, in_force.rules(), cell, supervisor),
             None => Err(io::Error::other("the namespaces of the cell are out of reach"))
                 .step(|| "enter the cell".to_owned()),
         };
         match started {
             Ok(process) => {
                 self.begun_at = Instant::now();
+                self.look_at = self.begun_at + LOOK_EVERY;
                 self.process = Some(process);
+                self.told = Some(in_force);
                 Outcome::Done
             }
             Err(error) => {
@@ -152,6 +205,7 @@ impl KeptCarrier {
     /// Lets it end, and waits for that: it ends by itself with its cell, and has a moment to write
     /// down what it knows.
     pub(crate) fn end(&mut self) {
+        self.told = None;
         let Some((pid, pidfd)) = self.process.take() else { return };
         if !ends_within(&pidfd, Timespec { tv_sec: 1, tv_nsec: 0 }) {
             let _ = send_by_pidfd(pidfd.as_fd(), 9);
@@ -164,9 +218,9 @@ impl KeptCarrier {
 /// Writes something down in the carrier's place, as if it had.
 fn write_down(placed: &Placed, record: &NetRecord) {
     let (uid, gid) = placed.ids.supervisor();
-    if let Ok(directory) = open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY) {
-        let _ = RecordLog::new(directory).write(record);
-        let _ = give_records(&placed.records, uid, gid);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    if let Ok(directory) = open(&placed.records, flags) {
+        let _ = RecordLog::new(directory).owned_by(uid, gid).write(record);
     }
 }
 
@@ -188,16 +242,21 @@ fn start(
     paths: &CellPaths,
     placed: &Placed,
     settings: &EgressSettings,
+    rules: NameRules,
     cell: &CellNamespaces,
     supervisor: BorrowedFd<'_>,
 ) -> Result<(Pid, OwnedFd), StepError> {
     let name = || "start the carrier".to_owned();
-    let rules = in_force(paths, &placed.spec.network).step(name)?.rules();
     let records = open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let control = paths.listen_as_carrier().step(name)?;
     let (ready_ours, ready) = pipe_with(PipeFlags::CLOEXEC).step(name)?;
+    let (begin, begin_ours) = pipe_with(PipeFlags::CLOEXEC).step(name)?;
     match fork().step(name)? {
         Forked::Child => {
+            drop((ready_ours, begin_ours));
+            if !may_begin(begin) {
+                std::process::exit(1);
+            }
             let plan = (settings.clone(), rules);
             let fds = [supervisor, control.as_fd(), ready.as_fd(), records.as_fd()];
             let become_it = || be_carrier(&placed.ids, cell, plan, fds);
@@ -207,8 +266,11 @@ fn start(
             }
         }
         Forked::Parent { pid, pidfd } => {
-            drop((control, ready));
-            let noted = WhichProcess::of(pid).and_then(|it| write_json(&paths.carrier(), &it));
+            drop((control, ready, begin));
+            let noted = WhichProcess::of(pid)
+                .and_then(|it| write_json(&paths.carrier(), &it))
+                .and_then(|()| Ok(rustix::io::write(&begin_ours, b"b")?));
+            drop(begin_ours);
             let mut word = [0];
             let time = Timespec { tv_sec: READY_WITHIN_S, tv_nsec: 0 };
             let answered = poll(&mut [PollFd::new(&ready_ours, PollFlags::IN)], Some(&time));
@@ -224,6 +286,12 @@ fn start(
     }
 }
 
+/// Waits until it is written down which process this is. One of which nobody would know, as when
+/// the keeper is gone before, ends.
+pub(crate) fn may_begin(begin: OwnedFd) -> bool {
+    File::from(begin).read(&mut [0]).is_ok_and(|read| read == 1)
+}
+
 /// The child's part: it goes on as the carrier, with nothing of what the keeper has open.
 /// As root it is nobody on the host: it has the ids under which the cell's supervisor runs, and no
 /// capability.
@@ -234,6 +302,8 @@ fn be_carrier(
     [supervisor, control, ready, records]: [BorrowedFd<'_>; 4],
 ) -> Result<std::convert::Infallible, StepError> {
     let name = || "start the carrier".to_owned();
+    // What it does for a cell comes after what the host does for itself.
+    let _ = rustix::process::nice(NICE);
     let_go_of_streams().step(name)?;
     let (sockets, theirs) = UnixStream::pair().step(name)?;
     let maker = match fork().step(name)? {
@@ -271,8 +341,14 @@ fn be_carrier(
             control: control.into(),
             ready,
         });
-        // It ends with the carrier, which collects it: not every init does.
-        let _ = waitpid(Some(maker), WaitOptions::empty());
+        // It ends with the carrier, which collects it: not every init does. One that is stuck is
+        // not waited for.
+        for _ in 0..MAKER_LOOKS {
+            match waitpid(Some(maker), WaitOptions::NOHANG) {
+                Ok(None) => std::thread::sleep(MAKER_APART),
+                Ok(Some(_)) | Err(_) => break,
+            }
+        }
         carried
     })
 }

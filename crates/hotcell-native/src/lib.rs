@@ -2,6 +2,8 @@
 
 mod base;
 mod carrier;
+#[cfg(test)]
+mod carrier_tests;
 mod checkpoint_file;
 mod checkpointer;
 mod compare;
@@ -29,6 +31,8 @@ mod program;
 mod project;
 mod removal;
 mod start;
+#[cfg(test)]
+mod start_tests;
 mod tree;
 mod watch;
 

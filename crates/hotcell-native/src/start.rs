@@ -1,9 +1,9 @@
 //! The keeper's first task: a supervisor in namespaces of its own.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::chown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use hotcell_jail::{
 };
 use hotcell_link::{ExecIds, Plan, PlanFds};
 use hotcell_model::{Isolation, Limits};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fchown, fstat, openat};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
@@ -278,16 +278,40 @@ pub(crate) fn cell_limits(limits: &Limits) -> CellLimits {
 /// The supervisor writes its records under its own ids; nobody else of the cell sees them.
 pub(crate) fn give_records(records: &Path, uid: u32, gid: u32) -> Result<(), StepError> {
     let name = || format!("give {} to the supervisor", records.display());
-    chown(records, Some(uid), Some(gid)).step(name)?;
-    for entry in walk(records).step(name)? {
-        chown(&entry, Some(uid), Some(gid)).step(name)?;
+    let directory = open(records, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW)?;
+    let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+    fchown(&directory, uid, gid).step(name)?;
+    for entry in Dir::read_from(&directory).step(name)? {
+        let entry = entry.step(name)?;
+        if entry.file_name() != c"." && entry.file_name() != c".." {
+            give_entry(&directory, entry.file_name(), uid, gid).step(name)?;
+        }
     }
     Ok(())
 }
 
-/// What lies in a records directory: the journal and the directory of logs.
-fn walk(records: &Path) -> io::Result<Vec<std::path::PathBuf>> {
-    std::fs::read_dir(records)?.map(|entry| entry.map(|entry| entry.path())).collect()
+/// Gives away what lies in a directory of the cell: the journal, and the directory of logs. A link
+/// stays whose it is, and so does what has another name: that may lie anywhere.
+fn give_entry(
+    directory: &OwnedFd,
+    name: &CStr,
+    uid: Option<Uid>,
+    gid: Option<Gid>,
+) -> rustix::io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let entry = openat(directory, name, flags, Mode::empty())?;
+    let status = fstat(&entry)?;
+    let is_its_own = match FileType::from_raw_mode(status.st_mode) {
+        FileType::Directory => true,
+        FileType::RegularFile => status.st_nlink == 1,
+        FileType::Symlink
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => false,
+    };
+    if is_its_own { chownat(&entry, c"", uid, gid, AtFlags::EMPTY_PATH) } else { Ok(()) }
 }
 
 pub(crate) fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, StepError> {

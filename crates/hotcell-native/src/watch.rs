@@ -83,6 +83,7 @@ pub(crate) fn watch(
             carrier.collect();
         }
         carrier.start_if_due(paths, &placed, namespaces.as_ref(), pidfd.as_fd());
+        carrier.look_if_due(paths, &placed);
         if let Some(project) = &mut project {
             project.step();
             project.look();
