@@ -73,7 +73,8 @@ class Web(http.server.BaseHTTPRequestHandler):
             time.sleep(1000)
         if self.path == "/moved":
             self.send_response(302)
-            self.send_header("location", "/elsewhere")
+            self.send_header("location", "../../../../../v1/cells")
+            self.send_header("content-location", "http://localhost/mcp")
             self.send_header("content-length", "0")
             return self.end_headers()
         body = self.body()
@@ -348,8 +349,16 @@ fn a_page_of_a_cell_is_not_the_servers_own(world: &World) {
     server.ask(&Sent::get(path).with("service-worker", "script")).is(403);
     assert_eq!(upgrade(&server, &[("origin", "null")]).head().unwrap().status, 403);
     world.hotcell(["run", "--cell", "served", "cat proof"]).run().exited(1);
-    // The parts of a page of a cell are loaded by it, and programs say nothing of sites.
-    server.ask(&Sent::get(path).with("sec-fetch-site", "cross-site")).is(200);
+    // The parts of a page of a cell are loaded by it alone, and programs say nothing of sites.
+    let part = Sent::get(path).with("sec-fetch-site", "cross-site");
+    server.ask(&part).is(403);
+    server
+        .ask(&part.clone().with("referer", "http://elsewhere.org/cells/served/ports/8080/"))
+        .is(403);
+    server.ask(&part.clone().with("referer", &format!("http://localhost{path}page.html"))).is(200);
+    let going = part.with("sec-fetch-mode", "navigate");
+    server.ask(&going.clone().with("sec-fetch-dest", "iframe")).is(403);
+    server.ask(&going.with("sec-fetch-dest", "document")).is(200);
     server.ask(&Sent::get("/v1/cells")).is(200);
     server.ask(&Sent::get("/v1/cells").with("sec-fetch-site", "none")).is(200);
 }
@@ -384,7 +393,8 @@ fn what_is_not_for_a_service_stays_outside(world: &World) {
         assert!(!headers.contains_key(name), "{name}: {headers:?}");
     }
     let moved = server.ask(&Sent::get("/cells/served/ports/8080/moved")).is(302);
-    assert_eq!(moved.header("location"), Some("/cells/served/ports/8080/elsewhere"));
+    assert_eq!(moved.header("location"), Some("/cells/served/ports/8080/v1/cells"));
+    assert_eq!(moved.header("content-location"), Some("/cells/served/ports/8080/mcp"));
     // Methods and bodies, whatever their length.
     let base = "/cells/served/ports/8080/up";
     let content = pattern(20 << 20, 3);
