@@ -25,6 +25,7 @@ in_worlds! { [root]
     what_is_not_for_a_service_stays_outside,
     a_killed_service_breaks_what_it_began,
     who_does_not_read_holds_nobody_up,
+    who_breaks_off_is_gone_though_the_service_reads_nothing,
     a_sleeping_cell_wakes_with_the_first_connection,
 }
 
@@ -491,11 +492,13 @@ fn a_killed_service_breaks_what_it_began(world: &World) {
     server.ask(&Sent::get("/cells/served/ports/8080/")).is(200);
 }
 
+/// Takes connections and reads nothing.
+const DEAF: &str = "import socket\n\
+    server = socket.create_server(('127.0.0.1', 8080), backlog=50)\n\
+    taken = []\n\
+    while True: taken.append(server.accept())";
+
 fn who_does_not_read_holds_nobody_up(world: &World) {
-    const DEAF: &str = "import socket\n\
-        server = socket.create_server(('127.0.0.1', 8080), backlog=50)\n\
-        taken = []\n\
-        while True: taken.append(server.accept())";
     serve(world, DEAF);
     let forward = Forward::start(world);
     let mut stuck = forward.connect();
@@ -509,6 +512,40 @@ fn who_does_not_read_holds_nobody_up(world: &World) {
     let resident = crate::world::resident_kib(world.supervisor("served"));
     assert!(resident < 40_000, "the supervisor has {resident} KiB");
     drop(stuck);
+    forward.end();
+}
+
+fn who_breaks_off_is_gone_though_the_service_reads_nothing(world: &World) {
+    serve(world, DEAF);
+    let forward = Forward::start(world);
+    // Connections to port 8080 that stand, on the side of whoever made them.
+    let standing = || {
+        let table = world.text(["run", "--cell", "served", "cat /proc/net/tcp"]);
+        let stands = |line: &&str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.get(2).is_some_and(|to| to.ends_with(":1F90")) && words.get(3) == Some(&"01")
+        };
+        table.lines().filter(stands).count()
+    };
+    let mut stuck = forward.connect();
+    let said_no_more = forward.connect();
+    stuck.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    while stuck.write_all(&[0; 1 << 16]).is_ok() {}
+    eventually("both are connected", || standing() == 2);
+    // A client that vanished without a word is asked for: 02 is the timer for that.
+    let client = said_no_more.local_addr().unwrap().port();
+    let ends = format!(":{:04X} 0100007F:{client:04X} 01", forward.address.port());
+    eventually("the client is asked now and then", || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let line = table.lines().find(|line| line.contains(&ends));
+        line.is_some_and(|line| line.split_whitespace().nth(5).unwrap().starts_with("02:"))
+    });
+    for stream in [stuck, said_no_more] {
+        let before = standing();
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        drop(stream);
+        eventually("it is gone in the cell", || standing() == before - 1);
+    }
     forward.end();
 }
 
