@@ -1,11 +1,12 @@
 //! The key file.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use hotcell_model::{Error, Result};
+use rustix::process::geteuid;
 
 const KEY_BYTES: usize = 32;
 /// Whoever else may read the key can open the secrets.
@@ -18,7 +19,7 @@ impl Key {
     /// Reads the key; none when there is no such file.
     pub(crate) fn find(path: &Path) -> Result<Option<Self>> {
         let shown = path.display();
-        let mut file = match fs::File::open(path) {
+        let mut file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => {
@@ -30,7 +31,15 @@ impl Key {
         };
         let unreadable =
             |error| Error::unavailable(format!("cannot read the key file {shown}: {error}"));
-        if file.metadata().map_err(unreadable)?.mode() & OTHERS != 0 {
+        let found = file.metadata().map_err(unreadable)?;
+        let (owner, own) = (found.uid(), geteuid().as_raw());
+        if owner != own && owner != 0 {
+            return Err(Error::denied(format!(
+                "the key file {shown} belongs to user {owner}, who can read it; this is user {own}"
+            ))
+            .hint(format!("`chown {own} {shown}`; if others have read it, set the secrets anew")));
+        }
+        if found.mode() & OTHERS != 0 {
             return Err(Error::denied(format!("others may read the key file {shown}")).hint(
                 format!("`chmod 600 {shown}`; if others have read it, set the secrets anew"),
             ));
@@ -43,26 +52,48 @@ impl Key {
         })
     }
 
-    /// Makes a key where there is none. Of several who do so at once one wins.
+    /// Makes a key where there is none. Of several who do so at once one wins, and all have its key:
+    /// the file is there whole or not at all.
     pub(crate) fn make(path: &Path) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::unavailable(format!("cannot make the key file {}: {error}", path.display()))
                 .hint("secrets.key_file names the file")
         };
         let mut key = [0; KEY_BYTES];
-        getrandom::fill(&mut key).map_err(|error| {
-            Error::unavailable(format!("the kernel gave no random bytes: {error}"))
-        })?;
-        if let Some(directory) = path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        random(&mut key)?;
+        let directory = match path.parent() {
+            Some(directory) if !directory.as_os_str().is_empty() => directory,
+            Some(_) | None => Path::new("."),
+        };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        let mut tail = [0; 8];
+        random(&mut tail)?;
+        let draft = directory.join(format!(".key-{}", encode(&tail)));
+        let linked = write_new(&draft, &key).and_then(|()| fs::hard_link(&draft, path));
+        // One that was not made needs not be removed.
+        let _ = fs::remove_file(&draft);
+        match linked {
+            Ok(()) => {
+                File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
+                Ok(Self(key))
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                Self::find(path)?.ok_or_else(|| failed(error))
+            }
+            Err(error) => Err(failed(error)),
         }
-        let mut options = OpenOptions::new();
-        let mut file =
-            options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-        file.write_all(format!("{}\n", encode(&key)).as_bytes()).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        Ok(Self(key))
     }
+}
+
+fn random(bytes: &mut [u8]) -> Result<()> {
+    getrandom::fill(bytes)
+        .map_err(|error| Error::unavailable(format!("the kernel gave no random bytes: {error}")))
+}
+
+fn write_new(path: &Path, key: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(format!("{}\n", encode(key)).as_bytes())?;
+    file.sync_all()
 }
 
 fn encode(key: &[u8]) -> String {

@@ -10,8 +10,8 @@ use hotcell_model::{
     Error, Result, Secret, SecretName, SecretSource, SecretStore, SecretValue, Timestamp,
 };
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::image::leave_no_image;
 use crate::key::Key;
 use crate::sealed::{All, Closed, Kept, open, seal};
 
@@ -45,6 +45,13 @@ impl SealedStore {
         key_file: PathBuf,
         elsewhere: BTreeMap<SecretName, ElsewhereSource>,
     ) -> Self {
+        let has_value = |source: &ElsewhereSource| match source {
+            ElsewhereSource::Env { value, .. } => value.is_some(),
+            ElsewhereSource::File(_) => false,
+        };
+        if elsewhere.values().any(has_value) {
+            leave_no_image();
+        }
         Self { directory, key_file, elsewhere }
     }
 
@@ -66,11 +73,11 @@ impl SealedStore {
         };
         let (file, key_file) = (self.file(), self.key_file.display());
         let file = file.display();
+        leave_no_image();
         let key = Key::find(&self.key_file)?.ok_or_else(|| {
             Error::unavailable(format!("the key of {file} is not at {key_file}"))
                 .hint("bring the key file back, or name it with secrets.key_file")
         })?;
-        no_core();
         open(&key, &bytes).map_err(|closed| match closed {
             Closed::Key => Error::unavailable(format!(
                 "{file} cannot be opened with the key in {key_file}: it was sealed with another key, \
@@ -84,6 +91,7 @@ impl SealedStore {
 
     /// Changes what is kept, while nobody else does.
     fn change<T>(&self, change: impl FnOnce(&mut All) -> Result<T>) -> Result<T> {
+        leave_no_image();
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         made.map_err(|error| self.failed("make the directory of", &error))?;
         let _lock = self.lock()?;
@@ -183,7 +191,7 @@ impl SecretStore for SealedStore {
 }
 
 fn from_file(name: &SecretName, path: &Path) -> Result<SecretValue> {
-    no_core();
+    leave_no_image();
     let mut bytes = fs::read(path).map_err(|error| {
         let path = path.display();
         Error::unavailable(format!(
@@ -199,10 +207,4 @@ fn from_file(name: &SecretName, path: &Path) -> Result<SecretValue> {
 fn absent(name: &SecretName) -> Error {
     Error::not_found(format!("there is no secret {name}"))
         .hint(format!("set it with `hotcell secret set {name}`"))
-}
-
-/// A process that has seen a secret leaves no image of its memory.
-fn no_core() {
-    let limit = getrlimit(Resource::Core);
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), ..limit });
 }

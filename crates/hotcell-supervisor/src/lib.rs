@@ -23,9 +23,6 @@ mod ports;
 mod processes;
 mod queue;
 
-#[cfg(test)]
-mod masking_tests;
-
 use std::io;
 
 use hotcell_link::Plan;

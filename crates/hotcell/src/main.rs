@@ -2,6 +2,7 @@
 
 mod args;
 mod cell_path;
+mod client_watch;
 mod commands;
 mod config;
 mod config_keys;

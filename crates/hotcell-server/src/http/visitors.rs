@@ -4,17 +4,21 @@
 use std::net::IpAddr;
 
 use hotcell_model::{Error, Result};
-use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
+use http::header::{HOST, HeaderName, HeaderValue, ORIGIN, REFERER};
 use http::uri::Authority;
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method, Request, Uri};
 
-use super::ports::is_port;
+use super::ports::{is_port, is_same_port};
 
 /// Names of this machine that no name server can bend.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// By which a browser says whose page it is that asks.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// By which it says how.
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+/// And what for.
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// The names and pages that are let in.
 #[derive(Debug, Clone)]
@@ -41,9 +45,11 @@ impl Visitors {
         if headers.contains_key(ORIGIN) {
             return self.check_origin(headers);
         }
-        // What a page of a cell is made of is loaded without saying from where.
         let is_load = [Method::GET, Method::HEAD].contains(request.method());
-        if is_load && is_port(request.uri().path()) { Ok(()) } else { check_fetch(headers) }
+        if is_load && may_load_from_port(headers, request.uri().path()) {
+            return Ok(());
+        }
+        check_fetch(headers)
     }
 
     /// Checks the name under which the server was reached.
@@ -114,6 +120,25 @@ fn check_fetch(headers: &HeaderMap) -> Result<()> {
         _ => Err(Error::denied("a page of another origin may not load this")
             .hint("open it by itself, or name the origin in http.allowed_origins and use fetch")),
     }
+}
+
+/// Whether a page that is not the server's own may load from a port of a cell: whoever goes there,
+/// and a page of the same port for what it is made of. In its sandbox that has no origin, and says
+/// where it is by the Referer alone, which no other page can choose.
+fn may_load_from_port(headers: &HeaderMap, path: &str) -> bool {
+    let says = |name, what| headers.get(name).is_some_and(|value: &HeaderValue| value == what);
+    if !is_port(path) {
+        return false;
+    }
+    if says(FETCH_MODE, "navigate") && says(FETCH_DEST, "document") {
+        return true;
+    }
+    let referer = headers.get(REFERER).and_then(|value| value.to_str().ok()?.parse::<Uri>().ok());
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    referer.is_some_and(|page| {
+        let is_here = page.authority().zip(host).is_some_and(|(page, host)| *page == host);
+        is_here && is_same_port(path, page.path())
+    })
 }
 
 fn text(value: &HeaderValue) -> Result<String> {

@@ -95,7 +95,7 @@ fn only_known_pages_may_call() {
 }
 
 #[test]
-fn what_another_page_loads_is_refused_but_for_parts_of_a_page_of_a_cell() {
+fn what_another_page_loads_is_refused() {
     let visitors = visitors("127.0.0.1");
     let asked = |method: Method, path: &str, site: &str, origin: Option<&str>| {
         let mut request = Request::new(());
@@ -118,12 +118,64 @@ fn what_another_page_loads_is_refused_but_for_parts_of_a_page_of_a_cell() {
             assert!(asked(method.clone(), path, site, None).is_ok(), "{path} {site}");
         }
     }
-    assert!(asked(Method::GET, port, "cross-site", None).is_ok());
+    assert!(asked(Method::GET, port, "cross-site", None).is_err());
     assert!(asked(Method::POST, port, "cross-site", None).is_err());
     // A page in a sandbox has no origin, wherever it asks.
     for path in ["/v1/cells", "/mcp", port] {
         assert!(asked(Method::GET, path, "cross-site", Some("null")).is_err(), "{path}");
     }
+}
+
+#[test]
+fn a_port_of_a_cell_is_loaded_by_whoever_goes_there_and_by_its_own_pages() {
+    let visitors = visitors("127.0.0.1");
+    let asked = |method: &Method, path: &str, said: &[(&'static str, &str)]| {
+        let mut request = Request::new(());
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = path.parse().unwrap();
+        *request.headers_mut() = headers(HOST, "localhost:8000");
+        for (name, value) in said {
+            request.headers_mut().insert(*name, HeaderValue::from_str(value).unwrap());
+        }
+        visitors.check(&request).is_ok()
+    };
+    let path = "/cells/work/ports/80/a.css";
+    for site in ["cross-site", "same-site", "something-new"] {
+        let site = ("sec-fetch-site", site);
+        let going = [site, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        assert!(asked(&Method::GET, path, &going));
+        assert!(!asked(&Method::POST, path, &going));
+        assert!(!asked(&Method::GET, "/v1/cells", &going));
+        for (mode, dest) in [
+            ("navigate", "iframe"),
+            ("no-cors", "image"),
+            ("no-cors", "script"),
+            ("cors", "document"),
+        ] {
+            let said = [site, ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+            assert!(!asked(&Method::GET, path, &said), "{mode} {dest}");
+        }
+        for (page, is_let_in) in [
+            ("http://localhost:8000/cells/work/ports/80/", true),
+            ("http://localhost:8000/cells/work/ports/80/sub/page.html?q", true),
+            ("http://localhost:8000/cells/work/ports/8080/", false),
+            ("http://localhost:8000/cells/other/ports/80/", false),
+            ("http://localhost:8000/", false),
+            ("http://localhost:8001/cells/work/ports/80/", false),
+            ("http://evil.example.org/cells/work/ports/80/", false),
+            ("http://localhost:8000@evil.example.org/cells/work/ports/80/", false),
+            ("/cells/work/ports/80/", false),
+        ] {
+            for method in [Method::GET, Method::HEAD] {
+                let said = [site, ("sec-fetch-mode", "no-cors"), ("referer", page)];
+                assert_eq!(asked(&method, path, &said), is_let_in, "{page}");
+            }
+            assert!(!asked(&Method::POST, path, &[site, ("referer", page)]), "{page}");
+            assert!(!asked(&Method::GET, "/v1/cells", &[site, ("referer", page)]), "{page}");
+        }
+    }
+    // Programs say nothing of sites.
+    assert!(asked(&Method::POST, path, &[]));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use hotcell_model::{Cell, CellDetails, CellInfo, CellStats, Isolation, Layer, Timestamp};
+use hotcell_model::{
+    Cell, CellDetails, CellInfo, CellStats, Isolation, Layer, SecretName, Timestamp,
+};
 
 use crate::args::Info;
 use crate::errors::Failure;
@@ -71,6 +73,10 @@ fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> 
         ("processes", used(pids, limits.pids.to_string())),
         ("cpus", limits.cpus.map_or("no limit".to_owned(), |cpus| format!("at most {cpus}"))),
     ];
+    if !cell.secrets.is_empty() {
+        let names: Vec<&str> = cell.secrets.iter().map(SecretName::as_str).collect();
+        facts.push(("secrets", names.join(", ")));
+    }
     if let Some(stats) = stats {
         let cpu = stats.cpu_ms.map(|ms| short(std::time::Duration::from_millis(ms)));
         facts.push(("cpu time", or_dash(cpu)));

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::args::Port;
+use crate::client_watch::ClientWatch;
 use crate::errors::Failure;
 use crate::session::Session;
 use crate::show::{note, print, print_json};
@@ -79,12 +80,17 @@ async fn pass_on(listener: &TcpListener, session: Arc<Session>, dial: PortDial) 
 }
 
 /// Carries one connection to its end. One that breaks in the cell breaks here too, so that nobody
-/// takes half of something for all of it.
+/// takes half of something for all of it; and one that breaks here is closed in the cell, whether or
+/// not the service reads.
 async fn carry(mut stream: TcpStream, session: Arc<Session>, dial: PortDial) {
     // Small pieces are not held back: whoever sent them waits.
     let _ = stream.set_nodelay(true);
+    let Ok(client) = ClientWatch::begin(&stream) else { return };
     let carried = match session.dial(dial).await {
-        Ok(service) => service.carry(&mut stream).await,
+        Ok(service) => tokio::select! {
+            carried = service.carry(&mut stream) => carried,
+            () = client.gone() => return,
+        },
         Err(error) => Err(error),
     };
     if let Err(error) = carried {

@@ -3,18 +3,25 @@
 use std::io::{self, IsTerminal, Read};
 
 use hotcell_model::{Result, SecretRemove, SecretSet, SecretSource, SecretValue, SecretsList};
+use hotcell_secrets::leave_no_image;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use tokio::task::spawn_blocking;
 
 use crate::args::SecretAction;
 use crate::errors::Failure;
 use crate::session::Session;
 use crate::show::{Table, note, print, print_json};
+use crate::signals::{LocalSignal, LocalSignals};
 
 /// Sets, lists or removes.
 pub(super) async fn secret(session: &Session, action: SecretAction) -> Result<u8, Failure> {
     match action {
         SecretAction::Set { name } => {
-            let value = read_value(name.as_str()).map_err(Failure::Terminal)?;
+            leave_no_image();
+            let value = match read_value(name.as_str()).await.map_err(Failure::Terminal)? {
+                Ok(value) => value,
+                Err(signal) => return Ok(signal.exit_code()),
+            };
             session.ask(SecretSet { name, value: SecretValue::new(value)? }).await?;
         }
         SecretAction::List { json } => {
@@ -41,25 +48,35 @@ pub(super) async fn secret(session: &Session, action: SecretAction) -> Result<u8
     Ok(0)
 }
 
-/// The value: what stands on standard input, or what a person types, which is not shown. A newline
-/// at its end is not part of it.
-fn read_value(name: &str) -> io::Result<Vec<u8>> {
+/// The value: what stands on standard input, or what a person types, which is not shown; nothing
+/// when a signal came first. The end of a line at its end is not part of it.
+async fn read_value(name: &str) -> io::Result<Result<Vec<u8>, LocalSignal>> {
     let input = io::stdin();
-    let mut value = Vec::new();
-    let most = SecretValue::MAX_BYTES as u64 + 2;
-    if input.is_terminal() {
+    let mut value = if input.is_terminal() {
+        let mut signals = LocalSignals::listen()?;
         note(&format!("type the value of {name}, which is not shown, and Enter"));
-        let _hidden = Hidden::begin(&input)?;
-        let mut line = String::new();
-        input.read_line(&mut line)?;
-        value = line.into_bytes();
+        let hidden = Hidden::begin(&input)?;
+        let typed = signals.unless_told_to_leave(spawn_blocking(read_line)).await;
+        drop(hidden);
+        match typed {
+            Ok(line) => line.map_err(io::Error::other)??,
+            Err(signal) => return Ok(Err(signal)),
+        }
     } else {
-        input.lock().take(most).read_to_end(&mut value)?;
+        let mut value = Vec::new();
+        input.lock().take(SecretValue::MAX_BYTES as u64 + 3).read_to_end(&mut value)?;
+        value
+    };
+    if value.pop_if(|last| *last == b'\n').is_some() {
+        value.pop_if(|last| *last == b'\r');
     }
-    if value.last() == Some(&b'\n') {
-        value.pop();
-    }
-    Ok(value)
+    Ok(Ok(value))
+}
+
+fn read_line() -> io::Result<Vec<u8>> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    Ok(line.into_bytes())
 }
 
 /// A terminal that shows nothing of what is typed, until this is dropped.

@@ -25,6 +25,7 @@ in_worlds! { [root]
     what_is_not_for_a_service_stays_outside,
     a_killed_service_breaks_what_it_began,
     who_does_not_read_holds_nobody_up,
+    who_breaks_off_is_gone_though_the_service_reads_nothing,
     a_sleeping_cell_wakes_with_the_first_connection,
 }
 
@@ -73,7 +74,8 @@ class Web(http.server.BaseHTTPRequestHandler):
             time.sleep(1000)
         if self.path == "/moved":
             self.send_response(302)
-            self.send_header("location", "/elsewhere")
+            self.send_header("location", "../../../../../v1/cells")
+            self.send_header("content-location", "http://localhost/mcp")
             self.send_header("content-length", "0")
             return self.end_headers()
         body = self.body()
@@ -348,8 +350,16 @@ fn a_page_of_a_cell_is_not_the_servers_own(world: &World) {
     server.ask(&Sent::get(path).with("service-worker", "script")).is(403);
     assert_eq!(upgrade(&server, &[("origin", "null")]).head().unwrap().status, 403);
     world.hotcell(["run", "--cell", "served", "cat proof"]).run().exited(1);
-    // The parts of a page of a cell are loaded by it, and programs say nothing of sites.
-    server.ask(&Sent::get(path).with("sec-fetch-site", "cross-site")).is(200);
+    // The parts of a page of a cell are loaded by it alone, and programs say nothing of sites.
+    let part = Sent::get(path).with("sec-fetch-site", "cross-site");
+    server.ask(&part).is(403);
+    server
+        .ask(&part.clone().with("referer", "http://elsewhere.org/cells/served/ports/8080/"))
+        .is(403);
+    server.ask(&part.clone().with("referer", &format!("http://localhost{path}page.html"))).is(200);
+    let going = part.with("sec-fetch-mode", "navigate");
+    server.ask(&going.clone().with("sec-fetch-dest", "iframe")).is(403);
+    server.ask(&going.with("sec-fetch-dest", "document")).is(200);
     server.ask(&Sent::get("/v1/cells")).is(200);
     server.ask(&Sent::get("/v1/cells").with("sec-fetch-site", "none")).is(200);
 }
@@ -384,7 +394,8 @@ fn what_is_not_for_a_service_stays_outside(world: &World) {
         assert!(!headers.contains_key(name), "{name}: {headers:?}");
     }
     let moved = server.ask(&Sent::get("/cells/served/ports/8080/moved")).is(302);
-    assert_eq!(moved.header("location"), Some("/cells/served/ports/8080/elsewhere"));
+    assert_eq!(moved.header("location"), Some("/cells/served/ports/8080/v1/cells"));
+    assert_eq!(moved.header("content-location"), Some("/cells/served/ports/8080/mcp"));
     // Methods and bodies, whatever their length.
     let base = "/cells/served/ports/8080/up";
     let content = pattern(20 << 20, 3);
@@ -481,11 +492,13 @@ fn a_killed_service_breaks_what_it_began(world: &World) {
     server.ask(&Sent::get("/cells/served/ports/8080/")).is(200);
 }
 
+/// Takes connections and reads nothing.
+const DEAF: &str = "import socket\n\
+    server = socket.create_server(('127.0.0.1', 8080), backlog=50)\n\
+    taken = []\n\
+    while True: taken.append(server.accept())";
+
 fn who_does_not_read_holds_nobody_up(world: &World) {
-    const DEAF: &str = "import socket\n\
-        server = socket.create_server(('127.0.0.1', 8080), backlog=50)\n\
-        taken = []\n\
-        while True: taken.append(server.accept())";
     serve(world, DEAF);
     let forward = Forward::start(world);
     let mut stuck = forward.connect();
@@ -499,6 +512,40 @@ fn who_does_not_read_holds_nobody_up(world: &World) {
     let resident = crate::world::resident_kib(world.supervisor("served"));
     assert!(resident < 40_000, "the supervisor has {resident} KiB");
     drop(stuck);
+    forward.end();
+}
+
+fn who_breaks_off_is_gone_though_the_service_reads_nothing(world: &World) {
+    serve(world, DEAF);
+    let forward = Forward::start(world);
+    // Connections to port 8080 that stand, on the side of whoever made them.
+    let standing = || {
+        let table = world.text(["run", "--cell", "served", "cat /proc/net/tcp"]);
+        let stands = |line: &&str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.get(2).is_some_and(|to| to.ends_with(":1F90")) && words.get(3) == Some(&"01")
+        };
+        table.lines().filter(stands).count()
+    };
+    let mut stuck = forward.connect();
+    let said_no_more = forward.connect();
+    stuck.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    while stuck.write_all(&[0; 1 << 16]).is_ok() {}
+    eventually("both are connected", || standing() == 2);
+    // A client that vanished without a word is asked for: 02 is the timer for that.
+    let client = said_no_more.local_addr().unwrap().port();
+    let ends = format!(":{:04X} 0100007F:{client:04X} 01", forward.address.port());
+    eventually("the client is asked now and then", || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let line = table.lines().find(|line| line.contains(&ends));
+        line.is_some_and(|line| line.split_whitespace().nth(5).unwrap().starts_with("02:"))
+    });
+    for stream in [stuck, said_no_more] {
+        let before = standing();
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        drop(stream);
+        eventually("it is gone in the cell", || standing() == before - 1);
+    }
     forward.end();
 }
 

@@ -1,14 +1,22 @@
 //! Secrets by reference: kept sealed, granted by name, and shown nowhere.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde_json::json;
 
+use crate::terminals::in_terminal;
 use crate::world::{Finished, HttpServer, Sent, World, eventually};
 
 in_worlds! { [root, single_id]
     a_granted_secret_is_a_variable_and_its_value_is_masked,
+    a_key_of_many_lines_is_masked_in_a_terminal_and_in_base64,
+    a_value_that_is_typed_is_not_shown_and_leaves_the_terminal_as_it_was,
+}
+
+in_worlds! { [rootless]
+    who_has_a_secret_is_looked_into_by_nobody,
 }
 
 in_worlds! { [root]
@@ -35,8 +43,13 @@ fn secrets_are_set_listed_and_removed(world: &World) {
     for bad in ["", "a\0b", &"x".repeat(70_000)] {
         world.hotcell(["secret", "set", "bad"]).input(bad).run().exited(2);
     }
+    set(world, "of-windows", "a value\r\n");
+    let length = ["run", "--secret", "of-windows", "printf %s \"$OF_WINDOWS\" | wc -c"];
+    assert_eq!(world.text(length).trim(), "7");
     world.hotcell(["secret", "set", "7up"]).input(VALUE).run().exited(2);
     world.text(["run", "--cell", "safe", "--secret", "api-key", "test -n \"$API_KEY\""]);
+    let info = world.text(["info", "safe"]);
+    assert!(info.lines().any(|line| line == "secrets    api-key"), "{info}");
     world.hotcell(["secret", "rm", "api-key"]).run().succeeded();
     world.hotcell(["secret", "rm", "api-key"]).run().exited(3);
     // The next exec of the cell that has it says what is missing.
@@ -92,6 +105,54 @@ fn a_granted_secret_is_a_variable_and_its_value_is_masked(world: &World) {
 }
 
 /// Every file below a directory that holds a text.
+fn a_value_that_is_typed_is_not_shown_and_leaves_the_terminal_as_it_was(world: &World) {
+    let begin = || {
+        let terminal = in_terminal(world, ["secret", "set", "typed"]);
+        terminal.await_text("which is not shown");
+        eventually("nothing is echoed", || !terminal.is_cooked());
+        terminal
+    };
+    let mut terminal = begin();
+    terminal.keys("half of it\x03");
+    eventually("the terminal is as it was", || terminal.is_cooked());
+    assert!(!terminal.screen().contains("half"), "{}", terminal.screen());
+    terminal.finish().exited(130);
+    world.hotcell(["secret", "rm", "typed"]).run().exited(3);
+    let mut terminal = begin();
+    terminal.keys(&format!("{VALUE}\r"));
+    eventually("the terminal is as it was", || terminal.is_cooked());
+    assert!(!terminal.screen().contains(VALUE), "{}", terminal.screen());
+    terminal.finish().succeeded();
+    let same = format!("test \"$TYPED\" = {VALUE}");
+    world.text(["run", "--secret", "typed", &same]);
+}
+
+fn who_has_a_secret_is_looked_into_by_nobody(world: &World) {
+    let live = world.hotcell(["secret", "set", "api-key"]).start_with_input();
+    // What belongs to root is not for the user whose process it is.
+    let environment = format!("/proc/{}/environ", live.pid());
+    eventually("its memory is root's", || {
+        fs::metadata(&environment).is_ok_and(|found| found.uid() == 0)
+    });
+    live.kill();
+}
+
+fn a_key_of_many_lines_is_masked_in_a_terminal_and_in_base64(world: &World) {
+    let lines: Vec<String> =
+        (0..20).map(|n| format!("line-{n}-{}", "k3y".repeat(15 + n))).collect();
+    set(world, "key", &format!("-----BEGIN KEY-----\n{}\n-----END KEY-----\n", lines.join("\n")));
+    let grant = ["run", "--cell", "safe", "--secret", "key", "true"];
+    world.text(grant);
+    let script = "echo \"$KEY\"; echo \"$KEY\" | base64; echo \"$KEY\" | tail -n 3";
+    for pty in [false, true] {
+        let run = world.hotcell(["run", "--cell", "safe"]);
+        let run = if pty { run.arg("-t") } else { run };
+        let shown = run.arg(script).run().succeeded().stdout();
+        assert!(!shown.contains("k3y") && !shown.contains("azN5"), "{shown}");
+        assert!(shown.contains("[secret key]"), "{shown}");
+    }
+}
+
 fn files_with(directory: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

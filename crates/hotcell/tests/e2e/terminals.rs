@@ -17,7 +17,7 @@ in_worlds! { [root, rootless]
 
 /// The program in a terminal of its own, with the signals that a terminal sends as a shell leaves
 /// them: whoever runs the tests under `nohup` had them ignored, and the program heeds that.
-fn in_terminal<const N: usize>(world: &World, args: [&str; N]) -> Terminal {
+pub(crate) fn in_terminal<const N: usize>(world: &World, args: [&str; N]) -> Terminal {
     let program = program().to_str().unwrap();
     let words = ["--ctty", "--wait", "env", "--default-signal=HUP,INT,QUIT", program];
     let setsid = world.other("setsid", words).args(args);

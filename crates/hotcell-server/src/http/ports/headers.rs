@@ -5,11 +5,13 @@ use hotcell_model::Error;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALT_SVC,
-    AUTHORIZATION, CONNECTION, CONTENT_SECURITY_POLICY, COOKIE, EXPECT, FORWARDED, HOST, LOCATION,
-    ORIGIN, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, STRICT_TRANSPORT_SECURITY, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LOCATION, CONTENT_SECURITY_POLICY, COOKIE, EXPECT,
+    FORWARDED, HOST, LOCATION, ORIGIN, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, REFERRER_POLICY,
+    REFRESH, SET_COOKIE, STRICT_TRANSPORT_SECURITY, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::places::Home;
 
 /// What is said from one neighbour to the next.
 const HOP_BY_HOP: [HeaderName; 10] = [
@@ -37,8 +39,10 @@ const NOT_FOR_SERVICES: [HeaderName; 7] = [
     FORWARDED_PREFIX,
 ];
 
-/// What would hold for the whole origin of the server, not for the service alone.
-const NOT_FOR_CLIENTS: [HeaderName; 15] = [
+/// What would hold for the whole origin of the server, not for the service alone, and what would
+/// keep a page from saying that it is one of the service (`visitors.rs`).
+const NOT_FOR_CLIENTS: [HeaderName; 16] = [
+    REFERRER_POLICY,
     SET_COOKIE,
     STRICT_TRANSPORT_SECURITY,
     ALT_SVC,
@@ -104,22 +108,13 @@ impl Address {
         })
     }
 
-    /// A place that the service sends its client to, as the client knows it.
-    fn seen_from_outside(&self, place: &str) -> Option<String> {
-        let names = ["localhost", "127.0.0.1", "[::1]"];
-        let own = names.iter().find_map(|name| {
-            let rest = place.strip_prefix(&format!("http://{name}:{}", self.port))?;
-            (rest.is_empty() || rest.starts_with(['/', '?', '#'])).then_some(rest)
-        });
-        let path =
-            own.or_else(|| (place.starts_with('/') && !place.starts_with("//")).then_some(place))?;
-        let below = path.strip_prefix(&self.prefix);
-        if below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-            // It knows where it is from the header that says so.
-            return Some(path.to_owned());
+    fn home(&self) -> Home<'_> {
+        Home {
+            prefix: &self.prefix,
+            target: &self.target,
+            port: self.port,
+            server: self.asked_host.as_ref().and_then(|host| host.to_str().ok()),
         }
-        let slash = if path.starts_with('/') { "" } else { "/" };
-        Some(format!("{}{slash}{path}", self.prefix))
     }
 }
 
@@ -165,14 +160,22 @@ pub(super) fn to_client(headers: &mut HeaderMap, address: &Address, upgrade: Opt
     for name in NOT_FOR_CLIENTS {
         headers.remove(name);
     }
-    let place = headers.get(LOCATION).and_then(|place| place.to_str().ok());
-    let place = place.and_then(|place| address.seen_from_outside(place));
-    if let Some(Ok(place)) = place.map(|place| HeaderValue::from_str(&place)) {
-        headers.insert(LOCATION, place);
-    }
+    let home = address.home();
+    lead(headers, LOCATION, |said| home.place(said));
+    lead(headers, CONTENT_LOCATION, |said| home.place(said));
+    lead(headers, REFRESH, |said| home.refresh(said));
     // Beside what the service says of its own; a browser keeps to both.
     headers.append(CONTENT_SECURITY_POLICY, SANDBOX);
     keep_upgrade(headers, upgrade.and(agreed.as_ref()));
+}
+
+/// Changes where a header leads, or drops it.
+fn lead(headers: &mut HeaderMap, name: HeaderName, seen: impl Fn(&str) -> Option<String>) {
+    let Some(said) = headers.remove(&name) else { return };
+    let place = said.to_str().ok().and_then(seen);
+    if let Some(Ok(place)) = place.map(|place| HeaderValue::from_str(&place)) {
+        headers.insert(name, place);
+    }
 }
 
 fn keep_upgrade(headers: &mut HeaderMap, upgrade: Option<&HeaderValue>) {

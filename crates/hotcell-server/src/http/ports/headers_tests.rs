@@ -5,7 +5,7 @@ use axum::extract::Request;
 use http::HeaderMap;
 
 use super::headers::{Address, to_client, to_service, wanted_upgrade};
-use super::is_port;
+use super::{is_port, is_same_port};
 
 fn request(path: &str) -> Request {
     let built = Request::builder().uri(path).header("host", "cells.example.org:8000");
@@ -71,6 +71,7 @@ fn what_would_hold_for_the_whole_server_does_not_come_out() {
         ("service-worker-allowed", "/"),
         ("strict-transport-security", "max-age=1"),
         ("clear-site-data", "\"*\""),
+        ("referrer-policy", "no-referrer"),
         ("keep-alive", "timeout=5"),
         ("content-type", "text/html"),
         ("content-security-policy", "default-src 'self'"),
@@ -84,6 +85,13 @@ fn what_would_hold_for_the_whole_server_does_not_come_out() {
     assert_eq!(given, headers(&[("content-type", "text/html")]));
 }
 
+fn led(path: &str, name: &'static str, said: &str) -> Option<String> {
+    let mut given = headers(&[]);
+    given.insert(name, said.parse().unwrap());
+    to_client(&mut given, &address(path), None);
+    given.get(name).map(|place| place.to_str().unwrap().to_owned())
+}
+
 #[test]
 fn a_place_of_the_service_is_one_below_its_path() {
     for (said, seen) in [
@@ -93,15 +101,86 @@ fn a_place_of_the_service_is_one_below_its_path() {
         ("/cells/work/ports/80/known", "/cells/work/ports/80/known"),
         ("/cells/work/ports/8080", "/cells/work/ports/80/cells/work/ports/8080"),
         ("next", "next"),
+        ("?next", "?next"),
+        ("", ""),
         ("//elsewhere.org/", "//elsewhere.org/"),
         ("http://localhost:8080/", "http://localhost:8080/"),
-        ("https://elsewhere.org/", "https://elsewhere.org/"),
+        ("https://elsewhere.org/../x", "https://elsewhere.org/../x"),
+        ("mailto:a@b", "mailto:a@b"),
     ] {
-        let mut given = headers(&[]);
-        given.insert("location", said.parse().unwrap());
-        to_client(&mut given, &address("/cells/work/ports/80/x"), None);
-        assert_eq!(given["location"], seen);
+        for name in ["location", "content-location"] {
+            let path = "/cells/work/ports/80/x";
+            assert_eq!(led(path, name, said).as_deref(), Some(seen), "{name}: {said}");
+        }
     }
+}
+
+#[test]
+fn no_place_of_a_service_leads_to_the_rest_of_the_server() {
+    let prefix = "/cells/work/ports/80";
+    for (said, seen) in [
+        ("/v1/cells", "/v1/cells"),
+        ("../../../../../v1/cells", "/v1/cells"),
+        ("..", "/"),
+        ("./../%2E%2e/.%2e/%2e./v1?x=../y", "/v1?x=../y"),
+        ("../b/./c", "/b/c"),
+        ("/cells/work/ports/80/../../../../v1", "/v1"),
+        ("/cells/work/ports/80/%2e%2e/80/ok", "/ok"),
+        ("/cells/work/ports/80/..", "/cells/work/ports/"),
+        ("http://cells.example.org:8000/v1/cells", "/v1/cells"),
+        ("HTTP://Cells.Example.Org.:8000/mcp", "/mcp"),
+        ("http://who:ever@cells.example.org:8000/mcp", "/mcp"),
+        ("//cells.example.org:8000/mcp", "/mcp"),
+        ("//cells.example.org:08000?q", "/?q"),
+        ("https://localhost:8000/mcp", "/mcp"),
+        ("http://[::ffff:127.0.0.1]:8000/mcp", "/mcp"),
+        ("http://localhost:80/../../v1", "/v1"),
+    ] {
+        let below = if said.ends_with("80/ok") {
+            "/cells/work/ports/80/ok".to_owned()
+        } else {
+            format!("{prefix}{seen}")
+        };
+        for name in ["location", "content-location"] {
+            let led = led("/cells/work/ports/80/a/x", name, said);
+            assert_eq!(led.as_deref(), Some(below.as_str()), "{said}");
+        }
+        for refresh in [format!("0;url={said}"), format!("0, URL = '{said}'"), format!("0 {said}")]
+        {
+            let led = led("/cells/work/ports/80/a/x", "refresh", &refresh);
+            assert_eq!(led, Some(format!("0;url={below}")), "{refresh}");
+        }
+    }
+    // A client that does not follow dots itself resolves against them.
+    let led_from = led("/cells/work/ports/80/../../../../", "location", "v1");
+    assert_eq!(led_from.as_deref(), Some("/cells/work/ports/80/v1"));
+    assert_eq!(led("/cells/work/ports/80/", "refresh", "5").as_deref(), Some("5"));
+}
+
+#[test]
+fn a_place_that_clients_read_differently_is_not_passed_on() {
+    for said in [
+        "\\\\localhost:8000/v1",
+        "/\\localhost:8000/v1",
+        "..\\..\\v1",
+        "http:/v1",
+        "http:v1",
+        "http:///localhost:8000/v1",
+        "///localhost:8000/v1",
+        "/a\t/../../v1",
+        "http://%6cocalhost:8000/v1",
+        "http://127.1:8000/v1",
+        "http://0x7f000001:8000/v1",
+        "http://2130706433:8000/v1",
+        "http://localhost:port/v1",
+    ] {
+        assert_eq!(led("/cells/work/ports/80/x", "location", said), None, "{said}");
+    }
+    let mut given = headers(&[("location", "/a"), ("location", "/b")]);
+    given.append("content-location", http::HeaderValue::from_bytes(b"/\xff").unwrap());
+    to_client(&mut given, &address("/cells/work/ports/80/x"), None);
+    assert_eq!(given.get_all("location").iter().collect::<Vec<_>>(), ["/cells/work/ports/80/a"]);
+    assert!(!given.contains_key("content-location"));
 }
 
 #[test]
@@ -133,5 +212,19 @@ fn paths_of_ports_are_known() {
     for no in ["/v1/cells/work/ports/80", "/cells/work/port/80", "/mcp", "/cells", "cells/a/ports"]
     {
         assert!(!is_port(no), "{no}");
+    }
+}
+
+#[test]
+fn a_port_is_told_from_others() {
+    let page = "/cells/work/ports/80/a";
+    for same in ["/cells/work/ports/80/", "/cells/work/ports/80", "/cells/work/ports/80/b/c"] {
+        assert!(is_same_port(page, same), "{same}");
+    }
+    for other in
+        ["/cells/work/ports/8", "/cells/w/ports/80/a", "/cells/work/ports", "/v1/cells", ""]
+    {
+        assert!(!is_same_port(page, other), "{other}");
+        assert!(!is_same_port(other, page), "{other}");
     }
 }

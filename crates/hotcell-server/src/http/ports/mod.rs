@@ -6,6 +6,7 @@
 
 mod headers;
 mod piped;
+mod places;
 mod tunnel;
 
 #[cfg(test)]
@@ -49,6 +50,14 @@ pub(super) fn router() -> Router<Arc<Parts>> {
 pub(super) fn is_port(path: &str) -> bool {
     let mut words = path.split('/').skip(1);
     words.next() == Some("cells") && words.nth(1) == Some("ports")
+}
+
+/// Whether two paths lead to the same port of the same cell.
+pub(super) fn is_same_port(one: &str, other: &str) -> bool {
+    fn words(path: &str) -> Vec<&str> {
+        path.splitn(6, '/').take(5).collect()
+    }
+    is_port(one) && words(one) == words(other) && words(one).len() == 5
 }
 
 /// Links of a page are relative to a directory.

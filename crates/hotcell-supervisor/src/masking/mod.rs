@@ -1,0 +1,191 @@
+//! Keeps the values of secrets out of what execs print: they are replaced before anything is
+//! written down, whoever reads it later and however it was cut into pieces.
+
+mod automaton;
+mod forms;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use self::automaton::{Automaton, START, State};
+use self::forms::{forms, is_break};
+
+/// So many line breaks in a row are passed over at least: a terminal makes two of one.
+const LEAST_BREAKS: usize = 2;
+
+/// What is replaced, and by what.
+#[derive(Default)]
+pub(crate) struct Masks {
+    /// The values by name; one that was changed leaves what it was.
+    values: BTreeSet<(String, Vec<u8>)>,
+    patterns: Automaton,
+    /// What is shown instead of each pattern.
+    shown: Vec<Rc<[u8]>>,
+    /// So many line breaks in a row are passed over.
+    most_breaks: usize,
+}
+
+impl std::fmt::Debug for Masks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Masks").field("patterns", &self.shown.len()).finish_non_exhaustive()
+    }
+}
+
+impl Masks {
+    /// Adds a value of a secret, unless it is known.
+    pub(crate) fn add(&mut self, name: &str, value: &[u8]) {
+        if !self.values.insert((name.to_owned(), value.to_vec())) {
+            return;
+        }
+        let shown: Rc<[u8]> = Rc::from(format!("[secret {name}]").into_bytes());
+        for form in forms(value) {
+            if self.patterns.add(form.into_iter()).is_some() {
+                self.shown.push(Rc::clone(&shown));
+            }
+        }
+        let in_a_row = value.split(|byte| !is_break(*byte)).map(<[u8]>::len).max();
+        let breaks = LEAST_BREAKS.max(2 * in_a_row.unwrap_or_default());
+        self.most_breaks = self.most_breaks.max(breaks);
+        self.patterns.link();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shown.is_empty()
+    }
+}
+
+/// One stream of output on its way to the log.
+#[derive(Debug, Default)]
+pub(crate) struct Masker {
+    /// What may be part of a secret.
+    held: Vec<u8>,
+    /// What of it is to be replaced, in order, none over another.
+    runs: Vec<Run>,
+    state: State,
+    /// Where the last bytes are that brought it there, which are no line breaks.
+    places: Vec<usize>,
+    /// The line breaks in a row at the end.
+    breaks: usize,
+    /// How many values were known then.
+    known: usize,
+}
+
+/// Bytes that are replaced together: patterns that lie over one another.
+#[derive(Debug)]
+struct Run {
+    start: usize,
+    end: usize,
+    /// The longest of its patterns, which gives it its name, and its length.
+    pattern: usize,
+    length: usize,
+}
+
+impl Masker {
+    /// Whether something waits for what comes after it.
+    pub(crate) fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// What can be written now that these bytes have come.
+    pub(crate) fn take(&mut self, masks: &Masks, bytes: &[u8]) -> Vec<u8> {
+        let mut masked = Vec::with_capacity(bytes.len());
+        if self.known != masks.values.len() {
+            self.begin_anew(masks, &mut masked);
+        }
+        self.scan(masks, bytes);
+        self.state = masks.patterns.unfinished(self.state);
+        let depth = masks.patterns.depth(self.state);
+        self.places.drain(..self.places.len() - depth);
+        let settled = self.places.first().copied().unwrap_or(self.held.len());
+        self.write(masks, settled, &mut masked);
+        masked
+    }
+
+    /// What was held, when nothing comes after it or nobody is to wait for that any longer.
+    pub(crate) fn release(&mut self, masks: &Masks) -> Vec<u8> {
+        let mut masked = Vec::with_capacity(self.held.len());
+        self.forget_place();
+        self.write(masks, self.held.len(), &mut masked);
+        masked
+    }
+
+    /// Looks at what is held once more, when there is more to look for.
+    fn begin_anew(&mut self, masks: &Masks, masked: &mut Vec<u8>) {
+        self.known = masks.values.len();
+        self.forget_place();
+        let replaced = self.runs.last().map_or(0, |run| run.end);
+        self.write(masks, replaced, masked);
+        let held = std::mem::take(&mut self.held);
+        self.scan(masks, &held);
+    }
+
+    fn forget_place(&mut self) {
+        (self.state, self.breaks) = (START, 0);
+        self.places.clear();
+    }
+
+    fn scan(&mut self, masks: &Masks, bytes: &[u8]) {
+        self.held.reserve(bytes.len());
+        for byte in bytes {
+            self.held.push(*byte);
+            if is_break(*byte) {
+                self.breaks += 1;
+                if self.breaks > masks.most_breaks {
+                    self.state = START;
+                    self.places.clear();
+                }
+                continue;
+            }
+            self.breaks = 0;
+            self.state = masks.patterns.step(self.state, *byte);
+            if self.state == START {
+                self.places.clear();
+                continue;
+            }
+            self.places.push(self.held.len() - 1);
+            if let Some((pattern, length)) = masks.patterns.found(self.state) {
+                let (start, end) = (self.places[self.places.len() - length], self.held.len());
+                self.replace(Run { start, end, pattern, length });
+            }
+        }
+    }
+
+    /// Adds a run, which takes in those that it lies over.
+    fn replace(&mut self, mut new: Run) {
+        while let Some(last) = self.runs.pop_if(|last| last.end > new.start) {
+            new.start = new.start.min(last.start);
+            if last.length >= new.length {
+                (new.pattern, new.length) = (last.pattern, last.length);
+            }
+        }
+        self.runs.push(new);
+    }
+
+    /// Writes what nothing that comes can change: all before a place. Of a run that goes on after
+    /// it the end alone is held, as none of it is ever shown.
+    fn write(&mut self, masks: &Masks, settled: usize, masked: &mut Vec<u8>) {
+        let mut from = 0;
+        let over = self.runs.iter().take_while(|run| run.end <= settled).count();
+        for run in self.runs.drain(..over) {
+            masked.extend_from_slice(&self.held[from..run.start]);
+            masked.extend_from_slice(&masks.shown[run.pattern]);
+            from = run.end;
+        }
+        let until = self.runs.first().map_or(settled, |run| run.start.min(settled));
+        masked.extend_from_slice(&self.held[from..until]);
+        if settled == 0 {
+            return;
+        }
+        self.held.drain(..settled);
+        for run in &mut self.runs {
+            run.start = run.start.saturating_sub(settled);
+            run.end -= settled;
+        }
+        for place in &mut self.places {
+            *place -= settled;
+        }
+    }
+}
