@@ -403,7 +403,7 @@ pub(crate) const KEYS: &[Key] = &[
         variable: "HOTCELL_EGRESS_HOSTS",
         default: "",
         about: "names whose addresses are known, with commas between, each as NAME=ADDRESS; the \
-                address may be a private one",
+                address may be a private one. For cells that are allowed the name itself, not by `*`",
         set: |config, text| {
             config.egress.hosts = parsed(text)?;
             Ok(())
@@ -415,7 +415,7 @@ pub(crate) const KEYS: &[Key] = &[
         variable: "HOTCELL_EGRESS_PRIVATE",
         default: "",
         about: "addresses that are not public and may be reached by name all the same, with commas \
-                between, such as 10.1.2.0/24",
+                between, such as 10.1.2.0/24. For cells that are allowed the name itself, not by `*`",
         set: |config, text| {
             config.egress.private = parsed(text)?;
             Ok(())
