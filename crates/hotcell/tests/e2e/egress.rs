@@ -5,9 +5,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 
 use serde_json::{Value, json};
 
-use crate::world::{
-    Era, Live, McpClient, Outside, World, descendants, eventually, is_alive, kill_9, pattern, send,
-};
+use crate::world::{Era, Live, McpClient, Outside, World, eventually, is_alive, pattern};
 
 in_worlds! { [root, rootless, single_id]
     an_allowed_name_is_reached_and_others_are_not_there,
@@ -29,12 +27,6 @@ in_worlds! { [root, rootless, single_id]
     every_connection_is_written_down,
     a_connection_that_ends_with_its_cell_is_written_down,
     a_hundred_connections_at_once_carry_every_byte,
-    the_death_of_a_client_cuts_no_connection,
-    a_killed_carrier_is_replaced,
-    a_carrier_without_sockets_is_replaced,
-    a_killed_keeper_cuts_no_connection,
-    a_cell_that_slept_reaches_what_it_may,
-    a_restored_cell_and_a_fork_reach_what_they_may,
     agents_reach_what_the_operator_allowed,
     only_cells_with_a_network_have_a_carrier,
 }
@@ -61,7 +53,7 @@ def ask(name, port, line, more=b''):
             raise
 ";
 
-fn python(script: &str) -> String {
+pub(crate) fn python(script: &str) -> String {
     format!("python3 -c \"$(cat <<'PYTHON'\n{ASK}{script}\nPYTHON\n)\"")
 }
 
@@ -70,11 +62,16 @@ fn records(world: &World, cell: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn in_cell(world: &World, outside: &Outside, cell: &str, script: &str) -> crate::world::Finished {
+pub(crate) fn in_cell(
+    world: &World,
+    outside: &Outside,
+    cell: &str,
+    script: &str,
+) -> crate::world::Finished {
     outside.hotcell(world, ["run", "--cell", cell, &python(script)]).run()
 }
 
-fn spawn(world: &World, outside: &Outside, cell: &str, rules: &[String]) {
+pub(crate) fn spawn(world: &World, outside: &Outside, cell: &str, rules: &[String]) {
     let allowed = rules.iter().flat_map(|rule| ["--allow", rule]);
     outside.hotcell(world, ["spawn", cell, "--persistent"]).args(allowed).run().succeeded();
 }
@@ -368,7 +365,7 @@ with socket.create_connection(('127.64.0.1', 3128), 20) as s:
     assert_eq!(used.succeeded().stdout(), "200\n");
 }
 
-fn waiting(world: &World, outside: &Outside, name: &str) -> Live {
+pub(crate) fn waiting(world: &World, outside: &Outside, name: &str) -> Live {
     let script = format!(
         "
 import time
@@ -410,7 +407,7 @@ fn a_change_takes_hold_in_a_cell_that_runs(world: &World) {
 }
 
 /// Takes what drips until it breaks off.
-fn dripping(world: &World, outside: &Outside, cell: &str, name: &str) -> Live {
+pub(crate) fn dripping(world: &World, outside: &Outside, cell: &str, name: &str) -> Live {
     let script = format!(
         "
 with socket.create_connection(('{name}', {}), 20) as s:
@@ -630,148 +627,6 @@ print(len(sums), len(set(sums)), sums[0])",
     assert_eq!(told.trim(), format!("100 1 {}", sum.split_whitespace().next().unwrap()));
 }
 
-fn the_death_of_a_client_cuts_no_connection(world: &World) {
-    let outside = Outside::start(&["good.test"]);
-    let rule = outside.rule("good.test");
-    let settings = outside.settings();
-    let serve = settings
-        .iter()
-        .fold(world.hotcell(["serve", "--cell", "c", "--allow", &rule]), |it, (k, v)| it.env(k, v));
-    let mut agent = McpClient::start_with(serve, Era::Legacy);
-    let script = format!(
-        "
-import time
-with socket.create_connection(('good.test', {}), 20) as s:
-    s.sendall(b'drip\\n')
-    got = 0
-    while not __import__('os').path.exists('/workspace/stop'):
-        part = s.recv(65536)
-        assert part
-        got += len(part)
-        open('/workspace/got', 'w').write(str(got))
-    print('whole')",
-        outside.port
-    );
-    let begun = agent.call("exec_run", json!({ "command": python(&script), "wait_s": 0 }));
-    let exec = begun["exec_id"].as_str().unwrap_or_else(|| panic!("{begun}")).to_owned();
-    let got = || -> u64 {
-        let read = world.hotcell(["cat", "c:/workspace/got"]).run();
-        read.stdout().trim().parse().unwrap_or_default()
-    };
-    eventually("something was carried", || got() > 0);
-    agent.kill();
-    let before = got();
-    eventually("more is carried", || got() > before);
-    world.text(["run", "--cell", "c", "touch /workspace/stop"]);
-    world.hotcell(["wait", &exec]).run().succeeded();
-}
-
-fn carrier(world: &World, cell: &str) -> i32 {
-    let text = std::fs::read(world.native_dir(cell).join("carrier.json")).unwrap();
-    let process: Value = serde_json::from_slice(&text).unwrap();
-    i32::try_from(process["pid"].as_i64().unwrap()).unwrap()
-}
-
-fn a_killed_carrier_is_replaced(world: &World) {
-    let outside = Outside::start(&["good.test"]);
-    spawn(world, &outside, "c", &[outside.rule("good.test")]);
-    let cut = dripping(world, &outside, "c", "good.test");
-    let first = carrier(world, "c");
-    kill_9(first);
-    eventually("another carries", || carrier(world, "c") != first);
-    let ended = cut.finish().succeeded().stdout();
-    assert!(ended.ends_with("reset\n") || ended.ends_with("end\n"), "{ended}");
-    let live = waiting(world, &outside, "good.test");
-    live.await_stdout("waits\n5\n");
-    live.finish().succeeded();
-}
-
-/// Answers of a process that hangs could come when something else was asked.
-fn a_carrier_without_sockets_is_replaced(world: &World) {
-    let outside = Outside::start(&["good.test"]);
-    spawn(world, &outside, "c", &[outside.rule("good.test"), "*.wide.test".to_owned()]);
-    let first = carrier(world, "c");
-    let makers = descendants(first);
-    assert_eq!(makers.len(), 1, "{makers:?}");
-    send(makers[0], rustix::process::Signal::STOP);
-    let script = "
-try:
-    print(socket.gethostbyname('a.wide.test'))
-except socket.gaierror:
-    print('not there')";
-    in_cell(world, &outside, "c", script).succeeded();
-    eventually("another carries", || carrier(world, "c") != first && !is_alive(first));
-    kill_9(makers[0]);
-    let live = waiting(world, &outside, "good.test");
-    live.await_stdout("waits\n5\n");
-    live.finish().succeeded();
-}
-
-fn a_killed_keeper_cuts_no_connection(world: &World) {
-    let outside = Outside::start(&["good.test", "late.test"]);
-    spawn(world, &outside, "c", &[outside.rule("good.test")]);
-    let kept = dripping(world, &outside, "c", "good.test");
-    let (keeper, process) = (world.keeper("c"), carrier(world, "c"));
-    kill_9(keeper);
-    eventually("it is gone", || !is_alive(keeper));
-    kept.await_stdout("more\n");
-    // The next keeper leaves it as it is, and its rules can be changed.
-    outside.hotcell(world, ["net", "allow", "c", &outside.rule("late.test")]).run().succeeded();
-    assert_eq!(carrier(world, "c"), process);
-    let live = waiting(world, &outside, "late.test");
-    live.await_stdout("waits\n5\n");
-    live.finish().succeeded();
-    outside.hotcell(world, ["net", "deny", "c", "good.test"]).run().succeeded();
-    kept.await_stdout("reset\n");
-    kept.finish().succeeded();
-}
-
-fn a_cell_that_slept_reaches_what_it_may(world: &World) {
-    let outside = Outside::start(&["good.test", "late.test"]);
-    let rule = outside.rule("good.test");
-    outside
-        .hotcell(world, ["spawn", "c", "--persistent", "--allow", &rule])
-        .env("HOTCELL_SLEEP_AFTER_S", "1")
-        .run()
-        .succeeded();
-    let process = carrier(world, "c");
-    eventually("the cell is asleep", || {
-        world.json(["info", "--json", "c"])["cell"]["state"] == "asleep"
-    });
-    eventually("nothing carries for it", || !is_alive(process));
-    outside.hotcell(world, ["net", "allow", "c", &outside.rule("late.test")]).run().succeeded();
-    let script = format!(
-        "print(*[len(ask(n, {}, 'send 5')) for n in ('good.test', 'late.test')])",
-        outside.port
-    );
-    assert_eq!(in_cell(world, &outside, "c", &script).succeeded().stdout(), "5 5\n");
-}
-
-fn a_restored_cell_and_a_fork_reach_what_they_may(world: &World) {
-    let outside = Outside::start(&["good.test", "taken.test"]);
-    spawn(world, &outside, "c", &[outside.rule("good.test"), outside.rule("taken.test")]);
-    let kept = outside.hotcell(world, ["checkpoint", "create", "c"]).run().succeeded().stdout();
-    outside.hotcell(world, ["net", "deny", "c", "taken.test"]).run().succeeded();
-    outside.hotcell(world, ["checkpoint", "restore", "c", kept.trim()]).run().succeeded();
-    outside.hotcell(world, ["fork", "c", "--name", "f"]).run().succeeded();
-    let script = format!(
-        "
-print(len(ask('good.test', {port}, 'send 5')))
-try:
-    ask('taken.test', {port}, 'send 5')
-except socket.gaierror:
-    print('not there')",
-        port = outside.port
-    );
-    for cell in ["c", "f"] {
-        assert_eq!(
-            in_cell(world, &outside, cell, &script).succeeded().stdout(),
-            "5\nnot there\n",
-            "{cell}"
-        );
-    }
-}
-
 /// What an agent is told that asks for more than it may have.
 fn refusal(agent: &mut McpClient, name: &str) -> String {
     let arguments = json!({ "network": { "allow": [name] } });
@@ -812,6 +667,12 @@ fn agents_reach_what_the_operator_allowed(world: &World) {
     assert!(!listed.to_string().contains("net_"), "no tool changes the network");
     let ran = agent.call("exec_run", json!({ "command": script }));
     assert_ne!(ran["exit_code"], 0, "{ran}");
+}
+
+pub(crate) fn carrier(world: &World, cell: &str) -> i32 {
+    let text = std::fs::read(world.native_dir(cell).join("carrier.json")).unwrap();
+    let process: Value = serde_json::from_slice(&text).unwrap();
+    i32::try_from(process["pid"].as_i64().unwrap()).unwrap()
 }
 
 fn only_cells_with_a_network_have_a_carrier(world: &World) {

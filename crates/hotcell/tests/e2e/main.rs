@@ -23,6 +23,7 @@ mod damaged_state;
 mod detached_execs;
 mod diagnosis;
 mod egress;
+mod egress_lifetimes;
 mod ends_of_execs;
 mod files;
 mod flattened_layers;
