@@ -1,6 +1,6 @@
 //! Does something with the files of a cell.
 
-use hotcell_link::{FileConversation, FileEvent, FileReceiver, FileSender, LinkError};
+use hotcell_link::{DataSender, EventReceiver, FileConversation, FileEvent, LinkError};
 use hotcell_model::{
     CellRef, ErrorCode, FileCall, FileDone, FileOp, FileResult, FileStream, Result,
 };
@@ -90,11 +90,11 @@ pub struct FileTransfer {
 
 /// Where content goes.
 #[derive(Debug)]
-pub struct ContentSender(FileSender);
+pub struct ContentSender(DataSender);
 
 /// Where content and the result come from.
 #[derive(Debug)]
-pub struct ContentReceiver(FileReceiver);
+pub struct ContentReceiver(EventReceiver<FileEvent>);
 
 /// What comes from the files of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Connects to a service in a cell.
 
-use hotcell_link::{LinkError, PortConnection, PortEvent, PortReceiver, PortSender};
+use hotcell_link::{DataSender, EventReceiver, LinkError, PortConnection, PortEvent};
 use hotcell_model::{Error, PortDial, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
@@ -55,7 +55,7 @@ impl PortStream {
     }
 }
 
-async fn pass_in(reader: &mut (impl AsyncRead + Unpin), sender: &PortSender) -> Result<()> {
+async fn pass_in(reader: &mut (impl AsyncRead + Unpin), sender: &DataSender) -> Result<()> {
     let mut buffer = vec![0; READ_BYTES];
     loop {
         match reader.read(&mut buffer).await.map_err(|error| gone(&error))? {
@@ -66,7 +66,7 @@ async fn pass_in(reader: &mut (impl AsyncRead + Unpin), sender: &PortSender) -> 
 }
 
 async fn pass_out(
-    receiver: &mut PortReceiver,
+    receiver: &mut EventReceiver<PortEvent>,
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> Result<()> {
     loop {

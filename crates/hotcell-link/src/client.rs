@@ -10,7 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::carrier::Carrier;
-use crate::files::{FileConversation, UploadCredit};
+use crate::conversation::UploadCredit;
+use crate::files::FileConversation;
 use crate::following::Following;
 use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
 use crate::hello::{FILES, PORTS, SECRETS};

@@ -19,7 +19,7 @@ const CREDIT_STEP: u32 = WINDOW / 2;
 const PIECES_UNDER_WAY: usize = (WINDOW / 64) as usize + 2;
 
 /// Something that comes in.
-pub(crate) trait Piece {
+pub trait Piece {
     /// What it counts against the window; `None` for the last piece.
     fn cost(&self) -> Option<u32>;
 }

@@ -8,6 +8,7 @@
 
 mod carrier;
 mod client;
+mod conversation;
 mod files;
 mod following;
 mod frame;
@@ -35,7 +36,8 @@ mod other_end;
 mod ports_tests;
 
 pub use client::{Link, LinkError};
-pub use files::{FileConversation, FileEvent, FileReceiver, FileSender};
+pub use conversation::{Conversation, DataSender, EventReceiver};
+pub use files::{FileConversation, FileEvent};
 pub use following::{FollowEvent, Following};
 pub use frame::{
     Frame, FrameError, FrameKind, FrameView, MAX_FRAME_BYTES, decode, encode, frame_start, view,
@@ -47,4 +49,4 @@ pub use message::{
 };
 pub use peer::{Peer, PeerError};
 pub use plan::{ExecIds, KillMeans, Plan, PlanFds};
-pub use ports::{PortConnection, PortEvent, PortReceiver, PortSender};
+pub use ports::{PortConnection, PortEvent};

@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 
 use crate::Tell;
 use crate::client::LinkError;
-use crate::files::{FileEvent, UploadCredit};
+use crate::conversation::UploadCredit;
+use crate::files::FileEvent;
 use crate::following::FollowEvent;
 use crate::frame::Frame;
 use crate::inflow::{InflowEnd, Taken};

@@ -100,36 +100,32 @@ impl RequiredIsolation {
     /// # Errors
     /// `unsupported` with what is missing, why, and what would change that.
     pub fn check(&self, isolation: &Isolation) -> Result<()> {
+        let in_force = |name: &String| isolation.layers.iter().any(|layer| layer.name == *name);
+        let absent: Vec<&String> = self.layers.iter().filter(|name| !in_force(name)).collect();
         let below = isolation.level < self.level;
-        let lacks = |missing: &&MissingLayer| below || self.layers.contains(&missing.name);
-        let lacking: Vec<&MissingLayer> = isolation.missing.iter().filter(lacks).collect();
-        if !below && lacking.is_empty() {
+        if !below && absent.is_empty() {
             return Ok(());
         }
-        let reasons = |missing: &&MissingLayer| format!("no {} ({})", missing.name, missing.reason);
-        let reasons: Vec<String> = lacking.iter().map(reasons).collect();
+        let concerns = |it: &&MissingLayer| below || absent.contains(&&it.name);
+        let lacking: Vec<&MissingLayer> = isolation.missing.iter().filter(concerns).collect();
+        let mut wanted: Vec<String> =
+            absent.iter().map(|name| format!("{name} is required")).collect();
+        if below {
+            let (asked, given) = (self.level.as_str(), isolation.level.as_str());
+            wanted.push(format!("level {asked} is required and this is {given}"));
+        }
+        let why = |it: &&MissingLayer| format!("no {} ({})", it.name, it.reason);
+        wanted.extend(lacking.iter().map(why));
         let mut remedies: Vec<&str> = Vec::new();
-        for missing in &lacking {
-            if !remedies.contains(&missing.remedy.as_str()) {
-                remedies.push(&missing.remedy);
+        for remedy in lacking.iter().map(|it| it.remedy.as_str()) {
+            if !remedies.contains(&remedy) {
+                remedies.push(remedy);
             }
         }
-        let wanted = match below {
-            true => format!(
-                "level {} is required and this is {}",
-                self.level.as_str(),
-                isolation.level.as_str()
-            ),
-            false => format!("{} is required", self.layers.join(", ")),
-        };
-        let message = format!(
-            "cells here are less isolated than they must be: {wanted}: {}",
-            reasons.join("; ")
-        );
-        Err(Error::unsupported(message).hint(format!(
-            "{}; or ask for less with native.level and native.require",
-            remedies.join("; ")
-        )))
+        remedies.push("or ask for less with native.level and native.require");
+        let wanted = wanted.join("; ");
+        let message = format!("cells here are less isolated than they must be: {wanted}");
+        Err(Error::unsupported(message).hint(remedies.join("; ")))
     }
 }
 
@@ -141,3 +137,7 @@ impl Isolation {
         Self { level, layers, missing }
     }
 }
+
+#[cfg(test)]
+#[path = "isolation_tests.rs"]
+mod isolation_tests;
