@@ -1,8 +1,9 @@
 //! Makes cells that begin with the files of another.
 
+use futures_util::stream::{self, StreamExt};
 use hotcell_model::{
-    Alias, Cell, CellFork, CellSpec, CellState, Cells, CheckpointId, CheckpointPurpose, Error,
-    Keep, Result, StoredCell, Timestamp,
+    Alias, Cell, CellFork, CellId, CellLock, CellSpec, CellState, Cells, CheckpointId,
+    CheckpointPurpose, Error, Keep, Result, StoredCell, Timestamp,
 };
 
 use crate::new_id::new_cell_id;
@@ -10,6 +11,8 @@ use crate::site::{Made, Site};
 
 /// The most forks at once.
 const MOST_FORKS: u32 = 100;
+/// How many of them are started at the same time.
+const STARTED_AT_ONCE: usize = 4;
 
 /// Makes cells that begin with the files of another. All of them are there, or none.
 pub(crate) async fn cell_fork(site: &Site, request: CellFork) -> Result<Cells> {
@@ -18,40 +21,74 @@ pub(crate) async fn cell_fork(site: &Site, request: CellFork) -> Result<Cells> {
             .hint(format!("ask for 1 to {MOST_FORKS} forks")));
     }
     let aliases = aliases(&request)?;
-    let (parent, checkpoint, implicit) = match &request.checkpoint {
-        Some(checkpoint) => {
-            let cell = site.get_cell(&request.cell).await?;
-            site.get_checkpoint(&cell, checkpoint).await?;
-            (cell, checkpoint.clone(), false)
-        }
-        None => {
-            let held = site.hold_for_checkpoint(&request.cell).await?;
-            let made = held.checkpoint(site, CheckpointPurpose::Forking).await;
-            let cell = held.cell.clone();
-            held.release().await;
-            (cell, made?.id, true)
-        }
+    let Some(checkpoint) = &request.checkpoint else {
+        let held = site.hold_for_checkpoint(&request.cell).await?;
+        let parent = held.cell.clone();
+        let made = held.checkpoint(site, CheckpointPurpose::Forking).await;
+        // The parent goes on while its forks are made.
+        let (forks, ()) = tokio::join!(
+            async { make_all(site, &parent, &made?.id, aliases, Source::Forking).await },
+            held.release()
+        );
+        return forks;
     };
-    let mut forks = Vec::new();
+    let parent = site.get_cell(&request.cell).await?;
+    site.get_checkpoint(&parent, checkpoint).await?;
+    make_all(site, &parent, checkpoint, aliases, Source::Kept).await
+}
+
+/// What forks begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A checkpoint that somebody made.
+    Kept,
+    /// One that was made for them, and that nobody knows of.
+    Forking,
+}
+
+async fn make_all(
+    site: &Site,
+    parent: &StoredCell,
+    checkpoint: &CheckpointId,
+    aliases: Vec<Option<Alias>>,
+    source: Source,
+) -> Result<Cells> {
+    let mut placed = Vec::new();
     let mut failed = None;
     for alias in aliases {
-        match fork(site, &parent, &checkpoint, alias).await {
-            Ok(cell) => forks.push(cell),
+        match place(site, parent, checkpoint, alias).await {
+            Ok(fork) => placed.push(fork),
             Err(error) => {
                 failed = Some(error);
                 break;
             }
         }
     }
-    if implicit {
-        // The forks have its layers by now; nobody knows of it.
-        site.checkpointer(&parent)?.delete(&parent.spec.id, &checkpoint).await?;
-    }
-    match failed {
-        None => Ok(Cells { cells: forks }),
-        Some(error) => {
-            for cell in forks {
-                undo(site, &parent, &cell.id).await;
+    let ids: Vec<CellId> = placed.iter().map(|fork| fork.cell.spec.id.clone()).collect();
+    // The forks have the layers by now.
+    let let_go = async {
+        match source {
+            Source::Kept => Ok(()),
+            Source::Forking => site.checkpointer(parent)?.delete(&parent.spec.id, checkpoint).await,
+        }
+    };
+    let start = async {
+        match failed {
+            Some(error) => Err(error),
+            None => {
+                let starts = placed.into_iter().map(|fork| start(site, fork));
+                let started = stream::iter(starts).buffered(STARTED_AT_ONCE);
+                // To the end of all of them: what is under way cannot be undone.
+                started.collect::<Vec<Result<Cell>>>().await.into_iter().collect()
+            }
+        }
+    };
+    let (started, gone) = tokio::join!(start, let_go);
+    match gone.and(started) {
+        Ok(cells) => Ok(Cells { cells }),
+        Err(error) => {
+            for id in ids {
+                undo(site, parent, &id).await;
             }
             Err(error)
         }
@@ -70,12 +107,18 @@ fn aliases(request: &CellFork) -> Result<Vec<Option<Alias>>> {
     }
 }
 
-async fn fork(
+/// A fork that has its files and was not started yet.
+struct Placed {
+    cell: StoredCell,
+    lock: Box<dyn CellLock>,
+}
+
+async fn place(
     site: &Site,
     parent: &StoredCell,
     checkpoint: &CheckpointId,
     alias: Option<Alias>,
-) -> Result<Cell> {
+) -> Result<Placed> {
     let id = new_cell_id()?;
     let lock = site.store.lock_cell(&id).await?;
     if site.make_cell_dir(&id)? == Made::Existed {
@@ -98,17 +141,10 @@ async fn fork(
     let made = async {
         site.store.insert_cell(&cell).await?;
         let (forks, records) = (site.checkpointer(parent)?, site.records(&id));
-        forks.fork(&parent.spec.id, checkpoint, &cell.spec, &records).await?;
-        site.start_cell(&cell, &*lock).await
+        forks.fork(&parent.spec.id, checkpoint, &cell.spec, &records).await
     };
     match made.await {
-        Ok(isolation) => {
-            drop(lock);
-            if cell.spec.keep == Keep::Server {
-                site.hold_cell(&cell.spec).await?;
-            }
-            Ok(Cell::from_spec(&cell.spec, CellState::Ready, Some(isolation)))
-        }
+        Ok(()) => Ok(Placed { cell, lock }),
         Err(error) => {
             drop(lock);
             undo(site, parent, &id).await;
@@ -117,8 +153,17 @@ async fn fork(
     }
 }
 
+async fn start(site: &Site, Placed { cell, lock }: Placed) -> Result<Cell> {
+    let isolation = site.start_cell(&cell, &*lock).await?;
+    drop(lock);
+    if cell.spec.keep == Keep::Server {
+        site.hold_cell(&cell.spec).await?;
+    }
+    Ok(Cell::from_spec(&cell.spec, CellState::Ready, Some(isolation)))
+}
+
 /// Leaves nothing of a fork that is not wanted.
-async fn undo(site: &Site, parent: &StoredCell, id: &hotcell_model::CellId) {
+async fn undo(site: &Site, parent: &StoredCell, id: &CellId) {
     let undo = async {
         let _lock = site.store.lock_cell(id).await?;
         let driver = site.driver(&parent.spec.driver)?;

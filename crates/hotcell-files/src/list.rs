@@ -6,7 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use hotcell_model::{Error, FileEntries, FileEntry, FileKind, FileList, FileStat, Result};
+use hotcell_model::{
+    Error, FileEntries, FileEntry, FileKind, FileList, FileNames, FileResult, FileStat, Result,
+};
 use rustix::fs::{AtFlags, FileType, Stat, fstat, readlinkat, statat};
 use rustix::io::Errno;
 
@@ -29,6 +31,7 @@ const MOST_ENTRIES: u32 = 10_000;
 /// What a page has on the wire at most, but for its last entry.
 const MOST_BYTES: usize = 8 << 20;
 const ENTRY_BYTES: usize = 256;
+const NAME_BYTES: usize = 3;
 /// Names that are looked at together; after them it is looked whether anybody wants more.
 const NAMES_AT_ONCE: usize = 4096;
 /// With fewer of them another thread does not help.
@@ -63,7 +66,7 @@ pub(crate) fn list(
     ticks: &Ticks,
     request: &FileList,
     conversation: &Conversation,
-) -> Result<FileEntries> {
+) -> Result<FileResult> {
     let path = CellPath::parse(&request.path)?;
     let directory = tree.directory(&path)?;
     let pattern = request.glob.as_deref().map(Pattern::parse).transpose()?;
@@ -80,14 +83,35 @@ pub(crate) fn list(
         recursive: request.recursive,
         after: request.cursor.as_deref().map(read_cursor).transpose()?,
         limit: request.limit as usize,
-        entries: Vec::new(),
+        page: match request.names_only {
+            true => Page::Names(Vec::new()),
+            false => Page::Entries(Vec::new()),
+        },
         bytes: 0,
         last: PathBuf::new(),
         more: false,
     };
     walk.directory(&directory, Path::new(""), 0)?;
     let next_cursor = walk.more.then(|| write_cursor(&walk.last));
-    Ok(FileEntries { entries: walk.entries, next_cursor })
+    Ok(match walk.page {
+        Page::Entries(entries) => FileResult::Entries(FileEntries { entries, next_cursor }),
+        Page::Names(names) => FileResult::Names(FileNames { names, next_cursor }),
+    })
+}
+
+/// What is on a page so far.
+enum Page {
+    Entries(Vec<FileEntry>),
+    Names(Vec<String>),
+}
+
+impl Page {
+    fn len(&self) -> usize {
+        match self {
+            Self::Entries(entries) => entries.len(),
+            Self::Names(names) => names.len(),
+        }
+    }
 }
 
 /// A listing under way: depth first, each directory before what is in it.
@@ -101,8 +125,8 @@ struct Walk<'a> {
     /// The last path of the page before this one.
     after: Option<PathBuf>,
     limit: usize,
-    entries: Vec<FileEntry>,
-    /// How long they are on the wire.
+    page: Page,
+    /// How long it is on the wire.
     bytes: usize,
     last: PathBuf,
     more: bool,
@@ -122,19 +146,29 @@ impl Walk<'_> {
                 return Err(cancelled());
             }
             // No more than fit on the page are looked at, and one that tells that there are more.
-            let most = (self.limit - self.entries.len() + 1).min(NAMES_AT_ONCE).min(rest.len());
+            let most = (self.limit - self.page.len() + 1).min(NAMES_AT_ONCE).min(rest.len());
             let (chunk, later) = rest.split_at(most);
             rest = later;
-            let look = Look { tree: self.tree, ticks: self.ticks, directory, shown: &shown };
-            let wanted: Vec<bool> =
-                chunk.iter().map(|(name, _)| self.is_wanted(&below.join(name))).collect();
-            let names = chunk.iter().zip(&wanted).filter(|(_, wanted)| **wanted);
-            let names: Vec<&OsStr> = names.map(|((name, _), _)| name.as_os_str()).collect();
-            let mut seen = look_at_all(look, &names).into_iter();
+            let is_wanted = |name| self.wants_all() || self.is_wanted(&below.join(name));
+            let wanted: Vec<bool> = chunk.iter().map(|(name, _)| is_wanted(name)).collect();
+            let mut seen = match self.page {
+                Page::Entries(_) => {
+                    let names = chunk.iter().zip(&wanted).filter(|(_, wanted)| **wanted);
+                    let names: Vec<&OsStr> = names.map(|((name, _), _)| name.as_os_str()).collect();
+                    let look =
+                        Look { tree: self.tree, ticks: self.ticks, directory, shown: &shown };
+                    look_at_all(look, &names)
+                }
+                Page::Names(_) => Vec::new(),
+            }
+            .into_iter();
             for ((name, kind), wanted) in chunk.iter().zip(wanted) {
                 let path = below.join(name);
-                if wanted && let Some(seen) = seen.next() {
-                    self.add(seen, &path)?;
+                if wanted {
+                    match seen.next() {
+                        Some(seen) => self.add(seen, &path)?,
+                        None => self.add_name(directory, (name, *kind), &path),
+                    }
                 }
                 if self.more {
                     break;
@@ -143,6 +177,10 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    fn wants_all(&self) -> bool {
+        self.after.is_none() && self.pattern.is_none()
     }
 
     /// Whether a path belongs on this page or a later one.
@@ -179,16 +217,46 @@ impl Walk<'_> {
             Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(fault(&format!("look at {}", self.base.join(path)), errno)),
         };
-        if self.entries.len() == self.limit || self.bytes > MOST_BYTES {
-            self.more = true;
-            return Ok(());
-        }
         let target = entry.target.as_deref().map_or(0, json_bytes);
-        self.bytes += ENTRY_BYTES + json_bytes(&entry.path) + target;
-        self.entries.push(entry);
-        path.clone_into(&mut self.last);
+        let bytes = ENTRY_BYTES + json_bytes(&entry.path) + target;
+        if self.takes(bytes, path)
+            && let Page::Entries(entries) = &mut self.page
+        {
+            entries.push(entry);
+        }
         Ok(())
     }
+
+    /// Puts a name on the page, unless that is full.
+    fn add_name(&mut self, directory: &OwnedFd, (name, kind): (&OsStr, FileType), path: &Path) {
+        let mut shown = path.to_string_lossy().into_owned();
+        if is_directory(directory, name, kind) {
+            shown.push('/');
+        }
+        if self.takes(NAME_BYTES + json_bytes(&shown), path)
+            && let Page::Names(names) = &mut self.page
+        {
+            names.push(shown);
+        }
+    }
+
+    /// Whether there is room for one more; it is then the last one so far.
+    fn takes(&mut self, bytes: usize, path: &Path) -> bool {
+        self.more = self.page.len() == self.limit || self.bytes > MOST_BYTES;
+        if !self.more {
+            self.bytes += bytes;
+            path.clone_into(&mut self.last);
+        }
+        !self.more
+    }
+}
+
+fn is_directory(directory: &OwnedFd, name: &OsStr, kind: FileType) -> bool {
+    if kind != FileType::Unknown {
+        return kind == FileType::Directory;
+    }
+    statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
 }
 
 /// What it takes to look at something in a directory.
@@ -209,7 +277,11 @@ impl Look<'_> {
     fn one(self, name: &OsStr) -> rustix::io::Result<FileEntry> {
         let look = || statat(self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
         let found = self.ticks.settle(self.tree, look)?;
-        let mut entry = entry(format!("{}{}", self.shown, name.to_string_lossy()), &found);
+        let name_shown = name.to_string_lossy();
+        let mut path = String::with_capacity(self.shown.len() + name_shown.len());
+        path.push_str(self.shown);
+        path.push_str(&name_shown);
+        let mut entry = entry(path, &found);
         if entry.kind == FileKind::Symlink {
             let target = readlinkat(self.directory, name, Vec::new());
             entry.target = target.ok().map(|target| target.to_string_lossy().into_owned());

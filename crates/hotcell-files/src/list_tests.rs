@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hotcell_model::{FileEntry, FileList};
+use hotcell_model::{FileEntries, FileEntry, FileList, FileNames, FileResult};
 
 use crate::list::{list, stat};
 use crate::settled::Ticks;
@@ -11,12 +11,17 @@ use crate::testing::{Place, talk};
 /// Enough for several threads, and for more than one round of names.
 const FILES: usize = 5000;
 
-fn page(place: &Place, limit: u32, cursor: Option<String>) -> (Vec<FileEntry>, Option<String>) {
-    let request =
-        FileList { path: "many".into(), limit, cursor, recursive: true, ..FileList::default() };
+fn request(limit: u32, cursor: Option<String>) -> FileList {
+    FileList { path: "many".into(), limit, cursor, recursive: true, ..FileList::default() }
+}
+
+fn listed(place: &Place, request: &FileList) -> FileResult {
     let ticks = Ticks::default();
-    let listed = talk(&[], |conversation| list(&place.tree, &ticks, &request, conversation)).0;
-    let listed = listed.unwrap();
+    talk(&[], |conversation| list(&place.tree, &ticks, request, conversation)).0.unwrap()
+}
+
+fn page(place: &Place, limit: u32, cursor: Option<String>) -> (Vec<FileEntry>, Option<String>) {
+    let listed = FileEntries::try_from(listed(place, &request(limit, cursor))).unwrap();
     (listed.entries, listed.next_cursor)
 }
 
@@ -50,4 +55,35 @@ fn a_directory_of_thousands_is_listed_in_order_and_as_each_file_is_shown() {
         }
     }
     assert_eq!(pages, whole);
+}
+
+#[test]
+fn names_alone_are_those_of_the_entries() {
+    let place = Place::new();
+    for name in ["many/b", "many/a/inside", "many/a.txt", "many/c/d/e"] {
+        place.put(name, "x");
+    }
+    std::os::unix::fs::symlink("a", place.at("many/link")).unwrap();
+    let names = |limit, cursor| {
+        let request = FileList { names_only: true, ..request(limit, cursor) };
+        FileNames::try_from(listed(&place, &request)).unwrap()
+    };
+    let whole = names(100, None);
+    let shown = ["a/", "a/inside", "a.txt", "b", "c/", "c/d/", "c/d/e", "link"];
+    assert_eq!((whole.names, whole.next_cursor), (shown.map(String::from).to_vec(), None));
+    let entries = page(&place, 100, None).0;
+    let paths = entries.iter().map(|entry| entry.path.rsplit_once("many/").unwrap().1);
+    assert_eq!(paths.collect::<Vec<_>>(), shown.map(|name| name.trim_end_matches('/')));
+
+    let (mut pages, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = names(3, cursor);
+        assert!(page.names.len() <= 3);
+        pages.extend(page.names);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, shown);
 }

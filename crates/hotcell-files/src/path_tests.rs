@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::Component;
 
 use hotcell_model::{
-    Etag, FileEdit, FileEdited, FileList, FileMakeDirectory, FileMove, FileStat, FileWrite, Result,
-    TextEdit,
+    Etag, FileEdit, FileEdited, FileEntries, FileList, FileMakeDirectory, FileMove, FileStat,
+    FileWrite, Result, TextEdit,
 };
 use proptest::prelude::*;
 
@@ -90,8 +90,10 @@ proptest! {
             }
         }
         let page = |limit: u32, cursor: Option<String>| {
-            let request = FileList { path: ".".into(), recursive, limit, cursor, glob: None };
-            talk(&[], |conversation| list(&place.tree, &place.ticks, &request, conversation)).0.unwrap()
+            let request =
+                FileList { path: ".".into(), recursive, limit, cursor, ..FileList::default() };
+            let listed = talk(&[], |conversation| list(&place.tree, &place.ticks, &request, conversation));
+            FileEntries::try_from(listed.0.unwrap()).unwrap()
         };
         let whole = page(10_000, None);
         prop_assert_eq!(whole.next_cursor, None);

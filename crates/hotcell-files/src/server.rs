@@ -112,7 +112,7 @@ impl Site {
                 let _changing = self.changing();
                 FileResult::Edited(edit(tree, ticks, request, &mut NoUndo)?)
             }
-            FileOp::List(request) => FileResult::Entries(list(tree, ticks, request, conversation)?),
+            FileOp::List(request) => list(tree, ticks, request, conversation)?,
             FileOp::Stat(request) => FileResult::Entry(stat(tree, ticks, request)?),
             FileOp::Delete(request) => {
                 let _changing = self.changing();

@@ -20,8 +20,12 @@ const RULE_PATH_BENEATH: usize = 1;
 
 /// The rights of version 1: thirteen of them.
 const FIRST_RIGHTS: u64 = (1 << 13) - 1;
+const EXECUTE: u64 = 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_DIRECTORY: u64 = 1 << 3;
 const MAKE_CHARACTER_DEVICE: u64 = 1 << 6;
 const MAKE_BLOCK_DEVICE: u64 = 1 << 11;
+const MAKE_DEVICES: u64 = MAKE_CHARACTER_DEVICE | MAKE_BLOCK_DEVICE;
 /// Renaming from one directory to another, since version 2.
 const REFER: u64 = 1 << 13;
 /// Since version 3.
@@ -80,6 +84,18 @@ fn abi() -> Result<u32, Errno> {
     u32::try_from(version).map_err(|_| Errno::OVERFLOW)
 }
 
+/// The rights to files that a version knows.
+fn known(abi: u32) -> u64 {
+    let mut rights = FIRST_RIGHTS | REFER;
+    if abi >= 3 {
+        rights |= TRUNCATE;
+    }
+    if abi >= 5 {
+        rights |= DEVICE_IOCTL;
+    }
+    rights
+}
+
 /// Rules about the root that this process sees now. They hang on what is there, not on its names: another
 /// root needs rules of its own.
 #[derive(Debug)]
@@ -101,24 +117,39 @@ struct Beneath {
 }
 
 impl Rules {
-    /// Rules for the root as it is, and what they do; none where the kernel has no Landlock.
-    pub(crate) fn for_root() -> Result<(Option<Self>, Landlock), StepError> {
+    /// Rules for programs in the root as it is, and what they do; none where the kernel has no Landlock.
+    pub(crate) fn for_programs() -> Result<(Option<Self>, Landlock), StepError> {
         let expected = Landlock::expected();
         let rules = match &expected {
-            Landlock::Applied { abi, .. } => Some(Self::of(*abi)?),
+            Landlock::Applied { abi, .. } => {
+                let known = known(*abi);
+                let rules = Self::about(known, *abi)?;
+                rules.grant("/", known & !(MAKE_DEVICES | DEVICE_IOCTL))?;
+                if known & DEVICE_IOCTL != 0 {
+                    rules.grant("/dev", DEVICE_IOCTL)?;
+                }
+                Some(rules)
+            }
             Landlock::Absent { .. } => None,
         };
         Ok((rules, expected))
     }
 
-    fn of(abi: u32) -> Result<Self, StepError> {
-        let mut files = FIRST_RIGHTS | REFER;
-        if abi >= 3 {
-            files |= TRUNCATE;
-        }
-        if abi >= 5 {
-            files |= DEVICE_IOCTL;
-        }
+    /// Rules for the process that serves files: it runs nothing, and writes nowhere but in its root.
+    /// What it reads it opened itself, from its root down; with rules about that, each of the thousand
+    /// files of a search would cost a walk back up.
+    pub(crate) fn for_files() -> Result<Option<Self>, StepError> {
+        let Landlock::Applied { abi, .. } = Landlock::expected() else { return Ok(None) };
+        // Any open file can be one that is truncated later, so that right is asked for at each.
+        let free = READ_FILE | READ_DIRECTORY | TRUNCATE | DEVICE_IOCTL;
+        let written = known(abi) & !free;
+        let rules = Self::about(written, abi)?;
+        rules.grant("/", written & !(MAKE_DEVICES | EXECUTE))?;
+        Ok(Some(rules))
+    }
+
+    /// Rules that so far grant none of these rights.
+    fn about(files: u64, abi: u32) -> Result<Self, StepError> {
         let scopes = if abi >= SCOPES_SINCE { SCOPES } else { 0 };
         let handled = Handled { files, network: 0, scopes };
         // An older kernel knows less of it; what it does not know is zero.
@@ -130,13 +161,7 @@ impl Rules {
         let number = i32::try_from(created).map_err(io::Error::other);
         let number = number.step(|| "make rules of Landlock".to_owned())?;
         // SAFETY: a new descriptor, which nobody else owns.
-        let rules = Self(unsafe { OwnedFd::from_raw_fd(number) });
-        let everywhere = files & !(MAKE_CHARACTER_DEVICE | MAKE_BLOCK_DEVICE | DEVICE_IOCTL);
-        rules.grant("/", everywhere)?;
-        if files & DEVICE_IOCTL != 0 {
-            rules.grant("/dev", DEVICE_IOCTL)?;
-        }
-        Ok(rules)
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }))
     }
 
     fn grant(&self, directory: &str, granted: u64) -> Result<(), StepError> {

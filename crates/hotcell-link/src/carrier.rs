@@ -15,14 +15,13 @@ use crate::peer::{Peer, PeerError};
 use crate::waiters::Waiters;
 use crate::{RecordHead, Tell};
 
-const READ_BYTES: usize = 64 * 1024;
+const READ_BYTES: usize = 128 * 1024;
 
 /// A stream whose ends have greeted each other.
 pub(crate) struct Carrier {
     peer: Peer,
     reader: OwnedReadHalf,
     writer: OwnedWriteHalf,
-    buffer: Vec<u8>,
 }
 
 impl Carrier {
@@ -32,11 +31,9 @@ impl Carrier {
         let mut peer = Peer::new();
         writer.write_all(peer.unsent()).await.map_err(|_| LinkError::Lost)?;
         peer.mark_sent(peer.unsent().len());
-        let mut carrier = Self { peer, reader, writer, buffer: vec![0; READ_BYTES] };
+        let mut carrier = Self { peer, reader, writer };
         while !carrier.peer.is_greeted() {
-            read(&mut carrier.reader, &mut carrier.peer, &mut carrier.buffer)
-                .await
-                .map_err(|_| LinkError::Lost)?;
+            read(&mut carrier.reader, &mut carrier.peer).await.map_err(|_| LinkError::Lost)?;
             carrier.peer.greet().map_err(|error| LinkError::Refused(error.to_string()))?;
         }
         Ok(carrier)
@@ -56,8 +53,8 @@ impl Carrier {
     /// directions: the other end must not go on counting on this one.
     pub(crate) async fn run(self, to_write: mpsc::Receiver<Vec<u8>>, waiters: Waiters) {
         let closing = Closing(waiters);
-        let Self { peer, reader, writer, buffer } = self;
-        let read = read_frames(peer, reader, buffer, &closing.0);
+        let Self { peer, reader, writer } = self;
+        let read = read_frames(peer, reader, &closing.0);
         let write = write_frames(writer, to_write);
         tokio::pin!(read, write);
         let reason = tokio::select! {
@@ -78,13 +75,14 @@ impl Drop for Closing {
     }
 }
 
-async fn read(reader: &mut OwnedReadHalf, peer: &mut Peer, buffer: &mut [u8]) -> io::Result<()> {
-    match reader.read(buffer).await? {
+async fn read(reader: &mut OwnedReadHalf, peer: &mut Peer) -> io::Result<()> {
+    // An idle connection, of which a server has many, keeps no room.
+    reader.readable().await?;
+    let received = peer.received();
+    received.reserve(READ_BYTES);
+    match reader.read_buf(received).await? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        length => {
-            peer.receive(&buffer[..length]);
-            Ok(())
-        }
+        _ => Ok(()),
     }
 }
 
@@ -99,12 +97,7 @@ async fn write_frames(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Vec
     }
 }
 
-async fn read_frames(
-    mut peer: Peer,
-    mut reader: OwnedReadHalf,
-    mut buffer: Vec<u8>,
-    waiters: &Waiters,
-) -> LinkError {
+async fn read_frames(mut peer: Peer, mut reader: OwnedReadHalf, waiters: &Waiters) -> LinkError {
     loop {
         match peer.next_frame() {
             Ok(Some(frame)) => {
@@ -115,7 +108,7 @@ async fn read_frames(
                 }
             }
             Ok(None) => {
-                if read(&mut reader, &mut peer, &mut buffer).await.is_err() {
+                if read(&mut reader, &mut peer).await.is_err() {
                     return LinkError::Lost;
                 }
             }

@@ -28,11 +28,16 @@ impl Peer {
 
     /// Adds bytes that came from the stream.
     pub fn receive(&mut self, bytes: &[u8]) {
+        self.received().extend_from_slice(bytes);
+    }
+
+    /// What bytes that come from the stream are added to.
+    pub(crate) fn received(&mut self) -> &mut Vec<u8> {
         if self.taken == self.received.len() {
             empty(&mut self.received);
             self.taken = 0;
         }
-        self.received.extend_from_slice(bytes);
+        &mut self.received
     }
 
     /// Whether the other end's greeting has come.

@@ -209,6 +209,9 @@ pub struct FileList {
     /// Where the page before this one ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    /// Whether only names are told, for which nothing has to be looked at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub names_only: bool,
 }
 
 /// Shows one file or directory; of a link, the link itself.

@@ -79,6 +79,8 @@ pub enum FileResult {
     Edited(FileEdited),
     /// A directory was listed.
     Entries(FileEntries),
+    /// The names in a directory.
+    Names(FileNames),
     /// One file or directory.
     Entry(FileEntry),
     /// A file or directory was removed.
@@ -195,6 +197,16 @@ pub struct FileEntry {
 pub struct FileEntries {
     /// By path.
     pub entries: Vec<FileEntry>,
+    /// What to pass to see the next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// The names of a part of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileNames {
+    /// Paths relative to the directory, in their order; those of directories end in `/`.
+    pub names: Vec<String>,
     /// What to pass to see the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
@@ -322,6 +334,7 @@ results! {
     FileWritten <= Written,
     FileEdited <= Edited,
     FileEntries <= Entries,
+    FileNames <= Names,
     FileEntry <= Entry,
     FileDeleted <= Deleted,
     FilePlaced <= Placed,

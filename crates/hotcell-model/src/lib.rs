@@ -63,7 +63,8 @@ pub use file_op::{
 };
 pub use file_result::{
     BatchOutcome, BatchResult, Etag, FileContent, FileDeleted, FileDone, FileEdited, FileEntries,
-    FileEntry, FileKind, FileMatch, FileMatches, FilePlaced, FileResult, FileWritten, FilesPacked,
+    FileEntry, FileKind, FileMatch, FileMatches, FileNames, FilePlaced, FileResult, FileWritten,
+    FilesPacked,
 };
 pub use host_name::{HostName, NamePattern, NetRule};
 pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId};

@@ -186,6 +186,9 @@ pub(crate) struct ListFiles {
     #[serde(default = "most_entries")]
     limit: u32,
     cursor: Option<String>,
+    /// names in place of entries
+    #[serde(default)]
+    names_only: bool,
 }
 
 impl From<ListFiles> for FileList {
@@ -196,6 +199,7 @@ impl From<ListFiles> for FileList {
             glob: asked.glob,
             limit: asked.limit,
             cursor: asked.cursor,
+            names_only: asked.names_only,
         }
     }
 }

@@ -6,12 +6,12 @@ use std::string::FromUtf8Error;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hotcell_model::{
-    BatchOutcome, BatchResult, Error, FileContent, FileEntries, FileEntry, FileKind, FileResult,
-    Timestamp,
+    BatchOutcome, BatchResult, Error, FileContent, FileEntries, FileEntry, FileKind, FileNames,
+    FileResult, Timestamp,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::file_asked::Encoding;
 
@@ -35,6 +35,9 @@ pub(crate) struct ContentShown {
     /// pass it as offset to go on
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_offset: Option<u64>,
+    /// Whether bytes that are no text were replaced, so that the content has another length.
+    #[serde(skip)]
+    pub(crate) is_lossy: bool,
 }
 
 pub(crate) const UTF8: &str = "utf8";
@@ -45,6 +48,7 @@ impl ContentShown {
     pub(crate) fn new(read: FileContent, content: Vec<u8>, encoding: Encoding) -> Self {
         let mut offset = read.offset;
         let mut bytes = content.len() as u64;
+        let mut is_lossy = false;
         let as_base64 = |content: &[u8]| (BASE64_STANDARD.encode(content), BASE64);
         let (shown, encoding) = match encoding {
             Encoding::Base64 => as_base64(&content),
@@ -60,6 +64,7 @@ impl ContentShown {
                         (text, UTF8)
                     }
                     Err(content) if encoding == Encoding::Utf8 => {
+                        is_lossy = true;
                         (String::from_utf8_lossy(&content).into_owned(), UTF8)
                     }
                     Err(content) => as_base64(&content),
@@ -78,6 +83,7 @@ impl ContentShown {
             last_line: read.last_line,
             truncated: read.truncated,
             next_offset: read.truncated.then_some(offset + bytes),
+            is_lossy,
         }
     }
 
@@ -92,11 +98,13 @@ impl ContentShown {
 
 /// A part of some content as text, which takes over all of it; or the content as it was.
 fn text_in(mut content: Vec<u8>, part: Range<usize>) -> Result<String, Vec<u8>> {
-    if std::str::from_utf8(&content[part.clone()]).is_err() {
-        return Err(content);
+    if part != (0..content.len()) {
+        if std::str::from_utf8(&content[part.clone()]).is_err() {
+            return Err(content);
+        }
+        content.truncate(part.end);
+        content.drain(..part.start);
     }
-    content.truncate(part.end);
-    content.drain(..part.start);
     String::from_utf8(content).map_err(FromUtf8Error::into_bytes)
 }
 
@@ -159,26 +167,6 @@ impl From<FileEntry> for EntryShown {
 }
 
 impl EntryShown {
-    /// As JSON, as if it were serialised; a page has thousands, and none of their texts is copied.
-    fn into_value(self) -> Value {
-        let Self { path, kind, size, mode, modified, etag, mime_type, target } = self;
-        let mut fields = Map::new();
-        let mut add = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                fields.insert(name.to_owned(), value);
-            }
-        };
-        add("path", Some(path.into()));
-        add("kind", Some(kind.into()));
-        add("size", Some(size.into()));
-        add("mode", Some(mode.into()));
-        add("modified", Some(modified.to_string().into()));
-        add("etag", etag.map(Value::from));
-        add("mime_type", mime_type.map(Value::from));
-        add("target", target.map(Value::from));
-        fields.into()
-    }
-
     /// In one line.
     pub(crate) fn line(&self) -> String {
         match (self.kind, &self.target) {
@@ -208,16 +196,34 @@ impl From<FileEntries> for EntriesShown {
     }
 }
 
-impl EntriesShown {
-    /// As JSON, as if it were serialised.
-    pub(crate) fn into_value(self) -> Value {
-        let entries: Vec<Value> = self.entries.into_iter().map(EntryShown::into_value).collect();
-        let mut fields = Map::new();
-        fields.insert("entries".to_owned(), entries.into());
-        if let Some(cursor) = self.next_cursor {
-            fields.insert("next_cursor".to_owned(), cursor.into());
+/// Part of a directory, as it was asked for.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "FileListing")]
+pub(crate) enum ListShown {
+    Entries(EntriesShown),
+    Names(FileNames),
+}
+
+impl TryFrom<FileResult> for ListShown {
+    type Error = Error;
+
+    /// Fails for the result of another request.
+    fn try_from(result: FileResult) -> Result<Self, Error> {
+        if let FileResult::Names(names) = result {
+            return Ok(Self::Names(names));
         }
-        fields.into()
+        FileEntries::try_from(result).map(|found| Self::Entries(found.into()))
+    }
+}
+
+impl ListShown {
+    /// What to pass to see the next page.
+    pub(crate) fn next_cursor(&self) -> Option<&str> {
+        match self {
+            Self::Entries(page) => page.next_cursor.as_deref(),
+            Self::Names(page) => page.next_cursor.as_deref(),
+        }
     }
 }
 
@@ -282,7 +288,8 @@ fn shown(result: FileResult, content: &[u8], encoding: Encoding) -> Value {
         FileResult::Deleted(deleted) => serde_json::to_value(deleted),
         FileResult::Placed(placed) => serde_json::to_value(placed),
         FileResult::Entry(entry) => serde_json::to_value(EntryShown::from(entry)),
-        FileResult::Entries(entries) => Ok(EntriesShown::from(entries).into_value()),
+        FileResult::Entries(entries) => serde_json::to_value(EntriesShown::from(entries)),
+        FileResult::Names(names) => serde_json::to_value(names),
         FileResult::Matches(matches) => serde_json::to_value(matches),
         FileResult::Exported(packed) | FileResult::Imported(packed) => serde_json::to_value(packed),
         FileResult::Batch(_) | FileResult::Watched => Ok(Value::Null),

@@ -10,6 +10,7 @@ mod conformance;
 mod dialect;
 mod dialects;
 mod door;
+mod encoded;
 mod exec_parts;
 mod file_asked;
 mod file_shown;

@@ -200,7 +200,7 @@ impl Launcher {
     }
 
     fn confine(&mut self) -> Result<Landlock, StepError> {
-        let (rules, landlock) = Rules::for_root()?;
+        let (rules, landlock) = Rules::for_programs()?;
         self.spawner = Some(Spawner::start(rules.as_ref(), &self.filter)?);
         Ok(landlock)
     }

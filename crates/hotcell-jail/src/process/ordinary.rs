@@ -39,7 +39,7 @@ pub fn become_ordinary(
     drop_capabilities().step(|| "drop capabilities".to_owned())?;
     rustix::thread::set_name(name).step(|| "name the process".to_owned())?;
     hide_self()?;
-    if let (Some(rules), _) = Rules::for_root()? {
+    if let Some(rules) = Rules::for_files()? {
         restrict_self(rules.as_fd()).step(|| "apply Landlock".to_owned())?;
     }
     Filter::new(Purpose::FileServer(set_user_id))

@@ -27,6 +27,7 @@ use super::{resources, search_call, tasks};
 use crate::call_id;
 use crate::dialect::{Outcome, Show, ToolCall};
 use crate::door::Door;
+use crate::encoded;
 
 /// The MCP side of one connection, or of one request where there are no connections.
 #[derive(Debug, Clone)]
@@ -36,6 +37,7 @@ pub(crate) struct McpHandler {
     pub(super) calls: Calls,
     pub(super) subscriptions: Subscriptions,
     versions: &'static [ProtocolVersion],
+    writes_encoded: bool,
 }
 
 /// How often a cancel looks for an exec that is just being started.
@@ -47,7 +49,12 @@ impl McpHandler {
     /// A handler for a caller, for these revisions of the protocol.
     pub(crate) fn new(door: Door, caller: Caller, versions: &'static [ProtocolVersion]) -> Self {
         let (calls, subscriptions) = (Calls::default(), Subscriptions::default());
-        Self { door, caller, calls, subscriptions, versions }
+        Self { door, caller, calls, subscriptions, versions, writes_encoded: false }
+    }
+
+    /// The same for a transport that knows of structured content that is JSON already.
+    pub(crate) fn over_own_transport(self) -> Self {
+        Self { writes_encoded: true, ..self }
     }
 
     async fn perform(
@@ -127,8 +134,11 @@ impl McpHandler {
         context: &RequestContext<RoleServer>,
     ) -> CallToolResponse {
         match show(Outcome { reply: answered, site: call_id::site(context) }) {
-            Ok(shown) => {
+            Ok(mut shown) => {
                 call_id::note_status(call_id::OK);
+                if !self.writes_encoded {
+                    encoded::decode(&mut shown);
+                }
                 shown.into()
             }
             Err(error) => self.tell(tool, Err(error)),

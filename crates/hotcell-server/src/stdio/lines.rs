@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::long_texts;
+use super::long_texts::{self, Piece};
 use super::pipes::{self, Reader, Writer};
 
 /// A longer message is refused; what a client has to say in one is far shorter.
@@ -50,7 +50,7 @@ pub(super) struct LineTransport {
 /// large question takes as long to free as to write.
 struct Unsent {
     line: Vec<u8>,
-    _told: (ServerJsonRpcMessage, Vec<String>),
+    _told: (ServerJsonRpcMessage, Vec<Piece>),
 }
 
 /// Whether client and server have agreed on how to speak. Before that there is nothing that a

@@ -55,3 +55,18 @@ fn texts_of_any_length_are_the_same() {
         assert_same(message(&text, json!({ "content": text })));
     }
 }
+
+#[test]
+fn structured_content_that_is_json_already_is_put_in_as_it_is() {
+    let entries: Vec<Value> =
+        (0..3000).map(|n| json!({ "path": format!("/\"{n}\"\n"), "size": n })).collect();
+    let fields = json!({ "entries": entries, "next_cursor": "\u{1}" });
+    for fields in [fields, json!({})] {
+        for text in ["short".to_owned(), "long\n".repeat(LONG)] {
+            let expected = serde_json::to_string(&message(&text, fields.clone())).unwrap();
+            let mut told = message(&text, Value::String(fields.to_string()));
+            let (line, _) = encode(&mut told).unwrap();
+            assert!(line == expected.as_bytes(), "{} bytes", line.len());
+        }
+    }
+}

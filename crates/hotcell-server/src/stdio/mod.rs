@@ -26,7 +26,8 @@ pub async fn serve(door: Door, caller: Caller) -> io::Result<()> {
     let begun = Begun::default();
     let (transport, written) =
         LineTransport::open(reader, writer, begun.clone(), door.closing.clone());
-    let handler = McpHandler::new(door, caller, ProtocolVersion::KNOWN_VERSIONS);
+    let handler =
+        McpHandler::new(door, caller, ProtocolVersion::KNOWN_VERSIONS).over_own_transport();
     match handler.serve(transport).await {
         Ok(running) => {
             begun.set();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use hotcell_model::{
-    ErrorCode, FileCall, FileEntries, FileEntry, FileKind, FileList, FileStat, Result,
+    ErrorCode, FileCall, FileEntries, FileEntry, FileKind, FileList, FileResult, FileStat, Result,
 };
 use serde_json::{Value, json};
 
@@ -25,12 +25,13 @@ pub(super) async fn ls(session: &Session, args: Ls) -> Result<u8, Failure> {
         glob: args.glob.clone(),
         limit: PAGE,
         cursor: None,
+        names_only: !args.long && !args.json,
     };
     let mut all = Vec::new();
     loop {
         let call = FileCall::new(directory.cell.clone(), list.clone().into());
-        let page: FileEntries = match session.ask(call).await {
-            Ok(done) => done.result.try_into()?,
+        let page = match session.ask(call).await {
+            Ok(done) => done.result,
             Err(error) if error.code == ErrorCode::Conflict => match file(session, directory).await
             {
                 Ok(entry) => return show(&args, vec![entry]),
@@ -38,12 +39,19 @@ pub(super) async fn ls(session: &Session, args: Ls) -> Result<u8, Failure> {
             },
             Err(error) => return Err(error.into()),
         };
-        list.cursor = page.next_cursor;
-        if args.json {
-            all.extend(page.entries);
+        list.cursor = if let FileResult::Names(page) = page {
+            let lines = page.names.iter().map(|name| one_line(name, usize::MAX) + "\n");
+            print(lines.collect::<String>())?;
+            page.next_cursor
         } else {
-            print(text(&page.entries, &args))?;
-        }
+            // Also from a supervisor that knows of no names alone.
+            let page = FileEntries::try_from(page)?;
+            match args.json {
+                true => all.extend(page.entries),
+                false => print(text(&page.entries, &args))?,
+            }
+            page.next_cursor
+        };
         if list.cursor.is_none() {
             break;
         }

@@ -11,12 +11,15 @@ use super::file_tool::{
 use super::schema::{self, Object};
 use super::tool::{Effect, answer_value};
 use crate::dialect::ToolCall;
+use crate::encoded::encoded;
 use crate::file_asked::{
     Batch, BatchFiles, DeleteFile, EditFile, ListFiles, ReadFile, SearchFiles, ShowFile, WriteFile,
     yes,
 };
-use crate::file_shown::{BASE64, BatchShown, ContentShown, EntriesShown, EntryShown};
+use crate::file_shown::{BASE64, BatchShown, ContentShown, EntryShown, ListShown};
 
+/// What is told to a model of a file at most, about 64,000 tokens; programs get all that they ask for.
+const TOLD_BYTES: usize = 256 * 1024;
 /// What is shown of a line that was found.
 const LINE_BYTES: usize = 1000;
 
@@ -107,7 +110,16 @@ fn text_of(view: &ContentShown) -> String {
         let what = format!("[{}: {} bytes, {}]", view.path, view.size, view.mime_type);
         return more.map_or(what.clone(), |more| format!("{what}\n{more}"));
     }
-    let mut text = view.content.clone();
+    let told = view.content.floor_char_boundary(TOLD_BYTES);
+    let mut text = view.content[..told].to_owned();
+    let more = match (told < view.content.len(), view.is_lossy) {
+        (false, _) => more,
+        (true, false) => {
+            let next = view.offset + told as u64;
+            Some(format!("[go on with offset {next}; structuredContent has more]"))
+        }
+        (true, true) => Some("[ask with a smaller limit; structuredContent has more]".to_owned()),
+    };
     if let Some(more) = more {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
@@ -173,25 +185,28 @@ fn edit_file(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
 #[expect(dead_code, reason = "a shape for the schema alone")]
 struct Listed {
     /// as of fs_stat
-    entries: Vec<Object>,
+    entries: Option<Vec<Object>>,
+    names: Option<Vec<String>>,
     next_cursor: Option<String>,
 }
 
 fn list_files(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
     let (cell, asked): (_, ListFiles) = asked(arguments)?;
     Ok(call(request(cell, FileList::from(asked), bounds), |done| {
-        let FileResult::Entries(entries) = done.result else { return None };
-        let view = EntriesShown::from(entries);
-        let (mut text, left_out) = bounded(view.entries.iter().map(EntryShown::line));
-        if view.entries.is_empty() {
+        let view = ListShown::try_from(done.result).ok()?;
+        let (mut text, left_out) = match &view {
+            ListShown::Entries(view) => bounded(view.entries.iter().map(EntryShown::line)),
+            ListShown::Names(view) => bounded(view.names.iter().cloned()),
+        };
+        if text.is_empty() {
             text.push_str("[nothing]\n");
         }
         if left_out > 0 {
             text.push_str(&format!("[{left_out} more: ask with a smaller limit]\n"));
-        } else if let Some(cursor) = &view.next_cursor {
+        } else if let Some(cursor) = view.next_cursor() {
             text.push_str(&format!("[there are more: go on with cursor {cursor}]\n"));
         }
-        Some(answer_value(view.into_value(), text))
+        Some(answer_value(encoded(&view), text))
     }))
 }
 

@@ -317,9 +317,31 @@ fn a_listing_is_shown_as_it_would_be_serialised() {
         ],
         next_cursor: Some("61".to_owned()),
     };
-    let listed = shown("fs_list", json!({}), FileResult::Entries(entries()), b"");
-    assert_eq!(value(&listed), serde_json::to_value(EntriesShown::from(entries())).unwrap());
+    let listed = |entries: FileEntries| {
+        let mut listed = shown("fs_list", json!({}), FileResult::Entries(entries), b"");
+        assert!(listed.structured_content.as_ref().unwrap().is_string());
+        crate::encoded::decode(&mut listed);
+        listed
+    };
+    assert_eq!(
+        value(&listed(entries())),
+        serde_json::to_value(EntriesShown::from(entries())).unwrap()
+    );
     let last = FileEntries { next_cursor: None, ..entries() };
-    let listed = shown("fs_list", json!({}), FileResult::Entries(last), b"");
-    assert!(value(&listed).get("next_cursor").is_none());
+    assert!(value(&listed(last)).get("next_cursor").is_none());
+}
+
+#[test]
+fn a_model_is_told_the_beginning_of_a_large_text_and_a_program_all_of_it() {
+    let whole = "é".repeat(150_000);
+    let asked = || json!({ "path": "a", "limit": 300_000 });
+    let read = |bytes: &[u8]| shown("fs_read", asked(), content(bytes, 0, false), bytes);
+    let told = read(whole.as_bytes());
+    assert_eq!(value(&told)["content"], whole);
+    let beginning = "é".repeat(131_072);
+    let hint = "\n[go on with offset 262144; structuredContent has more]";
+    assert!(text(&told) == beginning + hint, "{} bytes", text(&told).len());
+    let lines = "x\n".repeat(140_000);
+    let told = read(lines.as_bytes());
+    assert!(text(&told).ends_with("\nx\n[go on with offset 262144; structuredContent has more]"));
 }

@@ -8,7 +8,7 @@ use super::{archives, files};
 use crate::file_asked::{
     BatchFiles, EditFile, ExportFiles, ImportFiles, ListFiles, SearchFiles, ShowFile,
 };
-use crate::file_shown::{BatchShown, EntriesShown, EntryShown};
+use crate::file_shown::{BatchShown, EntryShown, ListShown};
 
 pub(super) const FILE_OPERATIONS: &[Operation] = &[
     Operation {
@@ -19,7 +19,7 @@ pub(super) const FILE_OPERATIONS: &[Operation] = &[
         query: Some(whole::<ListFiles>),
         body: None,
         status: 200,
-        shown: Shown::Json(reference::<EntriesShown>),
+        shown: Shown::Json(reference::<ListShown>),
         answer: |call| Box::pin(files::list(call)),
     },
     Operation {

@@ -3,8 +3,8 @@
 use axum::response::Response;
 use hotcell_model::{
     Error, ErrorCode, FILE_CONTENT_BYTES, FileCall, FileDelete, FileDeleted, FileDone, FileEdited,
-    FileEntries, FileEntry, FileList, FileMatches, FileOp, FileSearch, FileStat, FileWrite,
-    FileWritten, Precondition,
+    FileEntry, FileList, FileMatches, FileOp, FileSearch, FileStat, FileWrite, FileWritten,
+    Precondition,
 };
 use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -16,7 +16,7 @@ use super::{Answer, Call, download, ok, upload};
 use crate::file_asked::{
     Batch, BatchFiles, EditFile, ListFiles, SearchFiles, ShowFile, mode, precondition, yes,
 };
-use crate::file_shown::{BatchShown, EntriesShown, EntryShown};
+use crate::file_shown::{BatchShown, EntryShown, ListShown};
 use crate::http::answer::{Refusal, json};
 
 /// How a file is put.
@@ -41,8 +41,7 @@ pub(super) struct RemoveFile {
 
 pub(super) async fn list(call: Call) -> Answer {
     let asked: ListFiles = call.query()?;
-    let entries: FileEntries = call.files(FileList::from(asked)).await?.result.try_into()?;
-    ok(&EntriesShown::from(entries))
+    ok(&ListShown::try_from(call.files(FileList::from(asked)).await?.result)?)
 }
 
 pub(super) async fn stat(call: Call) -> Answer {

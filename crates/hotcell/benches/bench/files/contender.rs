@@ -17,7 +17,8 @@ pub(super) const PEERS: [Peer; 2] = [Peer::ServerFilesystem, Peer::RustMcpFilesy
 pub(super) enum Task {
     Read,
     Write,
-    List,
+    ListNames,
+    ListSizes,
     Search,
 }
 
@@ -91,8 +92,8 @@ impl Peer {
         let mut calls = vec![
             call(Task::Read, "", "read_text_file", json!({ "path": format!("{root}/text.txt") })),
             call(Task::Write, "(no fsync)", "write_file", written),
-            call(Task::List, "(names)", "list_directory", many.clone()),
-            call(Task::List, "(sizes)", "list_directory_with_sizes", many),
+            call(Task::ListNames, "", "list_directory", many.clone()),
+            call(Task::ListSizes, "", "list_directory_with_sizes", many),
         ];
         match self {
             // It searches names alone.
@@ -115,10 +116,12 @@ impl Contender {
             manner: "",
             call: json!({ "name": tool, "arguments": arguments }),
         };
+        let names = json!({ "path": "many", "limit": ENTRIES, "names_only": true });
         let calls = vec![
             call(Task::Read, "fs_read", json!({ "path": "text.txt", "limit": TEXT_BYTES })),
             call(Task::Write, "fs_write", json!({ "path": "written.txt", "content": text() })),
-            call(Task::List, "fs_list", json!({ "path": "many", "limit": ENTRIES })),
+            call(Task::ListNames, "fs_list", names),
+            call(Task::ListSizes, "fs_list", json!({ "path": "many", "limit": ENTRIES })),
             call(Task::Search, "fs_search", json!({ "path": "tree", "pattern": NEEDLE })),
         ];
         Self { name: HOTCELL, talk, calls }
@@ -135,7 +138,9 @@ impl Call {
         let (least, sign) = match self.task {
             Task::Read => (TEXT_BYTES, "line 0000000: the".to_owned()),
             Task::Write => (0, "written.txt".to_owned()),
-            Task::List => (ENTRIES * entry_name(0).len(), entry_name(ENTRIES - 1)),
+            Task::ListNames | Task::ListSizes => {
+                (ENTRIES * entry_name(0).len(), entry_name(ENTRIES - 1))
+            }
             Task::Search => {
                 (MATCHES * NEEDLE.len(), format!("{NEEDLE}({})", FILES - FILES / MATCHES))
             }

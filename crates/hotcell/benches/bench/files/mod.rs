@@ -67,7 +67,8 @@ impl Bench<'_> {
         for (task, what, rounds) in [
             (Task::Read, "read 1 MB", 100),
             (Task::Write, "write 1 MB", 100),
-            (Task::List, "list 10,000 entries", 30),
+            (Task::ListNames, "list 10,000 names", 30),
+            (Task::ListSizes, "list 10,000 entries with sizes", 30),
         ] {
             let turns = Turns { rounds: self.rounds(rounds).max(5), in_a_row: 1 };
             let (names, mut shots) = shots(contenders, task);
