@@ -268,6 +268,7 @@ impl Carrier {
         };
         let count = requests.load(Ordering::Relaxed);
         let word = match count {
+            0 => "no request came, as from clients that pin another certificate".to_owned(),
             1 => format!("1 request with {}", lending.secrets),
             count => format!("{count} requests with {}", lending.secrets),
         };

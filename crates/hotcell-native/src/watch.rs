@@ -95,10 +95,11 @@ pub(crate) fn watch(
                 KeeperAsk::Network => {
                     carrier.ensure(paths, &placed, namespaces.as_ref(), pidfd.as_fd())
                 }
+                KeeperAsk::Lend(secrets) => carrier.lend(paths, secrets),
                 KeeperAsk::Refresh => refresh(&placed, project.as_mut(), namespaces.as_ref()),
                 KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), namespaces.as_ref()),
             });
-            if asked.is_some_and(|ask| !matches!(ask, KeeperAsk::Refresh | KeeperAsk::Network)) {
+            if asked == Some(true) {
                 account.note_change(MEASURE_AFTER);
                 flattening.plan(paths, &placed);
             }
