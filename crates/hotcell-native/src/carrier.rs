@@ -125,20 +125,36 @@ impl KeptCarrier {
 
     /// Keeps values for it and for those that come after it. One that does not take them is ended,
     /// and the next one begins with them.
-    pub(crate) fn lend(&mut self, paths: &CellPaths, secrets: Vec<LentSecret>) -> Outcome {
-        if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-            return failed(format!("cannot keep others from looking into the keeper: {errno}"));
+    pub(crate) fn lend(
+        &mut self,
+        paths: &CellPaths,
+        secrets: Vec<LentSecret>,
+        namespaces: Option<&CellNamespaces>,
+    ) -> Outcome {
+        // One that can start no other needs to keep nothing.
+        if namespaces.is_some() {
+            if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+                return failed(format!("cannot keep others from looking into the keeper: {errno}"));
+            }
+            self.lent.clone_from(&secrets);
         }
-        self.lent = secrets;
         let Some((_, pidfd)) = &self.process else { return Outcome::Done };
         let told = paths.connect_carrier().and_then(|stream| {
             let stream = stream.ok_or(io::ErrorKind::NotConnected)?;
-            ask_carrier(&stream, &CarrierAsk::Lend(self.lent.clone()))
+            ask_carrier(&stream, &CarrierAsk::Lend(secrets))
         });
         if !matches!(told, Ok(CarrierTell::Done)) {
             let _ = send_by_pidfd(pidfd.as_fd(), 9);
         }
         Outcome::Done
+    }
+
+    /// Lets go of what was kept for others to come: none will. An ordinary user's process that hides
+    /// itself could not see to the files of its cell.
+    pub(crate) fn forget_lent(&mut self) {
+        if !std::mem::take(&mut self.lent).is_empty() {
+            let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+        }
     }
 
     /// Takes note that it has ended.

@@ -95,7 +95,7 @@ pub(crate) fn watch(
                 KeeperAsk::Network => {
                     carrier.ensure(paths, &placed, namespaces.as_ref(), pidfd.as_fd())
                 }
-                KeeperAsk::Lend(secrets) => carrier.lend(paths, secrets),
+                KeeperAsk::Lend(secrets) => carrier.lend(paths, secrets, namespaces.as_ref()),
                 KeeperAsk::Refresh => refresh(&placed, project.as_mut(), namespaces.as_ref()),
                 KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), namespaces.as_ref()),
             });
@@ -128,6 +128,7 @@ pub(crate) fn watch(
     // Its end is collected if it is this process's child, and by init otherwise.
     let _ = waitpid(Some(pid), WaitOptions::empty());
     carrier.end();
+    carrier.forget_lent();
     tidy_up(paths, &placed, cgroups)
 }
 
