@@ -24,6 +24,8 @@ use crate::connection::Target;
 use crate::lending::{Lending, Treatment};
 use crate::masked_body::{MaskedBody, mask_headers};
 
+/// The longest head: each side of each connection may keep as much.
+const HEAD_BYTES: usize = 64 << 10;
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(30);
 /// What belongs to one connection and not to the request.
 const HOP_BY_HOP: [&str; 8] = [
@@ -150,7 +152,7 @@ where
         Err(why) => (Err(why.clone()), None, Some(why)),
         Ok(outside) => {
             let mut builder = hyper::client::conn::http1::Builder::new();
-            builder.preserve_header_case(true);
+            builder.preserve_header_case(true).max_buf_size(HEAD_BYTES);
             match builder.handshake(TokioIo::new(outside)).await {
                 Ok((client, connection)) => (Ok(client), Some(connection), None),
                 Err(error) => {
@@ -166,7 +168,7 @@ where
         Ok::<Answer, std::convert::Infallible>(passing.pass(request).await)
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.preserve_header_case(true).auto_date_header(false);
+    builder.preserve_header_case(true).auto_date_header(false).max_buf_size(HEAD_BYTES);
     let serving = builder.serve_connection(TokioIo::new(inside), service);
     let mut serving = std::pin::pin!(serving);
     let served = match connection {
@@ -358,8 +360,11 @@ fn masked(response: Response<Incoming>, lending: &Arc<Lending>) -> Result<Answer
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Err("the host changed to another protocol, in which nothing can be masked");
     }
-    let mut encodings = parts.headers.get_all(header::CONTENT_ENCODING).iter();
-    let is_packed = encodings.any(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"));
+    let packed = |name, plain: &[u8]| {
+        parts.headers.get_all(name).iter().any(|it| !it.as_bytes().eq_ignore_ascii_case(plain))
+    };
+    let is_packed = packed(header::CONTENT_ENCODING, b"identity")
+        || packed(header::TRANSFER_ENCODING, b"chunked");
     if is_packed && !body.is_end_stream() {
         return Err(
             "the host packed its answer, which was not asked for, so that it cannot be masked",

@@ -100,6 +100,12 @@ impl Lent {
         let mut masks = Masks::of_same_length();
         for secret in values.iter() {
             masks.add(secret.name.as_str(), secret.value.as_bytes());
+            for (_, form) in self.grants.iter().filter(|(name, _)| *name == secret.name) {
+                // In base64 a part of each end would be left.
+                if let Some((_, Placeholder::Basic(user), _)) = form.parts() {
+                    masks.add(secret.name.as_str(), credentials(user, &secret.value).as_bytes());
+                }
+            }
         }
         let masks = Arc::new(masks);
         let mut places: HashMap<Place, Treatment> = HashMap::new();
@@ -161,13 +167,18 @@ impl Lent {
     }
 }
 
+/// User and password as basic authentication has them.
+fn credentials(user: &str, password: &str) -> String {
+    STANDARD.encode(format!("{user}:{password}"))
+}
+
 fn header(name: &SecretName, form: &HeaderForm, value: &str) -> Option<(HeaderName, HeaderValue)> {
     let value = form.usable(name, value).ok()?;
     let (before, placeholder, after) = form.parts()?;
     let text = match placeholder {
         Placeholder::Value => format!("{before}{value}{after}"),
         Placeholder::Basic(user) => {
-            format!("{before}{}{after}", STANDARD.encode(format!("{user}:{value}")))
+            format!("{before}{}{after}", credentials(user, value))
         }
     };
     let mut value = HeaderValue::from_str(&text).ok()?;

@@ -462,7 +462,11 @@ pub(crate) const KEYS: &[Key] = &[
         about: "a file of certificates of authorities, in PEM, that are trusted besides those of the \
                 host when a secret is added to a request as a header",
         set: |config, text| {
-            config.egress.ca_file = Some(text).filter(|it| !it.is_empty()).map(PathBuf::from);
+            let file = Some(text).filter(|it| !it.is_empty()).map(PathBuf::from);
+            if file.as_ref().is_some_and(|file| !file.is_absolute()) {
+                return Err("it is no path from the root".to_owned());
+            }
+            config.egress.ca_file = file;
             Ok(())
         },
         get: |config| {
