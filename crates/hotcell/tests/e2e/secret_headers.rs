@@ -24,6 +24,10 @@ in_worlds! { [root, rootless, single_id]
     a_cell_that_slept_and_a_restored_one_use_it_again,
 }
 
+in_worlds! { [rootless, single_id]
+    a_disk_limit_holds_where_a_value_is_kept,
+}
+
 in_worlds! { [root]
     without_encryption_it_is_added_where_the_grant_says_so,
     many_requests_of_one_connection_each_get_it,
@@ -591,6 +595,15 @@ fn agents_use_what_the_operator_lent(world: &World) {
     assert!(refused.contains("may not be granted the secret token"), "{refused}");
     upstream.spawn(world, "same", &["api.test"], &[&grant]);
     agent.call("exec_run", json!({ "cell": "same", "command": "true" }));
+}
+
+/// A keeper that hides itself has to see to the files of its cell all the same.
+fn a_disk_limit_holds_where_a_value_is_kept(world: &World) {
+    set(world, "token", VALUE);
+    let grant = "token:header=X-Key: {}@api.test";
+    let write = "head -c 200M /dev/zero > /workspace/much; sleep 60";
+    let ended = world.hotcell(["run", "--disk", "16M", "--secret", grant, write]).run();
+    assert!(ended.stderr().contains("over its disk limit"), "{ended:?}");
 }
 
 fn grants_that_cannot_be_are_refused(world: &World) {
