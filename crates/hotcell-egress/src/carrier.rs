@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::connection::{Target, reset};
 use crate::control::{CarrierAsk, CarrierTell};
 use crate::dns::{Told, Wanted, answer};
+use crate::lending::Lent;
 use crate::lookup_pace::LookupPace;
 use crate::meter::Meter;
 use crate::name_table::NameTable;
@@ -35,8 +36,8 @@ const MOST_NAMES: usize = 512;
 /// Lookups over streams, and requests to the carrier, at once.
 const MOST_ASKING: usize = 32;
 const ASK_WITHIN: Duration = Duration::from_secs(10);
-/// 256 rules of the longest names.
-const MOST_ASK_BYTES: u64 = 256 << 10;
+/// 256 rules of the longest names, or 32 secrets of the longest values.
+const MOST_ASK_BYTES: u64 = 1 << 20;
 /// Heads of requests to the proxy that are read at once.
 const MOST_HEADS: usize = 64;
 /// How long connections have to be written down when the cell has ended.
@@ -67,6 +68,8 @@ pub(crate) struct Carrier {
     pub(crate) rules: watch::Sender<Arc<NameRules>>,
     pub(crate) resolver: HostResolver,
     pub(crate) meter: Arc<Meter>,
+    /// What is added to requests.
+    pub(crate) lent: Lent,
     /// For heads of requests to the proxy that are being read.
     pub(crate) heads: Semaphore,
     is_over: AtomicBool,
@@ -94,7 +97,7 @@ fn raise_file_limit() {
 }
 
 async fn serve(plan: CarryPlan) -> io::Result<()> {
-    let CarryPlan { settings, rules, records, sockets, cell, control, ready } = plan;
+    let CarryPlan { settings, rules, headers, records, sockets, cell, control, ready } = plan;
     let sockets = SocketMaker::new(sockets)?;
     let services = Services {
         dns: sockets.datagrams(SERVICES, DNS_PORT)?,
@@ -105,6 +108,7 @@ async fn serve(plan: CarryPlan) -> io::Result<()> {
         rules: watch::Sender::new(Arc::new(rules)),
         resolver: HostResolver::new(&settings),
         meter: Arc::new(Meter::new(&settings, records.try_clone()?)),
+        lent: Lent::new(headers),
         heads: Semaphore::new(MOST_HEADS),
         is_over: AtomicBool::new(false),
         records: Mutex::new(RecordLog::new(records)),
@@ -366,6 +370,10 @@ impl Carrier {
         BufReader::new(read.take(MOST_ASK_BYTES)).read_line(&mut line).await?;
         let told = match serde_json::from_str(&line)? {
             CarrierAsk::Stats => CarrierTell::Stats(self.meter.stats()),
+            CarrierAsk::Lend(secrets) => {
+                self.lent.lend(&secrets);
+                CarrierTell::Done
+            }
             CarrierAsk::Enforce(network) => {
                 self.rules.send_replace(Arc::new(network.rules()));
                 self.settle_names();

@@ -8,17 +8,21 @@ use std::time::{Duration, Instant};
 
 use hotcell_model::{HostName, NameRules, NetRecord, NetVerdict};
 use rustix::net::sockopt;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, watch};
 
 use crate::carrier::Carrier;
 use crate::dial::dial;
+use crate::intercept::{Spoken, not_held, speak};
+use crate::lending::{Lending, Treatment};
 use crate::meter::{Meter, OpenConnection, Way};
 use crate::records::blank;
 use crate::resolve::{AskedBy, NoAddress};
 
+/// The longest reason that is written down.
+const REASON_CHARS: usize = 500;
 const BUFFER_BYTES: usize = 16 << 10;
 /// How long a connection stays that one side has ended and the other does not use.
 const IDLE_HALF_CLOSED: Duration = Duration::from_secs(300);
@@ -69,7 +73,7 @@ impl Carrier {
                     Refused::Denied(why) => (NetVerdict::Denied, why),
                     Refused::Failed(why) => (NetVerdict::Failed, why),
                 };
-                let reason = Some(why.chars().take(500).collect());
+                let reason = Some(why.chars().take(REASON_CHARS).collect());
                 self.record(&NetRecord { address, reason, ..about(target, verdict) });
                 Err(refused)
             }
@@ -80,6 +84,9 @@ impl Carrier {
         let denied = |why: String| (Refused::Denied(why), None);
         if !self.rules.borrow().allows(&target.name, target.port) {
             return Err(denied("the name is not allowed at this port".to_owned()));
+        }
+        if let Treatment::NotHeld(name) = self.lent.treatment(target) {
+            return Err(denied(not_held(&name)));
         }
         if self.meter.is_used_up() {
             return Err(denied("the cell has used all the bytes that it may".to_owned()));
@@ -121,45 +128,58 @@ impl Carrier {
         target: &Target,
         first: &[u8],
     ) {
-        let (address, number, begun) = (outside.address, outside.number, outside.begun);
-        let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
+        let kept = Kept { address: outside.address, number: outside.number, begun: outside.begun };
+        let counts = Counts::default();
         let _ = inside.set_nodelay(true);
         let _ = outside.stream.set_nodelay(true);
         let mut rules = self.rules.subscribe();
         let (mut inside_read, mut inside_write) = inside.into_split();
         let (mut outside_read, mut outside_write) = outside.stream.into_split();
-        let one_ended = Notify::new();
-        let both = async {
-            let out = async {
-                if !first.is_empty() {
-                    pass(first, &mut outside_write, &self.meter, Way::Out, &sent).await?;
+        let carrying = async {
+            let inside = (&mut inside_read, &mut inside_write);
+            let outside = (&mut outside_read, &mut outside_write);
+            match self.lent.treatment(target) {
+                Treatment::AsItIs => self.carry_bytes(inside, outside, first, &counts).await,
+                Treatment::Lending(lending) => {
+                    self.carry_requests(inside, outside, first, &counts, target, &lending).await
                 }
-                one_way(&mut inside_read, &mut outside_write, &self.meter, Way::Out, &sent).await?;
-                one_ended.notify_one();
-                Ok(())
-            };
-            let back = async {
-                one_way(&mut outside_read, &mut inside_write, &self.meter, Way::In, &received)
-                    .await?;
-                one_ended.notify_one();
-                Ok(())
-            };
-            tokio::try_join!(out, back).map(drop)
-        };
-        let carried = || {
-            let (sent, received) = (sent.load(Ordering::Relaxed), received.load(Ordering::Relaxed));
-            sent.saturating_add(received)
+                Treatment::NotHeld(name) => Err(Broken::Refused(not_held(&name))),
+            }
         };
         let ended = tokio::select! {
             // First: once it is denied, no byte goes on.
             biased;
             () = not_allowed(&mut rules, target) => Err(Broken::Denied),
-            ended = both => ended,
-            () = left_idle(&one_ended, carried, IDLE_HALF_CLOSED) => Err(Broken::Idle),
+            ended = carrying => ended,
         };
-        let (verdict, reason) = match &ended {
-            Ok(()) => (NetVerdict::Closed, None),
+        // Whoever was refused was told so in its own words.
+        if ended.as_ref().is_err_and(|broken| !matches!(broken, Broken::Refused(_))) {
+            // Nobody is to take half of it for the whole.
+            reset(inside_read.as_ref());
+            reset(outside_read.as_ref());
+            // Dropped, they would say that all was well first.
+            inside_write.forget();
+            outside_write.forget();
+        }
+        let (verdict, reason) = self.told_of(ended);
+        self.record(&NetRecord {
+            connection: Some(kept.number),
+            address: Some(kept.address),
+            sent_bytes: Some(counts.sent.load(Ordering::Relaxed)),
+            received_bytes: Some(counts.received.load(Ordering::Relaxed)),
+            duration_ms: Some(u64::try_from(kept.begun.elapsed().as_millis()).unwrap_or(u64::MAX)),
+            reason,
+            ..about(target, verdict)
+        });
+    }
+
+    fn told_of(&self, ended: Result<Option<String>, Broken>) -> (NetVerdict, Option<String>) {
+        match ended {
+            Ok(word) => (NetVerdict::Closed, word),
             Err(Broken::Io(error)) => (NetVerdict::Closed, Some(error.to_string())),
+            Err(Broken::Refused(why)) => {
+                (NetVerdict::Cut, Some(why.chars().take(REASON_CHARS).collect()))
+            }
             Err(Broken::Denied) if self.is_over() => {
                 (NetVerdict::Cut, Some("the cell has ended".to_owned()))
             }
@@ -173,25 +193,111 @@ impl Carrier {
             Err(Broken::UsedUp) => {
                 (NetVerdict::Cut, Some("the cell has used all the bytes that it may".to_owned()))
             }
-        };
-        if ended.is_err() {
-            // Nobody is to take half of it for the whole.
-            reset(inside_read.as_ref());
-            reset(outside_read.as_ref());
-            // Dropped, they would say that all was well first.
-            inside_write.forget();
-            outside_write.forget();
         }
-        self.record(&NetRecord {
-            connection: Some(number),
-            address: Some(address),
-            sent_bytes: Some(sent.load(Ordering::Relaxed)),
-            received_bytes: Some(received.load(Ordering::Relaxed)),
-            duration_ms: Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)),
-            reason,
-            ..about(target, verdict)
-        });
     }
+
+    /// Byte by byte, whatever they mean.
+    async fn carry_bytes(
+        &self,
+        (inside_read, inside_write): (&mut OwnedReadHalf, &mut OwnedWriteHalf),
+        (outside_read, outside_write): (&mut OwnedReadHalf, &mut OwnedWriteHalf),
+        first: &[u8],
+        counts: &Counts,
+    ) -> Result<Option<String>, Broken> {
+        let (sent, received) = (&counts.sent, &counts.received);
+        let one_ended = Notify::new();
+        let both = async {
+            let out = async {
+                if !first.is_empty() {
+                    pass(first, outside_write, &self.meter, Way::Out, sent).await?;
+                }
+                one_way(inside_read, outside_write, &self.meter, Way::Out, sent).await?;
+                one_ended.notify_one();
+                Ok(())
+            };
+            let back = async {
+                one_way(outside_read, inside_write, &self.meter, Way::In, received).await?;
+                one_ended.notify_one();
+                Ok(())
+            };
+            tokio::try_join!(out, back).map(|_| None)
+        };
+        let carried = || {
+            let (sent, received) = (sent.load(Ordering::Relaxed), received.load(Ordering::Relaxed));
+            sent.saturating_add(received)
+        };
+        tokio::select! {
+            biased;
+            ended = both => ended,
+            () = left_idle(&one_ended, carried, IDLE_HALF_CLOSED) => Err(Broken::Idle),
+        }
+    }
+
+    /// Request by request, each with its secret. What goes over the wire is counted.
+    async fn carry_requests(
+        &self,
+        (inside_read, inside_write): (&mut OwnedReadHalf, &mut OwnedWriteHalf),
+        (outside_read, outside_write): (&mut OwnedReadHalf, &mut OwnedWriteHalf),
+        first: &[u8],
+        counts: &Counts,
+        target: &Target,
+        lending: &Lending,
+    ) -> Result<Option<String>, Broken> {
+        let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
+        let (mut from_speaker, mut to_speaker) = tokio::io::split(ours);
+        let requests = AtomicU64::new(0);
+        let inside = tokio::io::join(first.chain(inside_read), inside_write);
+        let speaking = speak(self, target, lending, inside, theirs, &requests);
+        let mut speaking = std::pin::pin!(speaking);
+        let (sent, received) = (&counts.sent, &counts.received);
+        let wire = async {
+            let out = one_way(&mut from_speaker, outside_write, &self.meter, Way::Out, sent);
+            let back = one_way(outside_read, &mut to_speaker, &self.meter, Way::In, received);
+            tokio::try_join!(out, back).map(drop)
+        };
+        let spoken = tokio::select! {
+            spoken = speaking.as_mut() => spoken,
+            ended = wire => match ended {
+                // Whoever speaks finds out, and says what there is to say.
+                Ok(()) | Err(Broken::Io(_)) => {
+                    drop((from_speaker, to_speaker));
+                    speaking.await
+                }
+                Err(broken) => return Err(broken),
+            },
+        };
+        let count = requests.load(Ordering::Relaxed);
+        let word = match count {
+            0 => "no request came, as from clients that pin another certificate".to_owned(),
+            1 => format!("1 request with {}", lending.secrets),
+            count => format!("{count} requests with {}", lending.secrets),
+        };
+        match spoken {
+            Spoken::Ended(None) => Ok(Some(word)),
+            Spoken::Ended(Some(why)) => Ok(Some(format!("{word}; {why}"))),
+            Spoken::Refused(why) => Err(Broken::Refused(why)),
+        }
+    }
+
+    /// Writes down a request that was refused on a connection that is open.
+    pub(crate) fn record_refused(&self, target: &Target, why: &str) {
+        let reason = Some(why.chars().take(REASON_CHARS).collect());
+        self.record(&NetRecord { reason, ..about(target, NetVerdict::Denied) });
+    }
+}
+
+/// What is known of a connection from its begin.
+struct Kept {
+    address: IpAddr,
+    number: u64,
+    begun: Instant,
+}
+
+/// What was carried so far.
+#[derive(Debug, Default)]
+struct Counts {
+    sent: AtomicU64,
+    received: AtomicU64,
 }
 
 fn about(target: &Target, verdict: NetVerdict) -> NetRecord {
@@ -216,6 +322,7 @@ enum Broken {
     Denied,
     UsedUp,
     Idle,
+    Refused(String),
 }
 
 /// Ends once one way has ended and nothing was carried for so long.
@@ -234,8 +341,8 @@ pub(crate) async fn left_idle(one_ended: &Notify, carried: impl Fn() -> u64, lim
 
 /// Carries what comes from one side to the other, and the end of it.
 async fn one_way(
-    from: &mut OwnedReadHalf,
-    to: &mut OwnedWriteHalf,
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
     meter: &Meter,
     way: Way,
     count: &AtomicU64,
@@ -252,7 +359,7 @@ async fn one_way(
 
 async fn pass(
     bytes: &[u8],
-    to: &mut OwnedWriteHalf,
+    to: &mut (impl AsyncWrite + Unpin),
     meter: &Meter,
     way: Way,
     count: &AtomicU64,

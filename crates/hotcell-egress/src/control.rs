@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use hotcell_model::{Network, NetworkStats};
+use hotcell_model::{LentSecret, Network, NetworkStats};
 use serde::{Deserialize, Serialize};
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -17,6 +17,8 @@ pub enum CarrierAsk {
     Enforce(Network),
     /// What was used.
     Stats,
+    /// To add the values of these secrets to requests, in the place of those that it had.
+    Lend(Vec<LentSecret>),
 }
 
 /// What it answers.

@@ -2,12 +2,16 @@
 //! lookups, takes its connections, and dials in its place: it alone decides where they go.
 
 mod address;
+mod authority;
 mod carrier;
 mod connection;
 mod control;
 mod dial;
 mod dns;
+mod intercept;
+mod lending;
 mod lookup_pace;
+mod masked_body;
 mod meter;
 mod name_table;
 mod plain_file;
@@ -17,13 +21,20 @@ mod records;
 mod resolve;
 mod settings;
 mod socket_maker;
+mod trust;
 
 #[cfg(test)]
 mod address_tests;
 #[cfg(test)]
+mod authority_tests;
+#[cfg(test)]
 mod connection_tests;
 #[cfg(test)]
 mod dns_tests;
+#[cfg(test)]
+mod lending_tests;
+#[cfg(test)]
+mod masked_body_tests;
 #[cfg(test)]
 mod meter_tests;
 #[cfg(test)]
@@ -38,9 +49,12 @@ mod resolve_tests;
 mod socket_maker_tests;
 
 pub use address::IpRange;
+pub use authority::AuthorityFile;
 pub use carrier::carry;
 pub use control::{CarrierAsk, CarrierTell, ask_carrier};
+pub use lending::HeaderPlan;
 pub use plan::CarryPlan;
 pub use records::{RecordLog, read_records};
 pub use settings::{EgressSettings, HostPin};
 pub use socket_maker::make_sockets;
+pub use trust::{BUNDLES, Trust};

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use hotcell_model::NameRules;
 
-use crate::EgressSettings;
+use crate::{EgressSettings, HeaderPlan};
 
 /// All that a carrier needs; it inherits nothing else.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub struct CarryPlan {
     pub settings: EgressSettings,
     /// The rules in force.
     pub rules: NameRules,
+    /// The headers that it adds to requests.
+    pub headers: HeaderPlan,
     /// The directory for records, and for what was used.
     pub records: OwnedFd,
     /// To a process that opens sockets in the cell's network namespace.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use hotcell_model::{Error, HostName, Result};
@@ -24,6 +25,10 @@ pub struct EgressSettings {
     pub max_bytes: Option<u64>,
     /// Bytes a second in both directions of one cell; no limit when left out.
     pub bytes_per_s: Option<u64>,
+    /// Certificates of authorities that are trusted besides those of the host, where a secret is
+    /// added to requests.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
 }
 
 impl Default for EgressSettings {
@@ -35,6 +40,7 @@ impl Default for EgressSettings {
             max_connections: 256,
             max_bytes: None,
             bytes_per_s: None,
+            ca_file: None,
         }
     }
 }

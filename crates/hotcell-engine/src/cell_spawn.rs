@@ -2,7 +2,8 @@
 
 use hotcell_model::{
     Cell, CellId, CellLock, CellRef, CellSpawn, CellSpec, CellState, Claim, Error, ErrorCode,
-    ExecFilter, Keep, KeyScope, Limits, Network, Result, StoredCell, Timestamp, Workspace,
+    ExecFilter, Keep, KeyScope, Limits, Network, Result, SecretGrant, StoredCell, Timestamp,
+    Workspace,
 };
 
 use crate::cell_remove::Busy;
@@ -61,6 +62,7 @@ struct Spawn<'a> {
     limits: Limits,
     workspace: Option<Workspace>,
     network: Network,
+    secrets: Vec<SecretGrant>,
 }
 
 /// The id that the cell is to have.
@@ -86,8 +88,8 @@ impl<'a> Spawn<'a> {
         check::enforceable(&request.limits, &capabilities)?;
         let workspace = site.allowed_workspace(request, &**driver).await?;
         let network = site.allowed_network(&request.network, &**driver)?;
-        site.check_grants(&request.secrets).await?;
-        Ok(Self { site, request, driver: driver.name(), limits, workspace, network })
+        let secrets = site.granted(&request.secrets, &**driver).await?;
+        Ok(Self { site, request, driver: driver.name(), limits, workspace, network, secrets })
     }
 
     async fn claim(&self) -> Result<ClaimedId> {
@@ -311,7 +313,7 @@ impl<'a> Spawn<'a> {
             network: self.network.clone(),
             workspace: self.workspace.clone(),
             env: request.env.clone(),
-            secrets: request.secrets.clone(),
+            secrets: self.secrets.clone(),
             created_at: Timestamp::now(),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hotcell_model::{
     CellSpawn, Command, DriverCapabilities, Error, ExecRun, LIMITS, RequestedLimits, Result,
-    SecretForm, SecretGrant, Stdin, TerminalSize,
+    SecretForm, SecretGrant, Stdin, TerminalSize, check_grants_together,
 };
 
 /// The longest a single call waits.
@@ -16,6 +16,7 @@ const MAX_ARGUMENTS_BYTES: usize = 1 << 20;
 const MAX_STDIN_BYTES: usize = 1 << 20;
 const MAX_PATH_BYTES: usize = 4095;
 const MAX_KEY_BYTES: usize = 256;
+const MAX_GRANTS: usize = 32;
 
 /// Checks a spawn as far as that needs no driver.
 pub(crate) fn cell_spawn(request: &CellSpawn) -> Result<()> {
@@ -31,27 +32,17 @@ pub(crate) fn cell_spawn(request: &CellSpawn) -> Result<()> {
 }
 
 /// Checks the form of grants.
-fn secrets(grants: &[SecretGrant]) -> Result<()> {
-    let mut names = BTreeMap::new();
-    for grant in grants {
-        match &grant.form {
-            SecretForm::Env { variable } => {
-                if names.insert(variable.clone(), String::new()).is_some() {
-                    return Err(Error::invalid(format!(
-                        "two secrets are to be the variable {variable}"
-                    ))
-                    .hint("name another one: NAME=VARIABLE"));
-                }
-            }
-            SecretForm::Header { header, .. } => {
-                return Err(Error::unsupported(format!(
-                    "a secret cannot be the header {header} of requests yet"
-                ))
-                .hint("grant it as a variable"));
-            }
-        }
+pub(crate) fn secrets(grants: &[SecretGrant]) -> Result<()> {
+    if grants.len() > MAX_GRANTS {
+        return Err(Error::invalid(format!("a cell cannot be granted {} secrets", grants.len()))
+            .hint(format!("grant at most {MAX_GRANTS}")));
     }
-    variables(&names)
+    check_grants_together(grants)?;
+    let name = |grant: &SecretGrant| match &grant.form {
+        SecretForm::Env { variable } => Some((variable.clone(), String::new())),
+        SecretForm::Header(_) => None,
+    };
+    variables(&grants.iter().filter_map(name).collect())
 }
 
 /// Refuses limits that were asked for by name and would not hold.

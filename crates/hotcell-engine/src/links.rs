@@ -32,6 +32,7 @@ pub(crate) struct Slot {
     alias: Option<Alias>,
     /// The directory of the host that is its workspace.
     workspace: Option<Workspace>,
+    driver: String,
     /// The secrets that it is granted.
     secrets: Vec<SecretGrant>,
     /// The driver that makes changes of the host visible in the cell, where that has to be done.
@@ -82,6 +83,12 @@ impl Links {
         slots.get(cell).map(|slot| slot.secrets.clone()).unwrap_or_default()
     }
 
+    /// The driver of a cell to which there was a link.
+    pub(crate) fn driver_of(&self, cell: &CellId) -> Option<String> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get(cell).map(|slot| slot.driver.clone())
+    }
+
     /// The driver that makes changes of the host visible in a cell, where that has to be done.
     pub(crate) fn refreshed_by(&self, cell: &CellId) -> Option<String> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,6 +106,7 @@ impl Links {
             Arc::new(Slot {
                 alias: spec.alias.clone(),
                 workspace: spec.workspace.clone(),
+                driver: spec.driver.clone(),
                 secrets: spec.secrets.clone(),
                 refreshed_by: spec.refreshed_by().map(str::to_owned),
                 link: tokio::sync::Mutex::default(),

@@ -104,7 +104,7 @@ impl Site {
     }
 }
 
-fn networks(driver: &dyn Driver) -> Result<&dyn Networks> {
+pub(crate) fn networks(driver: &dyn Driver) -> Result<&dyn Networks> {
     driver.networks().ok_or_else(|| {
         Error::unsupported(format!("cells of the driver {} cannot have a network", driver.name()))
             .hint("use a cell of the native driver")

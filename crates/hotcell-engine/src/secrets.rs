@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use hotcell_link::GivenSecret;
 use hotcell_model::{
-    CellId, Error, ErrorCode, Result, Secret, SecretForm, SecretGrant, SecretList, SecretName,
-    SecretRemove, SecretSet, SecretStore, SecretsList,
+    CellId, Driver, Error, ErrorCode, LentSecret, Result, Secret, SecretForm, SecretGrant,
+    SecretList, SecretName, SecretRemove, SecretSet, SecretStore, SecretsList,
 };
 
-use crate::fault;
+use crate::network::networks;
 use crate::settings::AllowedSecrets;
 use crate::site::Site;
+use crate::{check, fault};
 
 /// Keeps a secret.
 pub(crate) async fn secret_set(site: &Site, request: SecretSet) -> Result<Secret> {
@@ -40,52 +41,95 @@ impl Site {
         fault::blocking(move || work(&*store)).await
     }
 
-    /// Refuses secrets that the operator does not allow, and those that there are not.
-    pub(crate) async fn check_grants(&self, grants: &[SecretGrant]) -> Result<()> {
-        self.check_secrets_allowed(grants)?;
-        for grant in grants {
-            let name = grant.name.clone();
-            self.with_secrets(move |store| store.resolve(&name)).await?;
+    /// What a new cell is granted, if the operator allows it and the secrets are there.
+    pub(crate) async fn granted(
+        &self,
+        asked: &[SecretGrant],
+        driver: &dyn Driver,
+    ) -> Result<Vec<SecretGrant>> {
+        let grants = self.as_lent(asked);
+        self.check_secrets_allowed(&grants)?;
+        check::secrets(&grants)?;
+        for SecretGrant { name, form } in &grants {
+            let asked = name.clone();
+            let value = self.with_secrets(move |store| store.resolve(&asked)).await?;
+            match form {
+                SecretForm::Env { .. } => {}
+                SecretForm::Header(form) => {
+                    networks(driver)?;
+                    form.usable(name, value.expose())?;
+                }
+            }
         }
-        Ok(())
+        Ok(grants)
+    }
+
+    /// Where the operator lends secrets, a plain name stands for all that was lent under it.
+    fn as_lent(&self, asked: &[SecretGrant]) -> Vec<SecretGrant> {
+        let lent = match &self.settings.secrets {
+            AllowedSecrets::Any => return asked.to_vec(),
+            AllowedSecrets::Only(lent) => lent,
+        };
+        let mut grants: Vec<SecretGrant> = Vec::new();
+        for grant in asked {
+            let is_plain = *grant == SecretGrant::env(grant.name.clone());
+            let meant: Vec<&SecretGrant> =
+                lent.iter().filter(|it| is_plain && it.name == grant.name).collect();
+            let meant = if meant.is_empty() { vec![grant] } else { meant };
+            for grant in meant {
+                if !grants.contains(grant) {
+                    grants.push(grant.clone());
+                }
+            }
+        }
+        grants
     }
 
     pub(crate) fn check_secrets_allowed(&self, grants: &[SecretGrant]) -> Result<()> {
-        let allowed = match &self.settings.secrets {
+        let lent = match &self.settings.secrets {
             AllowedSecrets::Any => return Ok(()),
-            AllowedSecrets::Only(allowed) => allowed,
+            AllowedSecrets::Only(lent) => lent,
         };
-        match grants.iter().find(|grant| !allowed.contains(&grant.name)) {
+        match grants.iter().find(|grant| !lent.iter().any(|it| it.covers(grant))) {
             None => Ok(()),
-            Some(grant) => Err(not_allowed(allowed, &grant.name)),
+            Some(grant) => Err(not_allowed(lent, grant)),
         }
     }
 
-    /// The secrets of a cell with their values, for an exec that is about to start.
+    /// The secrets of a cell with their values, for an exec that is about to start. Those that are
+    /// headers go to what carries its connections, and not into the cell.
     pub(crate) async fn given_secrets(&self, cell: &CellId) -> Result<Vec<GivenSecret>> {
         let grants = self.links.secrets_of(cell);
         if grants.is_empty() {
             return Ok(Vec::new());
         }
-        self.with_secrets(move |store| {
-            let mut given = Vec::with_capacity(grants.len());
+        let resolved = self.with_secrets(move |store| {
+            let mut given = Vec::new();
+            let mut lent: Vec<LentSecret> = Vec::new();
             for SecretGrant { name, form } in grants {
                 let value = store.resolve(&name).map_err(|error| gone(&name, error))?;
-                let value = value.expose().to_owned();
                 match form {
                     SecretForm::Env { variable } => {
-                        given.push(GivenSecret { name: name.to_string(), variable, value });
+                        let (name, value) = (name.to_string(), value.expose().to_owned());
+                        given.push(GivenSecret { name, variable, value });
                     }
-                    SecretForm::Header { .. } => {
-                        return Err(Error::unsupported(format!(
-                            "secret {name} is granted as a header, which this version cannot do"
-                        )));
+                    SecretForm::Header(form) => {
+                        let value = form.usable(&name, value.expose())?.to_owned();
+                        let secret = LentSecret { name, value };
+                        if !lent.contains(&secret) {
+                            lent.push(secret);
+                        }
                     }
                 }
             }
-            Ok(given)
-        })
-        .await
+            Ok((given, lent))
+        });
+        let (given, lent) = resolved.await?;
+        if !lent.is_empty() {
+            let driver = self.links.driver_of(cell).unwrap_or_default();
+            networks(&**self.driver(&driver)?)?.lend(cell, lent).await?;
+        }
+        Ok(given)
     }
 }
 
@@ -98,9 +142,16 @@ fn gone(name: &SecretName, error: Error) -> Error {
         .hint(format!("set it again with `hotcell secret set {name}`, or make a cell without it"))
 }
 
-fn not_allowed(allowed: &[SecretName], asked: &SecretName) -> Error {
-    let refused = Error::denied(format!("cells may not be granted the secret {asked} here"));
-    let names: Vec<&str> = allowed.iter().map(SecretName::as_str).collect();
+fn not_allowed(lent: &[SecretGrant], asked: &SecretGrant) -> Error {
+    let refused = match lent.iter().any(|it| it.name == asked.name) {
+        // By name it may.
+        true => Error::denied(format!(
+            "cells may not be granted the secret {} in this form here",
+            asked.name
+        )),
+        false => Error::denied(format!("cells may not be granted the secret {} here", asked.name)),
+    };
+    let names: Vec<String> = lent.iter().map(ToString::to_string).collect();
     match names.as_slice() {
         [] => refused.hint("the operator allows secrets by name with the setting serve.secrets"),
         names => refused.hint(format!("the operator allows {}", names.join(", "))),

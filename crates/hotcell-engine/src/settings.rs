@@ -1,6 +1,6 @@
 //! What an operator can choose about the engine.
 
-use hotcell_model::{LIMITS, NameRules, SecretName, Workspace};
+use hotcell_model::{LIMITS, NameRules, SecretGrant, Workspace};
 
 use crate::Admission;
 
@@ -46,7 +46,7 @@ pub enum AllowedSecrets {
     /// Whichever is asked for: whoever asks is the operator.
     Any,
     /// These.
-    Only(Vec<SecretName>),
+    Only(Vec<SecretGrant>),
 }
 
 /// Which directories of the host cells may have as workspaces.

@@ -21,6 +21,7 @@ use crate::mounts::{
 };
 use crate::overlay::layers_from_inside;
 use crate::process::Groups;
+use crate::trusted::{self, Trusted};
 use crate::{Step, StepError, loopback};
 
 /// Where a cell's layers come from.
@@ -51,6 +52,8 @@ pub struct Inside<'a> {
     pub shm: MemoryFiles,
     /// The most that shared memory segments of System V may hold.
     pub segments_bytes: u64,
+    /// What its programs are to trust besides.
+    pub trusted: Option<Trusted<'a>>,
 }
 
 /// The bound of a file system in memory.
@@ -115,7 +118,7 @@ pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<(), StepError> {
         }
     }
     give_directories(inside)?;
-    mount_dev(&devices, inside.shm)?;
+    mount_dev(&devices, inside.shm, inside.trusted.as_ref())?;
     mount_sys(cpus)?;
     mount_tmpfs("tmp", &inside.tmp.options(), no_programs_gain())?;
     mount_proc(&devices, inside.segments_bytes)?;
@@ -212,7 +215,11 @@ fn mount_tmpfs(
     Ok(mount)
 }
 
-fn mount_dev(devices: &[OwnedFd], shm: MemoryFiles) -> Result<(), StepError> {
+fn mount_dev(
+    devices: &[OwnedFd],
+    shm: MemoryFiles,
+    trusted: Option<&Trusted<'_>>,
+) -> Result<(), StepError> {
     let options =
         [("size", "65536".to_owned()), ("nr_inodes", "64".to_owned()), ("mode", "755".to_owned())];
     let dev = mount_tmpfs("dev", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
@@ -236,6 +243,9 @@ fn mount_dev(devices: &[OwnedFd], shm: MemoryFiles) -> Result<(), StepError> {
     )?;
     attach(pts.as_fd(), Path::new("dev/pts"))?;
     mount_tmpfs("dev/shm", &shm.options(), no_programs_gain())?;
+    if let Some(trusted) = trusted {
+        trusted::put(trusted)?;
+    }
     make_read_only_devices(dev.as_fd()).step(|| "make /dev read-only".to_owned())
 }
 

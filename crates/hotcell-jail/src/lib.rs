@@ -27,6 +27,7 @@ pub mod signals;
 mod step;
 pub mod swap;
 mod title;
+pub mod trusted;
 pub mod views;
 pub mod workdir;
 

@@ -57,6 +57,8 @@ pub fn work_in<T: Display + FromStr>(
         Forked::Parent { pid, .. } => {
             drop(theirs);
             let answer = finish_as_parent(namespace, &mut ours, pid);
+            // A child that never got its maps waits for them until this end is gone.
+            drop(ours);
             let _ = waitpid(Some(pid), WaitOptions::empty());
             answer
         }

@@ -194,8 +194,19 @@ impl Cell {
             limits: spec.limits,
             network: spec.network.clone(),
             workspace: spec.workspace.clone(),
-            secrets: spec.secrets.iter().map(|grant| grant.name.clone()).collect(),
+            secrets: names_of(&spec.secrets),
             isolation,
         }
     }
+}
+
+/// Each name once: a secret may be granted in several forms.
+fn names_of(grants: &[SecretGrant]) -> Vec<SecretName> {
+    let mut names: Vec<SecretName> = Vec::new();
+    for grant in grants {
+        if !names.contains(&grant.name) {
+            names.push(grant.name.clone());
+        }
+    }
+    names
 }

@@ -21,6 +21,7 @@ mod reply;
 mod request;
 mod schema;
 mod secret;
+mod secret_grant;
 mod stable_hash;
 mod store;
 mod time;
@@ -91,8 +92,12 @@ pub use request::{
     Pace, PortDial, Probe, Query, RESULT_BYTES, Request,
 };
 pub use secret::{
-    Secret, SecretForm, SecretGrant, SecretList, SecretName, SecretRemove, SecretSet, SecretSource,
-    SecretStore, SecretValue, SecretsList,
+    LentSecret, Secret, SecretList, SecretName, SecretRemove, SecretSet, SecretSource, SecretStore,
+    SecretValue, SecretsList,
+};
+pub use secret_grant::{
+    HeaderDestination, HeaderForm, Placeholder, Scheme, SecretForm, SecretGrant,
+    check_grants_together,
 };
 pub use stable_hash::stable_hash;
 pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};

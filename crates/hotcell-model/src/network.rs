@@ -11,7 +11,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{CellId, CellRef, CellSpec, Error, HostName, NamePattern, NetRule, Result, Timestamp};
+use crate::{
+    CellId, CellRef, CellSpec, Error, HostName, LentSecret, NamePattern, NetRule, Result, Timestamp,
+};
 
 /// The ports that a name stands for when none is written.
 pub const USUAL_PORTS: [u16; 3] = [22, 80, 443];
@@ -352,4 +354,8 @@ pub trait Networks: Send + Sync {
 
     /// What a cell used; `None` while nothing carries its connections.
     async fn stats(&self, cell: &CellId) -> Result<Option<NetworkStats>>;
+
+    /// Hands over the values of the secrets that a cell uses as headers, in the place of those that
+    /// were handed over before. They are kept in memory alone.
+    async fn lend(&self, cell: &CellId, secrets: Vec<LentSecret>) -> Result<()>;
 }

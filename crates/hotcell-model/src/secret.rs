@@ -102,42 +102,19 @@ impl fmt::Debug for SecretValue {
     }
 }
 
-/// A secret that a cell is granted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SecretGrant {
-    /// Which.
+/// A secret with its value, on its way to what adds it to requests. The value is not shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LentSecret {
+    /// Its name.
     pub name: SecretName,
-    /// As what.
-    pub form: SecretForm,
+    /// Its value.
+    pub value: String,
 }
 
-impl SecretGrant {
-    /// A grant as the variable that the name suggests.
-    #[must_use]
-    pub fn env(name: SecretName) -> Self {
-        let variable = name.variable();
-        Self { name, form: SecretForm::Env { variable } }
+impl fmt::Debug for LentSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LentSecret").field("name", &self.name).finish_non_exhaustive()
     }
-}
-
-/// As what a cell is granted a secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SecretForm {
-    /// As a variable of every exec: the value is in the cell.
-    Env {
-        /// The variable's name.
-        variable: String,
-    },
-    /// As a header of requests, added on the host's side: the value never enters the cell.
-    Header {
-        /// The header's name.
-        header: String,
-        /// What it says; `{}` stands for the value.
-        template: String,
-        /// Where such requests go, by name.
-        destinations: Vec<String>,
-    },
 }
 
 /// Where a secret's value comes from.

@@ -8,7 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use hotcell_egress::{
-    CarrierAsk, CarrierTell, CarryPlan, EgressSettings, RecordLog, ask_carrier, carry, make_sockets,
+    CarrierAsk, CarrierTell, CarryPlan, EgressSettings, HeaderPlan, RecordLog, Trust, ask_carrier,
+    carry, make_sockets,
 };
 use hotcell_jail::enter::go_on_with;
 use hotcell_jail::host::inherited_fds;
@@ -16,12 +17,19 @@ use hotcell_jail::ids::IdLayout;
 use hotcell_jail::signals::send_by_pidfd;
 use hotcell_jail::swap::{CellNamespaces, enter_network};
 use hotcell_jail::{Forked, Step, StepError, fork, rename_self};
-use hotcell_model::{Error, NameRules, NetRecord, NetVerdict, Network, Timestamp};
+use hotcell_model::{
+    Error, LentSecret, NameRules, NetRecord, NetVerdict, Network, SecretForm, SecretGrant,
+    Timestamp,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Gid, Pid, PidfdFlags, Uid, WaitOptions, pidfd_open, waitpid};
+use rustix::process::{
+    DumpableBehavior, Gid, Pid, PidfdFlags, Uid, WaitOptions, pidfd_open, set_dumpable_behavior,
+    waitpid,
+};
 
+use crate::authority;
 use crate::keeper::let_go_of_streams;
 use crate::order::{Outcome, Placed, WhichProcess};
 use crate::paths::{CellPaths, read_json, write_json};
@@ -51,6 +59,9 @@ pub(crate) struct KeptCarrier {
     /// What it was told that the cell may reach; nothing is known of one that another keeper told.
     told: Option<Network>,
     look_at: Instant,
+    /// Values that the next one is to have, too. In memory alone: whoever starts an exec brings
+    /// them again.
+    lent: Vec<LentSecret>,
 }
 
 impl KeptCarrier {
@@ -58,7 +69,8 @@ impl KeptCarrier {
         let begun_at = Instant::now();
         let (again_at, again_after) = (None, AGAIN_AFTER);
         let (told, look_at) = (None, begun_at);
-        Self { settings, process, begun_at, again_at, again_after, told, look_at }
+        let lent = Vec::new();
+        Self { settings, process, begun_at, again_at, again_after, told, look_at, lent }
     }
 
     /// The one that an earlier keeper of the cell has left, which goes on as it is.
@@ -109,6 +121,40 @@ impl KeptCarrier {
             }
         }
         told
+    }
+
+    /// Keeps values for it and for those that come after it. One that does not take them is ended,
+    /// and the next one begins with them.
+    pub(crate) fn lend(
+        &mut self,
+        paths: &CellPaths,
+        secrets: Vec<LentSecret>,
+        namespaces: Option<&CellNamespaces>,
+    ) -> Outcome {
+        // One that can start no other needs to keep nothing.
+        if namespaces.is_some() {
+            if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+                return failed(format!("cannot keep others from looking into the keeper: {errno}"));
+            }
+            self.lent.clone_from(&secrets);
+        }
+        let Some((_, pidfd)) = &self.process else { return Outcome::Done };
+        let told = paths.connect_carrier().and_then(|stream| {
+            let stream = stream.ok_or(io::ErrorKind::NotConnected)?;
+            ask_carrier(&stream, &CarrierAsk::Lend(secrets))
+        });
+        if !matches!(told, Ok(CarrierTell::Done)) {
+            let _ = send_by_pidfd(pidfd.as_fd(), 9);
+        }
+        Outcome::Done
+    }
+
+    /// Lets go of what was kept for others to come: none will. An ordinary user's process that hides
+    /// itself could not see to the files of its cell.
+    pub(crate) fn forget_lent(&mut self) {
+        if !std::mem::take(&mut self.lent).is_empty() {
+            let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+        }
     }
 
     /// Takes note that it has ended.
@@ -167,7 +213,10 @@ impl KeptCarrier {
             return Outcome::Done;
         }
         let started = match namespaces {
-            Some(cell) => start(paths, placed, &self.settings, in_force.rules(), cell, supervisor),
+            Some(cell) => {
+                let plan = (&self.settings, in_force.rules(), self.lent.as_slice());
+                start(paths, placed, plan, cell, supervisor)
+            }
             None => Err(io::Error::other("the namespaces of the cell are out of reach"))
                 .step(|| "enter the cell".to_owned()),
         };
@@ -241,8 +290,7 @@ pub(crate) fn in_force(paths: &CellPaths, spawned: &Network) -> io::Result<Netwo
 fn start(
     paths: &CellPaths,
     placed: &Placed,
-    settings: &EgressSettings,
-    rules: NameRules,
+    (settings, rules, lent): (&EgressSettings, NameRules, &[LentSecret]),
     cell: &CellNamespaces,
     supervisor: BorrowedFd<'_>,
 ) -> Result<(Pid, OwnedFd), StepError> {
@@ -257,7 +305,8 @@ fn start(
             if !may_begin(begin) {
                 std::process::exit(1);
             }
-            let plan = (settings.clone(), rules);
+            let headers = header_plan(paths, placed, settings, lent);
+            let plan = (settings.clone(), rules, headers);
             let fds = [supervisor, control.as_fd(), ready.as_fd(), records.as_fd()];
             let become_it = || be_carrier(&placed.ids, cell, plan, fds);
             match become_it() {
@@ -298,7 +347,7 @@ pub(crate) fn may_begin(begin: OwnedFd) -> bool {
 fn be_carrier(
     ids: &IdLayout,
     cell: &CellNamespaces,
-    (settings, rules): (EgressSettings, NameRules),
+    (settings, rules, headers): (EgressSettings, NameRules, HeaderPlan),
     [supervisor, control, ready, records]: [BorrowedFd<'_>; 4],
 ) -> Result<std::convert::Infallible, StepError> {
     let name = || "start the carrier".to_owned();
@@ -335,6 +384,7 @@ fn be_carrier(
         let carried = carry(CarryPlan {
             settings,
             rules,
+            headers,
             records,
             sockets: sockets.into(),
             cell,
@@ -351,6 +401,27 @@ fn be_carrier(
         }
         carried
     })
+}
+
+/// What it needs to add headers to requests, read while it may still read everything.
+fn header_plan(
+    paths: &CellPaths,
+    placed: &Placed,
+    settings: &EgressSettings,
+    lent: &[LentSecret],
+) -> HeaderPlan {
+    let is_header = |grant: &SecretGrant| matches!(grant.form, SecretForm::Header(_));
+    if !placed.spec.secrets.iter().any(is_header) {
+        return HeaderPlan::default();
+    }
+    // Without them its requests are refused, in words.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    HeaderPlan {
+        grants: placed.spec.secrets.clone(),
+        lent: lent.to_vec(),
+        authority: authority::find(paths).ok().flatten(),
+        trust: Trust::of_host(settings.ca_file.as_deref()),
+    }
 }
 
 fn give_up_root(id: u32) -> rustix::io::Result<()> {

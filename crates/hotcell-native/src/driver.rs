@@ -25,7 +25,7 @@ use crate::order::{Order, Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
 use crate::project::Project;
 use crate::removal::remove_directory;
-use crate::{diagnose, id_range, machine, program};
+use crate::{authority, diagnose, id_range, machine, program};
 
 /// What to do about a full disk.
 pub(crate) const FREE_SPACE: &str = "free some space there, end cells with `hotcell kill`, or choose \
@@ -178,6 +178,7 @@ impl Native {
         }
         let placed =
             read_json::<Placed>(&paths.placed()).map_err(|error| at("read", &paths, &error))?;
+        let asked = spec.clone();
         match placed {
             Some(placed) if placed.version > PLACED_VERSION => {
                 return Err(Error::unavailable(format!(
@@ -189,6 +190,7 @@ impl Native {
             Some(_) => {}
             None => self.place(&paths, spec, records)?,
         }
+        authority::ensure(&paths, &asked)?;
         let program = program::copy_of(&self.settings.program, &self.paths.programs())
             .map_err(|error| at("copy the program for", &paths, &error))?;
         match self.order_by(&program, &paths, Task::Start)? {

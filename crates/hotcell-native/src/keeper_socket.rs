@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
+use hotcell_model::LentSecret;
 use serde::{Deserialize, Serialize};
 
 use crate::order::Outcome;
@@ -13,7 +14,7 @@ use crate::paths::CellPaths;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a keeper is asked for, one line of JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum KeeperAsk {
     /// To give its cell the layers that its `cell.json` names now.
@@ -26,6 +27,8 @@ pub(crate) enum KeeperAsk {
     Network,
     /// To measure soon what the cell takes on disk: something was removed.
     Measure,
+    /// To keep the values of these secrets in memory, for what carries connections of its cell.
+    Lend(Vec<LentSecret>),
 }
 
 /// Asks the keeper of a cell and waits for its answer.
@@ -38,17 +41,28 @@ pub(crate) fn ask_keeper(paths: &CellPaths, ask: &KeeperAsk) -> io::Result<Outco
     receive(&stream)
 }
 
-/// Takes a question, answers it, and tells which it was.
+impl KeeperAsk {
+    /// Whether the cell may have other layers, or take less, afterwards.
+    fn is_change(&self) -> bool {
+        match self {
+            Self::Swap | Self::ShowAnew | Self::Measure => true,
+            Self::Refresh | Self::Network | Self::Lend(_) => false,
+        }
+    }
+}
+
+/// Takes a question, answers it, and tells whether it was about a change.
 pub(crate) fn answer_one(
     listener: &UnixListener,
     answer: impl FnOnce(KeeperAsk) -> Outcome,
-) -> Option<KeeperAsk> {
+) -> Option<bool> {
     let (stream, _) = listener.accept().ok()?;
     let asked = stream.set_read_timeout(Some(ANSWER_WITHIN)).and_then(|()| receive(&stream));
-    let ask = asked.ok()?;
+    let ask: KeeperAsk = asked.ok()?;
+    let is_change = ask.is_change();
     // Whoever asked may be gone by the time it is answered.
     let _ = send(&stream, &answer(ask));
-    Some(ask)
+    Some(is_change)
 }
 
 fn send<T: Serialize>(mut stream: &UnixStream, value: &T) -> io::Result<()> {

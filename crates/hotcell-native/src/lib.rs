@@ -1,5 +1,6 @@
 //! Cells on bare Linux, without a daemon: the driver, and the keeper of each cell.
 
+mod authority;
 mod base;
 mod carrier;
 #[cfg(test)]

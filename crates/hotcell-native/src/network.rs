@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hotcell_egress::{CarrierAsk, CarrierTell, ask_carrier, read_records};
-use hotcell_model::{CellId, CellSpec, Error, NetRecord, Network, NetworkStats, Networks, Result};
+use hotcell_model::{
+    CellId, CellSpec, Error, LentSecret, NetRecord, Network, NetworkStats, Networks, Result,
+};
 
 use crate::carrier::in_force;
 use crate::driver::{Native, NativeDriver, at};
@@ -57,9 +59,29 @@ impl Networks for NativeDriver {
         })
         .await
     }
+
+    async fn lend(&self, cell: &CellId, secrets: Vec<LentSecret>) -> Result<()> {
+        let cell = cell.clone();
+        self.blocking(move |native| native.lend(&cell, secrets)).await
+    }
 }
 
 impl Native {
+    /// Hands values over. A keeper keeps them for the carriers that it starts.
+    fn lend(&self, cell: &CellId, secrets: Vec<LentSecret>) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let failed = |error: io::Error| at("hand secrets to the keeper of", &paths, &error);
+        self.ensure_keeper(&paths);
+        match self.ask_patiently(&paths, &KeeperAsk::Lend(secrets)).map_err(failed)? {
+            Outcome::Failed(error) => Err(error),
+            Outcome::Done
+            | Outcome::Ready(_)
+            | Outcome::Probed(_)
+            | Outcome::Compared { .. }
+            | Outcome::Project(_) => Ok(()),
+        }
+    }
+
     /// Written down first: whatever carries connections from then on obeys it.
     fn enforce(&self, cell: &CellId, network: &Network) -> Result<()> {
         let paths = self.paths.cell(cell);
@@ -73,7 +95,7 @@ impl Native {
             return Ok(());
         }
         self.ensure_keeper(&paths);
-        match self.ask_for_carrier(&paths).map_err(failed)? {
+        match self.ask_patiently(&paths, &KeeperAsk::Network).map_err(failed)? {
             Outcome::Failed(error) => return Err(error),
             Outcome::Done
             | Outcome::Ready(_)
@@ -89,16 +111,16 @@ impl Native {
 
 impl Native {
     /// A keeper that has just been started is not there at once, and one may be ending.
-    fn ask_for_carrier(&self, paths: &CellPaths) -> io::Result<Outcome> {
+    fn ask_patiently(&self, paths: &CellPaths, ask: &KeeperAsk) -> io::Result<Outcome> {
         for _ in 1..TRIES {
-            match ask_keeper(paths, &KeeperAsk::Network) {
+            match ask_keeper(paths, ask) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 asked => return asked,
             }
             std::thread::sleep(APART);
             self.ensure_keeper(paths);
         }
-        ask_keeper(paths, &KeeperAsk::Network)
+        ask_keeper(paths, ask)
     }
 }
 

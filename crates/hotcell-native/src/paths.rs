@@ -138,6 +138,16 @@ impl CellPaths {
         self.root.join("network.json")
     }
 
+    /// The certificate of its authority, if it has one.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.root.join("authority.pem")
+    }
+
+    /// The authority with its key.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.root.join("authority.json")
+    }
+
     /// Which process its carrier is.
     pub(crate) fn carrier(&self) -> PathBuf {
         self.root.join("carrier.json")

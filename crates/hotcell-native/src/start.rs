@@ -7,12 +7,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use hotcell_egress::BUNDLES;
 use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies, join};
 use hotcell_jail::enter::{Inside, Layers, MemoryFiles, enter, go_on_with};
 use hotcell_jail::host::make_layers;
 use hotcell_jail::ids::{EXEC_ID, IdLayout};
 use hotcell_jail::process::{Confinement, Groups, Readiness};
 use hotcell_jail::swap::CellNamespaces;
+use hotcell_jail::trusted::Trusted;
 use hotcell_jail::{
     Forked, Namespaces, Step, StepError, fork_into_namespaces, receive_fds, rename_self, send_fds,
 };
@@ -22,6 +24,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fchown
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
+use crate::authority::find_certificate;
 use crate::base::{EXEC_DIRECTORIES, make_uppers};
 use crate::isolation::kill_means;
 use crate::order::{Placed, WhichProcess};
@@ -65,6 +68,8 @@ struct Birth<'a> {
     supervise: Supervise,
     ready: OwnedFd,
     entrances: Vec<OwnedFd>,
+    /// The certificate of the cell's authority, if it has one.
+    certificate: Option<String>,
     cgroups: &'a CellCgroups,
     hierarchies: &'a Hierarchies,
 }
@@ -96,6 +101,7 @@ pub(crate) fn start(
         supervise,
         ready,
         entrances: cgroups.entrances()?,
+        certificate: find_certificate(paths).step(|| "read the cell's certificate".to_owned())?,
         cgroups,
         hierarchies,
     };
@@ -195,6 +201,10 @@ fn try_to_be_born(
         tmp,
         shm,
         segments_bytes: shm.bytes,
+        trusted: birth
+            .certificate
+            .as_deref()
+            .map(|certificate| Trusted { certificate, bundles: &BUNDLES }),
     };
     // Opened while the host's file systems are still in view.
     let exec_cgroup = birth.cgroups.exec_directory()?;

@@ -95,10 +95,11 @@ pub(crate) fn watch(
                 KeeperAsk::Network => {
                     carrier.ensure(paths, &placed, namespaces.as_ref(), pidfd.as_fd())
                 }
+                KeeperAsk::Lend(secrets) => carrier.lend(paths, secrets, namespaces.as_ref()),
                 KeeperAsk::Refresh => refresh(&placed, project.as_mut(), namespaces.as_ref()),
                 KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), namespaces.as_ref()),
             });
-            if asked.is_some_and(|ask| !matches!(ask, KeeperAsk::Refresh | KeeperAsk::Network)) {
+            if asked == Some(true) {
                 account.note_change(MEASURE_AFTER);
                 flattening.plan(paths, &placed);
             }
@@ -127,6 +128,7 @@ pub(crate) fn watch(
     // Its end is collected if it is this process's child, and by init otherwise.
     let _ = waitpid(Some(pid), WaitOptions::empty());
     carrier.end();
+    carrier.forget_lent();
     tidy_up(paths, &placed, cgroups)
 }
 

@@ -9,6 +9,7 @@ use hotcell_jail::cgroup::{ExecCgroups, Meter};
 use hotcell_jail::process::Launcher;
 use hotcell_journal::{Entry, JournalWriter};
 use hotcell_link::{DiskState, FrameKind, Plan, Started, Tell};
+use hotcell_masking::Masks;
 use hotcell_model::{
     CellStats, CloseReason, EndCause, Error, ExecEnd, ExecId, ExecSpec, ExecState, LimitHit,
     Result, Signal, Timestamp,
@@ -23,7 +24,6 @@ use crate::files::Files;
 use crate::input::{Answer, Asker, Backlog, Refusal};
 use crate::launch;
 use crate::lifetime::{Activity, Lifetime};
-use crate::masking::Masks;
 use crate::output::READ_BYTES;
 use crate::pause::Pause;
 use crate::ports::Ports;

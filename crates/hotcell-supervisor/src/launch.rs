@@ -6,15 +6,26 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use hotcell_jail::process::{Groups, Identity};
+use hotcell_jail::trusted::{BUNDLE, OWN_CERTIFICATE};
 use hotcell_jail::workdir;
 use hotcell_link::Plan;
-use hotcell_model::{Command, Error, ExecSpec, Result};
+use hotcell_model::{Command, Error, ExecSpec, Result, SecretForm};
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, Rlimit};
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const OPEN_FILES: u64 = 65_536;
 const OPEN_FILES_SOFT: u64 = 1024;
+
+/// Where programs look for whom to trust; some know those that everybody trusts by themselves.
+const TRUSTING: [(&str, &str); 6] = [
+    ("SSL_CERT_FILE", BUNDLE),
+    ("CURL_CA_BUNDLE", BUNDLE),
+    ("REQUESTS_CA_BUNDLE", BUNDLE),
+    ("GIT_SSL_CAINFO", BUNDLE),
+    ("CARGO_HTTP_CAINFO", BUNDLE),
+    ("NODE_EXTRA_CA_CERTS", OWN_CERTIFICATE),
+];
 
 /// A program that is known to be there, ready to be started.
 #[derive(Debug)]
@@ -79,6 +90,11 @@ fn environment(plan: &Plan, spec: &ExecSpec, shell: &str) -> BTreeMap<String, St
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .collect();
+    if plan.spec.secrets.iter().any(|grant| matches!(grant.form, SecretForm::Header(_))) {
+        for (name, file) in TRUSTING {
+            env.insert(name.to_owned(), file.to_owned());
+        }
+    }
     if spec.pty.is_some() {
         env.insert("TERM".to_owned(), "xterm-256color".to_owned());
     }

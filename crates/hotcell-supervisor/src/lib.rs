@@ -15,7 +15,6 @@ mod following;
 mod input;
 mod launch;
 mod lifetime;
-mod masking;
 mod output;
 mod pacing;
 mod pause;

@@ -3,10 +3,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hotcell_journal::OutputLog;
+use hotcell_masking::{Masker, Masks};
 use hotcell_model::{Stream, Timestamp};
 use rustix::io::Errno;
-
-use crate::masking::{Masker, Masks};
 
 /// Read at once; four records.
 pub(crate) const READ_BYTES: usize = 64 * 1024;

@@ -11,17 +11,25 @@ use serde_json::Value;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-model", &[]),
     ("hotcell-jail", &[]),
+    ("hotcell-masking", &[]),
     ("hotcell-link", &["hotcell-model"]),
     ("hotcell-journal", &["hotcell-model"]),
     ("hotcell-policy", &["hotcell-model"]),
     ("hotcell-secrets", &["hotcell-model"]),
     ("hotcell-store", &["hotcell-model"]),
     ("hotcell-toolbox", &["hotcell-model"]),
-    ("hotcell-egress", &["hotcell-jail", "hotcell-model"]),
+    ("hotcell-egress", &["hotcell-jail", "hotcell-masking", "hotcell-model"]),
     ("hotcell-files", &["hotcell-link", "hotcell-model"]),
     (
         "hotcell-supervisor",
-        &["hotcell-files", "hotcell-jail", "hotcell-journal", "hotcell-link", "hotcell-model"],
+        &[
+            "hotcell-files",
+            "hotcell-jail",
+            "hotcell-journal",
+            "hotcell-link",
+            "hotcell-masking",
+            "hotcell-model",
+        ],
     ),
     (
         "hotcell-native",
@@ -68,6 +76,7 @@ const NEVER_REACHES: &[(&str, &[&str])] = &[
     ("hotcell-model", &["libc", "mio", "rustix", "tokio"]),
     ("hotcell-journal", &["mio", "tokio"]),
     ("hotcell-jail", &["futures", "mio", "tokio"]),
+    ("hotcell-masking", &["libc", "mio", "rustix", "tokio"]),
 ];
 
 const TESTKIT: &str = "hotcell-testkit";

@@ -225,7 +225,11 @@ pub(crate) struct Shape {
     pub(crate) workspace: Option<Workspace>,
     /// Grant it this secret, as a variable of its name in capitals or as VARIABLE. May be given
     /// several times.
-    #[arg(long, value_name = "NAME[=VARIABLE]", value_parser = values::grant)]
+    ///
+    /// `NAME:header=HEADER: TEMPLATE@HOST` keeps the value out of the cell: requests to these hosts
+    /// get it as a header on their way. `{}` in the template stands for the value, `{basic:USER}` for
+    /// user and password of basic authentication: 'token:header=Authorization: Bearer {}@api.github.com'.
+    #[arg(long, value_name = "NAME[=VARIABLE]", value_parser = values::word::<SecretGrant>)]
     pub(crate) secret: Vec<SecretGrant>,
 }
 

@@ -6,7 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hotcell_engine::Admission;
-use hotcell_model::{Error, NetRule, RequiredIsolation, Result, SecretName, Workspace};
+use hotcell_model::{
+    Error, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, Workspace,
+};
 use hotcell_native::EgressSettings;
 use hotcell_server::Collector;
 use serde_json::Value;
@@ -67,7 +69,7 @@ pub(crate) struct SecretsConfig {
     /// The key file; empty for the usual one.
     pub(crate) key_file: PathBuf,
     /// Those that agents may have cells granted.
-    pub(crate) allowed: Vec<SecretName>,
+    pub(crate) allowed: Vec<SecretGrant>,
     /// Those that come from elsewhere.
     pub(crate) elsewhere: BTreeMap<SecretName, SecretPlace>,
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use hotcell_model::{Error, IsolationLevel, LAYER_NAMES, SecretName};
+use hotcell_model::{Error, IsolationLevel, LAYER_NAMES};
 use hotcell_server::Collector;
 use serde_json::Value;
 
@@ -456,18 +456,39 @@ pub(crate) const KEYS: &[Key] = &[
         get: |config| config.egress.bytes_per_s.map_or(0, |bytes| bytes >> 10).into(),
     },
     Key {
+        name: "egress.ca_file",
+        variable: "HOTCELL_EGRESS_CA_FILE",
+        default: "",
+        about: "a file of certificates of authorities, in PEM, that are trusted besides those of the \
+                host when a secret is added to a request as a header",
+        set: |config, text| {
+            let file = Some(text).filter(|it| !it.is_empty()).map(PathBuf::from);
+            if file.as_ref().is_some_and(|file| !file.is_absolute()) {
+                return Err("it is no path from the root".to_owned());
+            }
+            config.egress.ca_file = file;
+            Ok(())
+        },
+        get: |config| {
+            let file = config.egress.ca_file.as_ref();
+            file.map(|file| file.display().to_string()).unwrap_or_default().into()
+        },
+    },
+    Key {
         name: "serve.secrets",
         variable: "HOTCELL_SERVE_SECRETS",
         default: "",
-        about: "names of secrets that an agent may have a cell granted, with commas between",
+        about: "secrets that an agent may have a cell granted, with commas between, each as `--secret` \
+                takes it",
         set: |config, text| {
             config.secrets.allowed =
                 list(text).iter().map(|name| values::word(name)).collect::<Result<_, _>>()?;
             Ok(())
         },
         get: |config| {
-            let names: Vec<&str> = config.secrets.allowed.iter().map(SecretName::as_str).collect();
-            names.join(",").into()
+            let grants: Vec<String> =
+                config.secrets.allowed.iter().map(ToString::to_string).collect();
+            grants.join(",").into()
         },
     },
     Key {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
-use hotcell_model::{Error, LIMITS, SecretForm, SecretGrant, Workspace, WorkspaceMode};
+use hotcell_model::{Error, LIMITS, Workspace, WorkspaceMode};
 
 /// Reads a word of the model, such as an id, and keeps its hint.
 pub(crate) fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
@@ -24,17 +24,6 @@ pub(crate) fn workspace(text: &str) -> Result<Workspace, String> {
     match std::path::absolute(dir) {
         Ok(dir) => Ok(Workspace { dir, mode }),
         Err(error) => Err(format!("{dir:?} is no directory: {error}")),
-    }
-}
-
-/// Reads a grant of a secret: `NAME`, or `NAME=VARIABLE`.
-pub(crate) fn grant(text: &str) -> Result<SecretGrant, String> {
-    match text.split_once('=') {
-        None => word(text).map(SecretGrant::env),
-        Some((name, variable)) => {
-            let form = SecretForm::Env { variable: variable.to_owned() };
-            Ok(SecretGrant { name: word(name)?, form })
-        }
     }
 }
 

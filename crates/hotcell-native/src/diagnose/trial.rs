@@ -53,6 +53,7 @@ fn try_in(directory: &Path, bases: &Path, ids: &IdLayout, cgroups: CgroupUse) ->
         tmp: LITTLE,
         shm: LITTLE,
         segments_bytes: LITTLE.bytes,
+        trusted: None,
     });
     let hierarchies = hierarchies(cgroups);
     let trial = Trial { directory, ids, inside: inside.as_ref(), hierarchies: &hierarchies };

@@ -41,6 +41,7 @@ mod random_kills;
 mod resource_limits;
 mod runaways;
 mod running_commands;
+mod secret_headers;
 mod secrets;
 mod serve_files;
 mod serve_http;

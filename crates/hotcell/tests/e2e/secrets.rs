@@ -153,7 +153,7 @@ fn a_key_of_many_lines_is_masked_in_a_terminal_and_in_base64(world: &World) {
     }
 }
 
-fn files_with(directory: &Path, text: &str) -> Vec<String> {
+pub(crate) fn files_with(directory: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let (path, kind) = (entry.path(), entry.file_type().unwrap());

@@ -100,7 +100,7 @@ struct Spawn {
     #[schemars(with = "Option<WorkspaceSchema>")]
     workspace: Option<Workspace>,
     env: Option<BTreeMap<String, String>>,
-    /// names the operator allowed; each becomes a variable
+    /// names the operator allowed; each becomes a variable, or a header added outside the cell
     secrets: Option<Vec<String>>,
     driver: Option<String>,
     idempotency_key: Option<String>,
@@ -191,8 +191,8 @@ fn spawn(arguments: JsonObject) -> Result<Request> {
     .into())
 }
 
-fn grants(names: Vec<String>) -> Result<Vec<SecretGrant>> {
-    names.iter().map(|name| Ok(SecretGrant::env(name.parse()?))).collect()
+fn grants(texts: Vec<String>) -> Result<Vec<SecretGrant>> {
+    texts.iter().map(|text| text.parse()).collect()
 }
 
 fn cell(reply: Reply) -> Option<CallToolResult> {

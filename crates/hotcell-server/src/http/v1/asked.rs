@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use hotcell_model::{
     Alias, CellRef, CellSpawn, CheckpointId, Error, ExecId, ExecInput, ExecList, ExecPoll, ExecRun,
     ExecStatusFilter, Keep, Network, OutputFilter, Priority, RESULT_BYTES, RequestedLimits, Result,
-    SecretGrant, SecretName, Signal, Stream, TerminalSize, Workspace,
+    SecretGrant, Signal, Stream, TerminalSize, Workspace,
 };
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::exec_parts::{self, terminal_size};
 
@@ -48,14 +48,22 @@ pub(super) struct SpawnCell {
     /// Variables that every exec in it gets.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Names of secrets, of those that the operator allowed; each is a variable of its name in capitals.
-    #[serde(default)]
+    /// Secrets, of those that the operator allowed: a name stands for what was allowed under it, a
+    /// variable of its name in capitals or a header that is added outside of the cell; or a grant in
+    /// full, as `--secret` takes it.
+    #[serde(default, deserialize_with = "grants")]
     #[schemars(with = "Vec<String>")]
-    secrets: Vec<SecretName>,
+    secrets: Vec<SecretGrant>,
     /// The driver that places it.
     driver: Option<String>,
     /// A second request with this key within 24 hours is answered with the first one's cell.
     idempotency_key: Option<String>,
+}
+
+fn grants<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SecretGrant>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let parsed = texts.iter().map(|text| text.parse::<SecretGrant>());
+    parsed.collect::<Result<_, _>>().map_err(serde::de::Error::custom)
 }
 
 impl From<SpawnCell> for CellSpawn {
@@ -71,7 +79,7 @@ impl From<SpawnCell> for CellSpawn {
             network: asked.network,
             workspace: asked.workspace,
             env: asked.env,
-            secrets: asked.secrets.into_iter().map(SecretGrant::env).collect(),
+            secrets: asked.secrets,
             driver: asked.driver,
             idempotency_key: asked.idempotency_key,
         }

@@ -13,6 +13,7 @@ mod polling;
 mod processes;
 mod terminal;
 mod try_calls;
+mod upstream;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -37,6 +38,7 @@ pub(crate) use processes::{
 };
 pub(crate) use terminal::Terminal;
 pub(crate) use try_calls::{Fates, fates, try_calls};
+pub(crate) use upstream::Upstream;
 
 /// Makes tests of behaviours, functions that are given a world: one for every kind of world.
 macro_rules! in_every_world {

@@ -224,3 +224,36 @@ proptest! {
         prop_assert_eq!(masked(&masks, &[one, two]), bytes.clone());
     }
 }
+
+/// Stars wherever the value stood, and every other byte as it was.
+fn starred(masks: &Masks, given: &[u8], value: &[u8]) -> Vec<u8> {
+    let whole = masked(masks, &[given]);
+    assert_eq!(whole.len(), given.len());
+    for (at, byte) in whole.iter().enumerate() {
+        assert!(*byte == b'*' || *byte == given[at], "byte {at}");
+    }
+    assert!(!whole.windows(value.len()).any(|part| part == value));
+    whole
+}
+
+#[test]
+fn with_stars_every_length_stays_wherever_it_is_cut() {
+    let mut masks = Masks::of_same_length();
+    masks.add("token", b"hunter2-hunter2");
+    let encoded = base64(b"user:hunter2-hunter2");
+    let given = format!("a hunter2-hunter2 b hunter2-hunter2-hunter2 {encoded} hunter2-");
+    let given = given.as_bytes();
+    let whole = starred(&masks, given, b"hunter2-hunter2");
+    let shown = String::from_utf8(whole.clone()).unwrap();
+    assert!(shown.starts_with("a *************** b *********************** "), "{shown}");
+    assert!(shown.ends_with(" hunter2-") && !shown.contains(&encoded), "{shown}");
+    for first in 0..=given.len() {
+        assert_eq!(masked(&masks, &[&given[..first], &given[first..]]), whole, "cut at {first}");
+        for second in first..=given.len() {
+            let pieces = [&given[..first], &given[first..second], &given[second..]];
+            assert_eq!(masked(&masks, &pieces), whole, "cut at {first} and {second}");
+        }
+    }
+    let bytes: Vec<&[u8]> = given.chunks(1).collect();
+    assert_eq!(masked(&masks, &bytes), whole);
+}

@@ -1,5 +1,5 @@
-//! Keeps the values of secrets out of what execs print: they are replaced before anything is
-//! written down, whoever reads it later and however it was cut into pieces.
+//! Keeps the values of secrets out of streams of bytes: out of what execs print, before anything is
+//! written down, and out of what servers answer. However it is cut into pieces, the same is replaced.
 
 mod automaton;
 mod forms;
@@ -8,7 +8,7 @@ mod forms;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use self::automaton::{Automaton, START, State};
 use self::forms::{forms, is_break};
@@ -16,14 +16,28 @@ use self::forms::{forms, is_break};
 /// So many line breaks in a row are passed over at least: a terminal makes two of one.
 const LEAST_BREAKS: usize = 2;
 
+/// What is in the place of each byte where lengths have to stay as they are.
+const STAR: u8 = b'*';
+
+/// What is shown instead of a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Shown {
+    /// Its name.
+    #[default]
+    Name,
+    /// As many stars as it had bytes.
+    Stars,
+}
+
 /// What is replaced, and by what.
 #[derive(Default)]
-pub(crate) struct Masks {
+pub struct Masks {
+    with: Shown,
     /// The values by name; one that was changed leaves what it was.
     values: BTreeSet<(String, Vec<u8>)>,
     patterns: Automaton,
     /// What is shown instead of each pattern.
-    shown: Vec<Rc<[u8]>>,
+    shown: Vec<Arc<[u8]>>,
     /// So many line breaks in a row are passed over.
     most_breaks: usize,
 }
@@ -35,15 +49,21 @@ impl std::fmt::Debug for Masks {
 }
 
 impl Masks {
+    /// Those that replace each byte by a star, so that whatever tells a length stays true.
+    #[must_use]
+    pub fn of_same_length() -> Self {
+        Self { with: Shown::Stars, ..Self::default() }
+    }
+
     /// Adds a value of a secret, unless it is known.
-    pub(crate) fn add(&mut self, name: &str, value: &[u8]) {
+    pub fn add(&mut self, name: &str, value: &[u8]) {
         if !self.values.insert((name.to_owned(), value.to_vec())) {
             return;
         }
-        let shown: Rc<[u8]> = Rc::from(format!("[secret {name}]").into_bytes());
+        let shown: Arc<[u8]> = Arc::from(format!("[secret {name}]").into_bytes());
         for form in forms(value) {
             if self.patterns.add(form.into_iter()).is_some() {
-                self.shown.push(Rc::clone(&shown));
+                self.shown.push(Arc::clone(&shown));
             }
         }
         let in_a_row = value.split(|byte| !is_break(*byte)).map(<[u8]>::len).max();
@@ -52,14 +72,16 @@ impl Masks {
         self.patterns.link();
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing is replaced.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.shown.is_empty()
     }
 }
 
-/// One stream of output on its way to the log.
+/// One stream on its way.
 #[derive(Debug, Default)]
-pub(crate) struct Masker {
+pub struct Masker {
     /// What may be part of a secret.
     held: Vec<u8>,
     /// What of it is to be replaced, in order, none over another.
@@ -85,12 +107,13 @@ struct Run {
 
 impl Masker {
     /// Whether something waits for what comes after it.
-    pub(crate) fn holds(&self) -> bool {
+    #[must_use]
+    pub fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// What can be written now that these bytes have come.
-    pub(crate) fn take(&mut self, masks: &Masks, bytes: &[u8]) -> Vec<u8> {
+    pub fn take(&mut self, masks: &Masks, bytes: &[u8]) -> Vec<u8> {
         let mut masked = Vec::with_capacity(bytes.len());
         if self.known != masks.values.len() {
             self.begin_anew(masks, &mut masked);
@@ -105,7 +128,7 @@ impl Masker {
     }
 
     /// What was held, when nothing comes after it or nobody is to wait for that any longer.
-    pub(crate) fn release(&mut self, masks: &Masks) -> Vec<u8> {
+    pub fn release(&mut self, masks: &Masks) -> Vec<u8> {
         let mut masked = Vec::with_capacity(self.held.len());
         self.forget_place();
         self.write(masks, self.held.len(), &mut masked);
@@ -171,11 +194,18 @@ impl Masker {
         let over = self.runs.iter().take_while(|run| run.end <= settled).count();
         for run in self.runs.drain(..over) {
             masked.extend_from_slice(&self.held[from..run.start]);
-            masked.extend_from_slice(&masks.shown[run.pattern]);
+            match masks.with {
+                Shown::Name => masked.extend_from_slice(&masks.shown[run.pattern]),
+                Shown::Stars => masked.resize(masked.len() + run.end - run.start, STAR),
+            }
             from = run.end;
         }
         let until = self.runs.first().map_or(settled, |run| run.start.min(settled));
         masked.extend_from_slice(&self.held[from..until]);
+        if masks.with == Shown::Stars {
+            // The beginning of a run that is cut off here.
+            masked.resize(masked.len() + settled - until.max(from), STAR);
+        }
         if settled == 0 {
             return;
         }
