@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use hotcell_jail::StepError;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::namespace_work::{Namespace, work_in};
+use hotcell_jail::{Step as _, StepError};
 
 /// How often a directory is removed that others put something into.
 const TRIES: u32 = 100;
@@ -18,6 +19,9 @@ pub(crate) fn remove_files(directory: &Path, ids: &IdLayout) -> Result<(), StepE
         IdLayout::Private { .. } => in_namespace(Namespace::Own).map(drop),
         // A cell that never started left nothing that is not the user's own, and may have been
         // kept from starting by the want of a namespace.
+        IdLayout::Host { .. } => {
+            remove_stubborn(directory).step(|| format!("remove {}", directory.display()))
+        }
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
             in_namespace(Namespace::Own).or_else(|_| in_namespace(Namespace::New(ids))).map(drop)
         }
@@ -34,6 +38,29 @@ pub(crate) fn remove_directory(directory: &Path) -> io::Result<()> {
         }
     }
     remove_tree(directory)
+}
+
+/// Removes a directory tree of this user, in which the user may not be allowed to look.
+pub(crate) fn remove_stubborn(directory: &Path) -> io::Result<()> {
+    match remove_tree(directory) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(directory)?;
+            remove_tree(directory)
+        }
+        removed => removed,
+    }
+}
+
+/// Lets the user into every directory below one.
+fn open_up(directory: &Path) -> io::Result<()> {
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_up(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn remove_tree(directory: &Path) -> io::Result<()> {

@@ -246,7 +246,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "limited",
         about: "the least isolation that native cells may have: limited, full",
         set: |config, text| {
-            let levels = [IsolationLevel::Limited, IsolationLevel::Full];
+            let levels = [IsolationLevel::Process, IsolationLevel::Limited, IsolationLevel::Full];
             config.required.level = choice(text, &levels.map(|level| (level.as_str(), level)))?;
             Ok(())
         },

@@ -206,5 +206,6 @@ fn returned(verdict: Verdict) -> u32 {
     match verdict {
         Verdict::Allow => libc::SECCOMP_RET_ALLOW,
         Verdict::Fail(errno) => libc::SECCOMP_RET_ERRNO | errno.unsigned_abs(),
+        Verdict::Ask => libc::SECCOMP_RET_USER_NOTIF,
     }
 }

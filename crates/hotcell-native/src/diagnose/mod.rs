@@ -89,6 +89,11 @@ fn report(native: &Native) -> Result<Report> {
     }
 }
 
+/// Whether cells with namespaces of their own can be made here.
+pub(crate) fn makes_namespaces(native: &Native) -> Result<bool> {
+    report(native).map(|report| report.root.works())
+}
+
 /// What to do where the kernel refused a user namespace, or its powers, with this error.
 pub(crate) fn user_namespace_remedy(errno: Option<i32>) -> String {
     // The state directory plays no part in it.
