@@ -116,6 +116,7 @@ impl Driver for NativeDriver {
         Ok(DriverCapabilities {
             machine: machine::look(&self.0.settings.state_dir),
             as_root,
+            own_root: way == Way::InNamespaces,
             memory_limit: has(Controller::Memory),
             cpu_limit: has(Controller::Cpu),
             pids_limit: true,
