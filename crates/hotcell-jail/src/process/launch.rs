@@ -224,6 +224,8 @@ impl Launcher {
                     Spawner::start(rules.as_ref(), &self.filter, Listening::Yes)?;
                 // SAFETY: the kernel made it for the spawner, which is a thread of this process.
                 self.questions = Some(unsafe { Questions::at(listener, parts.own.clone()) });
+                // It is a thread of the supervisor, and under the same rules as they are.
+                self.no_clone3 = Filter::no_clone3_nor_signals_to(spawner.thread());
                 self.spawner = Some(spawner);
             }
         }

@@ -140,6 +140,11 @@ impl Spawner {
         Err(io::Error::from_raw_os_error(errno)).step(|| step.to_owned())
     }
 
+    /// The thread's number.
+    pub(super) fn thread(&self) -> u32 {
+        self.thread.as_raw_nonzero().get().cast_unsigned()
+    }
+
     /// Has a process born under the layers; it is a child of this one.
     ///
     /// # Safety

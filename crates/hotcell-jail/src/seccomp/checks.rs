@@ -152,7 +152,7 @@ pub(super) const DEVICES: &[u32] = &[libc::S_IFCHR, libc::S_IFBLK];
 
 /// What types into a terminal for its user (`TIOCSTI`, `TIOCLINUX`), takes the console's output
 /// (`TIOCCONS`), or puts a driver of the kernel's choice onto a terminal (`TIOCSETD`).
-const TERMINAL_TRICKS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
+pub(super) const TERMINAL_TRICKS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
 
 pub(super) const UNIX: u32 = libc::AF_UNIX.cast_unsigned();
 const INTERNET: &[u32] = &[libc::AF_INET.cast_unsigned(), libc::AF_INET6.cast_unsigned()];

@@ -316,3 +316,24 @@ fn a_program_on_the_host_opens_no_socket_and_no_memory_of_others() {
         assert!(matches!(changed(name), Fate::Sure(Verdict::Ask)), "{name}");
     }
 }
+
+#[test]
+fn the_second_filter_on_the_host_keeps_signals_from_one_thread() {
+    let Filter { program } = Filter::no_clone3_nor_signals_to(77);
+    let fate = |number: i64, arguments: [u64; 6]| {
+        run(&program, Architecture::OWN.audit(), u32::try_from(number).unwrap(), arguments)
+    };
+    let (allowed, refused) = (value(Verdict::Allow), value(Verdict::Fail(libc::EPERM)));
+    for number in [libc::SYS_kill, libc::SYS_tkill, libc::SYS_pidfd_open, libc::SYS_rt_sigqueueinfo]
+    {
+        assert_eq!(fate(number, [77, 9, 0, 0, 0, 0]), refused);
+        assert_eq!(fate(number, [(9 << 32) | 77, 9, 0, 0, 0, 0]), refused);
+        assert_eq!(fate(number, [78, 77, 0, 0, 0, 0]), allowed);
+    }
+    for number in [libc::SYS_tgkill, libc::SYS_rt_tgsigqueueinfo] {
+        assert_eq!(fate(number, [5, 77, 9, 0, 0, 0]), refused);
+        assert_eq!(fate(number, [77, 5, 9, 0, 0, 0]), allowed);
+    }
+    assert_eq!(fate(i64::from(CLONE3), [0; 6]), value(Verdict::Fail(libc::ENOSYS)));
+    assert_eq!(fate(libc::SYS_read, [77, 77, 0, 0, 0, 0]), allowed);
+}

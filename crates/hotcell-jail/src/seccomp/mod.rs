@@ -10,7 +10,7 @@ mod refused;
 mod set_ids;
 
 use allowed::{FILES, MEMORY, PROCESSES, TALKING, WAITING};
-use assemble::{Fate, assemble, without};
+use assemble::{Fate, assemble, without, without_reaching};
 use call::{Architecture, Call};
 use checks::{CHECKED, Check, THREADS_ONLY, Verdict};
 use libc::sock_filter;
@@ -76,6 +76,12 @@ impl Filter {
     /// sees them.
     pub(crate) fn no_clone3() -> Self {
         Self { program: without(CLONE3) }
+    }
+
+    /// The same, which also keeps a program from the thread that it is born from: where both are
+    /// processes of the host, nothing else does.
+    pub(crate) fn no_clone3_nor_signals_to(thread: u32) -> Self {
+        Self { program: without_reaching(CLONE3, thread) }
     }
 
     /// Puts the filter on this thread, for good; what it starts inherits it. Calls the kernel

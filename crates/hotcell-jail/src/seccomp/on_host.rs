@@ -7,7 +7,7 @@
 use super::assemble::Fate;
 use super::call::{Call, both};
 use super::checks::{
-    Check, NO_FAMILY, NOT_PERMITTED, Rule, TYPE_BITS, Test, UNIX, Verdict, any_of,
+    Check, NO_FAMILY, NOT_PERMITTED, Rule, TERMINAL_TRICKS, TYPE_BITS, Test, UNIX, Verdict, any_of,
 };
 
 /// What becomes of a call among the host's processes.
@@ -90,11 +90,30 @@ const OWN_ONLY: &[Check] = &[
         rules: &[Rule { when: &[any_of(0, &[1]), any_of(1, &[0])], then: Verdict::Allow }],
         otherwise: NOT_PERMITTED,
     },
+    // A signal to whoever a descriptor is said to belong to.
+    Check {
+        call: both("fcntl", 72, 25),
+        rules: &[Rule { when: &[any_of(1, SIGNALS_OF_FILES)], then: NOT_PERMITTED }],
+        otherwise: Verdict::Allow,
+    },
+    Check {
+        call: both("ioctl", 16, 29),
+        rules: &[
+            Rule { when: &[any_of(1, TERMINAL_TRICKS)], then: NOT_PERMITTED },
+            Rule { when: &[any_of(1, OWNERS_OF_SOCKETS)], then: NOT_PERMITTED },
+        ],
+        otherwise: Verdict::Allow,
+    },
     of_self(both("sched_setaffinity", 203, 122)),
     of_self(both("sched_setparam", 142, 118)),
     of_self(both("sched_setscheduler", 144, 119)),
     of_self(both("sched_setattr", 314, 274)),
 ];
+
+/// `F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`.
+const SIGNALS_OF_FILES: &[u32] = &[8, 10, 15];
+/// `FIOSETOWN`, `SIOCSPGRP`.
+const OWNERS_OF_SOCKETS: &[u32] = &[0x8901, 0x8902];
 
 const fn of_self(call: Call) -> Check {
     Check { call, rules: OF_SELF, otherwise: NOT_PERMITTED }
