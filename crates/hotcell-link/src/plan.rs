@@ -110,3 +110,7 @@ pub struct Plan {
     #[serde(default)]
     pub root: Root,
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod plan_tests;

@@ -57,6 +57,19 @@ pub(crate) fn check() -> Result<()> {
     }
 }
 
+/// Whether the cells may lie there: not in what commands read.
+pub(crate) fn check_place(state_dir: &Path) -> Result<()> {
+    let place = state_dir.canonicalize().unwrap_or_else(|_| state_dir.to_owned());
+    match PROGRAMS.iter().map(|name| Path::new("/").join(name)).find(|it| place.starts_with(it)) {
+        None => Ok(()),
+        Some(programs) => Err(not_on_host(&format!(
+            "to be kept apart from {}, which its commands read",
+            programs.display()
+        ))
+        .hint("choose another state directory with HOTCELL_STATE_DIR")),
+    }
+}
+
 /// Whether such a cell can be what was asked for.
 pub(crate) fn check_spec(spec: &CellSpec) -> Result<()> {
     if spec.workspace.is_some() {
@@ -116,3 +129,7 @@ pub(crate) fn tasks_of_user() -> u32 {
     u32::try_from(tasks.map(|links| links.saturating_sub(2).max(1)).sum::<u64>())
         .unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+#[path = "on_host_tests.rs"]
+mod on_host_tests;

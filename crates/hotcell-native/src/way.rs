@@ -55,6 +55,7 @@ impl Native {
             true => Way::InNamespaces,
             false => {
                 on_host::check()?;
+                on_host::check_place(&self.settings.state_dir)?;
                 Way::OnHost
             }
         };

@@ -209,14 +209,20 @@ fn has(flags: u32, flag: i32) -> bool {
 
 /// The file belongs to the user who runs hotcell: nobody else may run it with that user's rights.
 fn set_mode(file: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
-    let is_link = FileType::from_raw_mode(fstat(file)?.st_mode) == FileType::Symlink;
-    match (is_link, mode & SET_IDS) {
-        (true, _) => Err(Errno::OPNOTSUPP),
-        (false, 0) => {
-            chmodat(CWD, name_of(file), Mode::from_raw_mode(mode & 0o1777), AtFlags::empty())
-        }
-        (false, _) => Err(Errno::PERM),
-    }
+    let kind = FileType::from_raw_mode(fstat(file)?.st_mode);
+    let mode = match kind {
+        FileType::Symlink => return Err(Errno::OPNOTSUPP),
+        _ if mode & SET_IDS != 0 => return Err(Errno::PERM),
+        // What its owner cannot look into can be neither counted nor removed.
+        FileType::Directory => (mode & 0o1777) | 0o700,
+        FileType::RegularFile
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => mode & 0o1777,
+    };
+    chmodat(CWD, name_of(file), Mode::from_raw_mode(mode), AtFlags::empty())
 }
 
 fn name_of(file: BorrowedFd<'_>) -> String {

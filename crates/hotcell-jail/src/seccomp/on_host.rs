@@ -5,7 +5,7 @@
 //! files, nor from how other processes of their user are scheduled: that is done here.
 
 use super::assemble::Fate;
-use super::call::{Call, both};
+use super::call::{Call, both, x86};
 use super::checks::{
     Check, NO_FAMILY, NOT_PERMITTED, Rule, TERMINAL_TRICKS, TYPE_BITS, Test, UNIX, Verdict, any_of,
 };
@@ -90,6 +90,23 @@ const OWN_ONLY: &[Check] = &[
         rules: &[Rule { when: &[any_of(0, &[1]), any_of(1, &[0])], then: Verdict::Allow }],
         otherwise: NOT_PERMITTED,
     },
+    // What its owner cannot look into can be neither counted nor removed: who is its owner is
+    // all that such a process is.
+    Check {
+        call: x86("mkdir", 83),
+        rules: &[Rule { when: &[lets_owner_in(1)], then: Verdict::Allow }],
+        otherwise: NOT_PERMITTED,
+    },
+    Check {
+        call: both("mkdirat", 258, 34),
+        rules: &[Rule { when: &[lets_owner_in(2)], then: Verdict::Allow }],
+        otherwise: NOT_PERMITTED,
+    },
+    Check {
+        call: both("umask", 95, 166),
+        rules: &[Rule { when: &[Test::HasAny { argument: 0, bits: OWNER }], then: NOT_PERMITTED }],
+        otherwise: Verdict::Allow,
+    },
     // A signal to whoever a descriptor is said to belong to.
     Check {
         call: both("fcntl", 72, 25),
@@ -114,6 +131,13 @@ const OWN_ONLY: &[Check] = &[
 const SIGNALS_OF_FILES: &[u32] = &[8, 10, 15];
 /// `FIOSETOWN`, `SIOCSPGRP`.
 const OWNERS_OF_SOCKETS: &[u32] = &[0x8901, 0x8902];
+
+/// Everything that the owner of a directory may do.
+const OWNER: u32 = 0o700;
+
+const fn lets_owner_in(argument: u32) -> Test {
+    Test::Is { argument, mask: OWNER, values: &[OWNER] }
+}
 
 const fn of_self(call: Call) -> Check {
     Check { call, rules: OF_SELF, otherwise: NOT_PERMITTED }
