@@ -75,6 +75,7 @@ impl Driver for FakeDriver {
         Ok(DriverCapabilities {
             machine: Machine { memory_mb: 1024, cpus: 2, pids: 4096, disk_mb: 10_000 },
             as_root: true,
+            own_root: true,
             memory_limit: true,
             cpu_limit: false,
             pids_limit: true,

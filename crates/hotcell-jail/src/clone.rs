@@ -2,9 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
+use rustix::io::Errno;
 use rustix::process::Pid;
+
+use crate::direct::call;
 
 /// Which namespaces a process gets of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +15,7 @@ pub struct Namespaces(u64);
 
 impl Namespaces {
     /// None: everything is shared with the parent.
-    pub(crate) const NONE: Self = Self(0);
+    pub const NONE: Self = Self(0);
     /// Only the user namespace.
     pub const USER: Self = Self(libc::CLONE_NEWUSER as u64);
     /// The mount namespace.
@@ -121,9 +124,10 @@ pub fn fork_into_namespaces(
         return Err(io::Error::other(format!("cannot fork a process of {threads} threads")));
     }
     let mut pidfd: i32 = -1;
+    let told = std::ptr::from_mut(&mut pidfd) as u64;
     let mut args = CloneArgs {
         flags: namespaces.0 | CLONE_PIDFD,
-        pidfd: std::ptr::from_mut(&mut pidfd) as u64,
+        pidfd: told,
         exit_signal: libc::SIGCHLD as u64,
         ..CloneArgs::default()
     };
@@ -131,14 +135,21 @@ pub fn fork_into_namespaces(
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = cgroup.as_raw_fd() as u64;
     }
-    // SAFETY: `args` is a valid clone_args of the size given; without CLONE_VM and a stack this is
-    // a fork; the process has one thread, checked above, so the child may go on running Rust code.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_clone3,
-            std::ptr::from_mut(&mut args),
-            std::mem::size_of::<CloneArgs>(),
-        )
+    let result = if has_clone3() {
+        // SAFETY: `args` is a valid clone_args of the size given; without CLONE_VM and a stack this
+        // is a fork; the process has one thread, checked above, so the child may go on running Rust
+        // code.
+        unsafe {
+            libc::syscall(
+                libc::SYS_clone3,
+                std::ptr::from_mut(&mut args),
+                std::mem::size_of::<CloneArgs>(),
+            )
+        }
+    } else {
+        let flags = older_flags(&args)?;
+        // SAFETY: as above; the older call tells the descriptor where it would tell the pid.
+        unsafe { libc::syscall(libc::SYS_clone, flags, 0_u64, told, 0_u64, 0_u64) }
     };
     match result {
         0 => Ok(Forked::Child),
@@ -161,6 +172,36 @@ pub fn fork() -> io::Result<Forked> {
     fork_into_namespaces(Namespaces::NONE, None)
 }
 
+/// Whether there is a `clone3`: the filter around a container may have taken it away, so that it can
+/// look at the flags of `clone`. Asked once.
+fn has_clone3() -> bool {
+    const UNKNOWN: u8 = 0;
+    const THERE: u8 = 1;
+    const ABSENT: u8 = 2;
+    static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
+    match FOUND.load(Ordering::Relaxed) {
+        THERE => true,
+        ABSENT => false,
+        _ => {
+            let arguments = [std::ptr::null::<CloneArgs>() as usize, 0, 0, 0];
+            // SAFETY: a size of zero is refused before anything is read or done.
+            let refused = unsafe { call(libc::SYS_clone3, arguments) };
+            let there = refused != Err(Errno::NOSYS);
+            FOUND.store(if there { THERE } else { ABSENT }, Ordering::Relaxed);
+            there
+        }
+    }
+}
+
+/// The same for `clone`. What it cannot do is refused, but that handlers of signals are reset: every
+/// program that is started does so by itself.
+fn older_flags(args: &CloneArgs) -> io::Result<u64> {
+    if args.flags & CLONE_INTO_CGROUP != 0 {
+        return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+    }
+    Ok((args.flags & !CLONE_CLEAR_SIGHAND) | args.exit_signal)
+}
+
 /// Calls `clone3` so that the child runs `entry(argument)` on its own stack and never returns.
 ///
 /// # Safety
@@ -171,6 +212,10 @@ pub(crate) unsafe fn clone3_call(
     entry: extern "C" fn(*mut libc::c_void) -> !,
     argument: *mut libc::c_void,
 ) -> io::Result<Pid> {
+    if !has_clone3() {
+        // SAFETY: as for this function.
+        return unsafe { clone_call(args, entry, argument) };
+    }
     let args: *mut CloneArgs = args;
     let size = std::mem::size_of::<CloneArgs>();
     let result: i64;
@@ -217,6 +262,72 @@ pub(crate) unsafe fn clone3_call(
             out("x30") _,
         );
     }
+    born(result)
+}
+
+/// The same by `clone`.
+///
+/// # Safety
+/// As for [`clone3_call`].
+unsafe fn clone_call(
+    args: &CloneArgs,
+    entry: extern "C" fn(*mut libc::c_void) -> !,
+    argument: *mut libc::c_void,
+) -> io::Result<Pid> {
+    let flags = older_flags(args)?;
+    let stack = args.stack + args.stack_size;
+    let result: i64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as in `clone3_call`.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, {argument}",
+            "and rsp, -16",
+            "call {entry}",
+            "ud2",
+            "2:",
+            entry = in(reg) entry,
+            argument = in(reg) argument,
+            inlateout("rax") libc::SYS_clone => result,
+            in("rdi") flags,
+            in("rsi") stack,
+            in("rdx") args.parent_tid,
+            in("r10") args.child_tid,
+            in("r8") args.tls,
+            out("rcx") _,
+            out("r11") _,
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as in `clone3_call`.
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, {argument}",
+            "blr {entry}",
+            "brk 1",
+            "2:",
+            entry = in(reg) entry,
+            argument = in(reg) argument,
+            in("x8") libc::SYS_clone,
+            inlateout("x0") flags => result,
+            in("x1") stack,
+            in("x2") args.parent_tid,
+            in("x3") args.tls,
+            in("x4") args.child_tid,
+            out("x30") _,
+        );
+    }
+    born(result)
+}
+
+fn born(result: i64) -> io::Result<Pid> {
     if result < 0 {
         return Err(io::Error::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EINVAL)));
     }

@@ -47,6 +47,13 @@ pub enum IdLayout {
         /// The user's group.
         gid: u32,
     },
+    /// No user namespace at all: everything of the cell is this user of the host.
+    Host {
+        /// The user.
+        uid: u32,
+        /// The user's group.
+        gid: u32,
+    },
 }
 
 /// Who starts a cell, which decides what layouts are possible.
@@ -67,7 +74,10 @@ impl IdLayout {
     /// Whether there is an id 0 in the cell, and with it the power to take on other ids.
     #[must_use]
     pub fn has_root(&self) -> bool {
-        !matches!(self, Self::Single { .. })
+        match self {
+            Self::Private { .. } | Self::Subordinate { .. } => true,
+            Self::Single { .. } | Self::Host { .. } => false,
+        }
     }
 
     /// Whether execs may have the id 0. Where it is the host's, it is the supervisor's alone.
@@ -76,7 +86,7 @@ impl IdLayout {
         match self {
             Self::Private { .. } => true,
             Self::Subordinate { uid, .. } => *uid != 0,
-            Self::Single { .. } => false,
+            Self::Single { .. } | Self::Host { .. } => false,
         }
     }
 
@@ -85,7 +95,9 @@ impl IdLayout {
     pub fn supervisor(&self) -> (u32, u32) {
         match *self {
             Self::Private { base } => (base, base),
-            Self::Subordinate { uid, gid, .. } | Self::Single { uid, gid } => (uid, gid),
+            Self::Subordinate { uid, gid, .. }
+            | Self::Single { uid, gid }
+            | Self::Host { uid, gid } => (uid, gid),
         }
     }
 
@@ -97,7 +109,7 @@ impl IdLayout {
             Self::Subordinate { uid_start, gid_start, .. } => {
                 (uid_start + EXEC_ID - 1, gid_start + EXEC_ID - 1)
             }
-            Self::Single { uid, gid } => (uid, gid),
+            Self::Single { uid, gid } | Self::Host { uid, gid } => (uid, gid),
         }
     }
 
@@ -107,6 +119,7 @@ impl IdLayout {
         match self {
             Self::Private { .. } | Self::Subordinate { .. } => 0,
             Self::Single { .. } => EXEC_ID,
+            Self::Host { uid, .. } => *uid,
         }
     }
 
@@ -121,6 +134,8 @@ impl IdLayout {
                 .step(|| format!("write {:?} to {file} of the cell", text.trim_end()))
         };
         match *self {
+            // It is in the namespace that it was started from.
+            Self::Host { .. } => Ok(()),
             Self::Private { base } => {
                 write("uid_map", format!("0 {base} {RANGE}\n"))?;
                 write("gid_map", format!("0 {base} {RANGE}\n"))

@@ -1,18 +1,23 @@
 //! What of the file system a process of a cell reaches, whatever way it came by a descriptor, and
 //! whom it may signal.
 //!
+//! Where a cell has no root of its own, these rules are all that keeps its programs from the host's
+//! files, and what they may use is named part by part.
+//!
 //! Landlock grants downwards: whatever is granted at `/` holds below it. So these rules keep a
 //! process within the root of its cell, without devices of its own making; that `/proc` and `/sys` are
 //! written to nowhere else than a program must, their mounts see to.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::direct::call;
+use crate::surroundings::{HostParts, Surroundings};
 use crate::{Step, StepError};
 
 const CREATE_RULESET_VERSION: usize = 1;
@@ -21,9 +26,11 @@ const RULE_PATH_BENEATH: usize = 1;
 /// The rights of version 1: thirteen of them.
 const FIRST_RIGHTS: u64 = (1 << 13) - 1;
 const EXECUTE: u64 = 1;
+const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;
 const READ_DIRECTORY: u64 = 1 << 3;
 const MAKE_CHARACTER_DEVICE: u64 = 1 << 6;
+const MAKE_SOCKET: u64 = 1 << 9;
 const MAKE_BLOCK_DEVICE: u64 = 1 << 11;
 const MAKE_DEVICES: u64 = MAKE_CHARACTER_DEVICE | MAKE_BLOCK_DEVICE;
 /// Renaming from one directory to another, since version 2.
@@ -32,10 +39,13 @@ const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 /// Since version 5.
 const DEVICE_IOCTL: u64 = 1 << 15;
+/// Binding and connecting TCP sockets, since version 4.
+const TCP: u64 = 0b11;
 /// Abstract unix sockets and signals, since version 6.
 const SCOPES: u64 = 0b11;
 /// Without it no file could be renamed from one directory to another.
 const OLDEST: u32 = 2;
+const OF_A_FILE: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | DEVICE_IOCTL;
 const SCOPES_SINCE: u32 = 6;
 
 /// What Landlock does for a process.
@@ -72,6 +82,21 @@ impl Landlock {
                 Self::Absent { reason: "Landlock is turned off in the kernel".to_owned() }
             }
             Err(errno) => Self::Absent { reason: format!("Landlock cannot be used: {errno}") },
+        }
+    }
+
+    /// The version, where it can be all that stands between programs and the host.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn abi_that_stands_alone(&self) -> Result<u32, String> {
+        match self {
+            Self::Applied { abi, scopes: true } => Ok(*abi),
+            Self::Applied { abi, scopes: false } => Err(format!(
+                "the kernel has Landlock ABI {abi}, under which programs can signal every process \
+                 of their user; {SCOPES_SINCE} is needed"
+            )),
+            Self::Absent { reason } => Err(reason.clone()),
         }
     }
 }
@@ -117,41 +142,75 @@ struct Beneath {
 }
 
 impl Rules {
-    /// Rules for programs in the root as it is, and what they do; none where the kernel has no Landlock.
-    pub(crate) fn for_programs() -> Result<(Option<Self>, Landlock), StepError> {
+    /// Rules for programs in these surroundings, and what they do. Without Landlock there are none
+    /// where the root is the cell's own; among the host's files nothing is started then.
+    pub(crate) fn within(
+        surroundings: &Surroundings,
+    ) -> Result<(Option<Self>, Landlock), StepError> {
         let expected = Landlock::expected();
-        let rules = match &expected {
-            Landlock::Applied { abi, .. } => {
-                let known = known(*abi);
-                let rules = Self::about(known, *abi)?;
-                rules.grant("/", known & !(MAKE_DEVICES | DEVICE_IOCTL))?;
-                if known & DEVICE_IOCTL != 0 {
-                    rules.grant("/dev", DEVICE_IOCTL)?;
-                }
-                Some(rules)
+        let rules = match (&expected, surroundings) {
+            (Landlock::Applied { abi, .. }, Surroundings::Cell(_)) => Some(Self::of_root(*abi)?),
+            (Landlock::Absent { .. }, Surroundings::Cell(_)) => None,
+            (_, Surroundings::Host(parts)) => {
+                let abi = expected.abi_that_stands_alone().map_err(io::Error::other);
+                let abi =
+                    abi.step(|| "keep programs from the host by Landlock alone".to_owned())?;
+                Some(Self::of_parts(abi, parts)?)
             }
-            Landlock::Absent { .. } => None,
         };
         Ok((rules, expected))
+    }
+
+    fn of_root(abi: u32) -> Result<Self, StepError> {
+        let files = known(abi);
+        let rules = Self::handling(abi, files, 0)?;
+        let everywhere = files & !(MAKE_DEVICES | DEVICE_IOCTL);
+        rules.grant(Path::new("/"), everywhere)?;
+        if files & DEVICE_IOCTL != 0 {
+            rules.grant(Path::new("/dev"), DEVICE_IOCTL)?;
+        }
+        Ok(rules)
+    }
+
+    fn of_parts(abi: u32, parts: &HostParts) -> Result<Self, StepError> {
+        let files = known(abi);
+        let rules = Self::handling(abi, files, TCP)?;
+        let own = files & !(MAKE_DEVICES | MAKE_SOCKET | DEVICE_IOCTL);
+        let granted = [
+            (&parts.programs, EXECUTE | READ_FILE | READ_DIRECTORY),
+            (&parts.readable, READ_FILE | READ_DIRECTORY),
+            (&parts.devices, READ_FILE | WRITE_FILE | TRUNCATE | DEVICE_IOCTL),
+            (&parts.own, own),
+        ];
+        for (paths, rights) in granted {
+            for path in paths {
+                rules.grant(path, rights)?;
+            }
+        }
+        Ok(rules)
     }
 
     /// Rules for the process that serves files: it runs nothing, and writes nowhere but in its root.
     /// What it reads it opened itself, from its root down; with rules about that, each of the thousand
     /// files of a search would cost a walk back up.
-    pub(crate) fn for_files() -> Result<Option<Self>, StepError> {
+    /// Among the host's files it has those of programs.
+    pub(crate) fn for_files(surroundings: &Surroundings) -> Result<Option<Self>, StepError> {
+        if let Surroundings::Host(_) = surroundings {
+            return Ok(Self::within(surroundings)?.0);
+        }
         let Landlock::Applied { abi, .. } = Landlock::expected() else { return Ok(None) };
         // Any open file can be one that is truncated later, so that right is asked for at each.
         let free = READ_FILE | READ_DIRECTORY | TRUNCATE | DEVICE_IOCTL;
         let written = known(abi) & !free;
-        let rules = Self::about(written, abi)?;
-        rules.grant("/", written & !(MAKE_DEVICES | EXECUTE))?;
+        let rules = Self::handling(abi, written, 0)?;
+        rules.grant(Path::new("/"), written & !(MAKE_DEVICES | EXECUTE))?;
         Ok(Some(rules))
     }
 
-    /// Rules that so far grant none of these rights.
-    fn about(files: u64, abi: u32) -> Result<Self, StepError> {
+    /// Rules about these rights to files, of which they grant none yet.
+    fn handling(abi: u32, files: u64, network: u64) -> Result<Self, StepError> {
         let scopes = if abi >= SCOPES_SINCE { SCOPES } else { 0 };
-        let handled = Handled { files, network: 0, scopes };
+        let handled = Handled { files, network, scopes };
         // An older kernel knows less of it; what it does not know is zero.
         let size = std::mem::size_of::<Handled>();
         let attributes = [&raw const handled as usize, size, 0, 0];
@@ -164,10 +223,15 @@ impl Rules {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }))
     }
 
-    fn grant(&self, directory: &str, granted: u64) -> Result<(), StepError> {
-        let name = || format!("let programs use {directory} by Landlock");
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(directory, flags, Mode::empty()).step(name)?;
+    /// What is not there needs no right, and of a file only those that files have.
+    fn grant(&self, path: &Path, rights: u64) -> Result<(), StepError> {
+        let name = || format!("let programs use {} by Landlock", path.display());
+        let opened = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(()),
+            opened => opened.step(name)?,
+        };
+        let kind = FileType::from_raw_mode(fstat(&opened).step(name)?.st_mode);
+        let granted = if kind == FileType::Directory { rights } else { rights & OF_A_FILE };
         let beneath = Beneath { granted, directory: opened.as_raw_fd() };
         let arguments =
             [self.0.as_raw_fd() as usize, RULE_PATH_BENEATH, &raw const beneath as usize, 0];

@@ -25,6 +25,7 @@ pub mod pty;
 mod seccomp;
 pub mod signals;
 mod step;
+mod surroundings;
 pub mod swap;
 mod title;
 pub mod trusted;

@@ -145,7 +145,7 @@ pub fn child_with_ids(
     work: impl FnOnce() -> Result<Vec<u8>, StepError>,
 ) -> Result<Vec<u8>, StepError> {
     let layout = match ids {
-        IdLayout::Private { .. } => None,
+        IdLayout::Private { .. } | IdLayout::Host { .. } => None,
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Some(ids),
     };
     const DONE: u8 = b'+';

@@ -92,7 +92,7 @@ fn shown_lower(
         }
         (
             LowerIds::Other(_) | LowerIds::Host { .. },
-            IdLayout::Subordinate { .. } | IdLayout::Single { .. },
+            IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. },
         ) => {}
     }
     Ok(mount)

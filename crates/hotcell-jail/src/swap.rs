@@ -60,12 +60,14 @@ pub fn swap_layers(
 ) -> Result<(), StepError> {
     let mounts = match ids {
         IdLayout::Private { .. } => layers_shown_in(changed, ids, cell.user.as_fd(), scratch)?,
-        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Vec::new(),
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
+            Vec::new()
+        }
     };
     let exchange = || {
         let mounts = match ids {
             IdLayout::Private { .. } => mounts,
-            IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
+            IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
                 join(cell.user.as_fd(), LinkNameSpaceType::User)?;
                 // The host's files as the cell's user namespace may use them.
                 unshare_mounts()?;

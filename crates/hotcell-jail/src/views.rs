@@ -27,7 +27,9 @@ pub fn with_views(
         unshare_mounts()?;
         let maker = match ids {
             IdLayout::Private { .. } => OverlayMaker::Host,
-            IdLayout::Subordinate { .. } | IdLayout::Single { .. } => OverlayMaker::Inside,
+            IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
+                OverlayMaker::Inside
+            }
         };
         let views = states.iter().map(|state| view(state, maker));
         let views = views.collect::<Result<Vec<_>, _>>()?;

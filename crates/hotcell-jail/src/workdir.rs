@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
@@ -9,7 +10,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 ///
 /// # Errors
 /// It is not there, or is no directory.
-pub fn open_directory(path: &str) -> io::Result<OwnedFd> {
+pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?)
 }

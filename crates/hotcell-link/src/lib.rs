@@ -48,5 +48,5 @@ pub use message::{
     Tell, UPLOAD_WINDOW, data_cost, record_cost,
 };
 pub use peer::{Peer, PeerError};
-pub use plan::{ExecIds, KillMeans, Plan, PlanFds};
+pub use plan::{CELL_VARIABLE, ExecIds, HostRoot, KillMeans, OWN_DIRECTORIES, Plan, PlanFds, Root};
 pub use ports::{PortConnection, PortEvent};

@@ -1,5 +1,7 @@
 //! What a driver tells the supervisor that it starts.
 
+use std::path::{Path, PathBuf};
+
 use hotcell_model::CellSpec;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +49,50 @@ pub struct PlanFds {
     pub cpu: Option<i32>,
 }
 
+/// Which root the supervisor and its execs see.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Root {
+    /// One of the cell's own, in which everything lies at its place.
+    #[default]
+    Own,
+    /// The host's, in which the cell has a directory.
+    Host(HostRoot),
+}
+
+/// What of the host's root is a cell's.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HostRoot {
+    /// Where the cell's own directories are. No link is on the way.
+    pub directory: PathBuf,
+    /// What execs may read and run.
+    pub programs: Vec<PathBuf>,
+    /// What they may read.
+    pub readable: Vec<PathBuf>,
+    /// Devices that they may use.
+    pub devices: Vec<PathBuf>,
+}
+
+/// The variable by which processes of a cell in the host's root say whose they are.
+pub const CELL_VARIABLE: &str = "HOTCELL_CELL";
+
+/// Directories of a cell that are its own in any root, as it names them.
+pub const OWN_DIRECTORIES: [&str; 3] = ["/workspace", "/tmp", "/home/cell"];
+
+impl Root {
+    /// Where something lies that the cell knows by this path.
+    #[must_use]
+    pub fn find(&self, path: &Path) -> PathBuf {
+        let is_own = || OWN_DIRECTORIES.iter().any(|own| path.starts_with(own));
+        match self {
+            Self::Host(host) if is_own() => {
+                host.directory.join(path.strip_prefix("/").unwrap_or(path))
+            }
+            Self::Host(_) | Self::Own => path.to_owned(),
+        }
+    }
+}
+
 /// Everything a supervisor needs to know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -60,4 +106,11 @@ pub struct Plan {
     pub rlimit_pids: Option<u32>,
     /// The descriptors.
     pub fds: PlanFds,
+    /// The root.
+    #[serde(default)]
+    pub root: Root,
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod plan_tests;

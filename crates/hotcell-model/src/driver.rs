@@ -28,6 +28,9 @@ pub struct DriverCapabilities {
     pub machine: Machine,
     /// Whether execs may run as uid 0 of the cell.
     pub as_root: bool,
+    /// Whether a cell has a root and a network of its own. Without, paths in commands are the host's,
+    /// and there are no checkpoints, forks, projects, ports and allowed names.
+    pub own_root: bool,
     /// Whether a memory limit is enforced.
     pub memory_limit: bool,
     /// Whether a CPU limit is enforced.

@@ -11,6 +11,9 @@ use crate::{Error, Result};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum IsolationLevel {
+    /// No namespaces at all: commands are processes of the host, kept by Landlock and a filter of
+    /// system calls. Only where an operator says that this is enough.
+    Process,
     /// All namespaces are in force, but some limit or layer is missing; `missing` names it.
     #[default]
     Limited,
@@ -23,6 +26,7 @@ impl IsolationLevel {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Process => "process",
             Self::Limited => "limited",
             Self::Full => "full",
         }
@@ -133,7 +137,14 @@ impl Isolation {
     /// The isolation that follows from these layers.
     #[must_use]
     pub fn from_layers(layers: Vec<Layer>, missing: Vec<MissingLayer>) -> Self {
-        let level = if missing.is_empty() { IsolationLevel::Full } else { IsolationLevel::Limited };
+        let is_namespace = |it: &MissingLayer| it.name.ends_with("_namespace");
+        let level = if missing.is_empty() {
+            IsolationLevel::Full
+        } else if missing.iter().any(is_namespace) {
+            IsolationLevel::Process
+        } else {
+            IsolationLevel::Limited
+        };
         Self { level, layers, missing }
     }
 }

@@ -45,3 +45,14 @@ fn what_nobody_speaks_of_is_not_in_force() {
     let refused = required(IsolationLevel::Limited, &["swap_limit"]).check(&limited).unwrap_err();
     assert!(refused.message.contains("swap_limit is required"), "{refused:?}");
 }
+
+#[test]
+fn without_a_namespace_a_cell_is_of_the_least_level_and_only_accepted_by_its_name() {
+    let process = isolation(&["landlock"], &["pid_namespace"]);
+    assert_eq!(process.level, IsolationLevel::Process);
+    assert!(required(IsolationLevel::Process, &["landlock"]).check(&process).is_ok());
+    let refused = RequiredIsolation::default().check(&process).unwrap_err();
+    assert!(refused.message.contains("level limited is required and this is process"));
+    let better = isolation(&["landlock"], &["memory_limit"]);
+    assert!(required(IsolationLevel::Process, &[]).check(&better).is_ok());
+}

@@ -11,10 +11,10 @@ use hotcell_jail::ids::{EXEC_ID, IdLayout, Starter, starter};
 use hotcell_jail::mounts::{Layer, Lower, LowerIds, Upper};
 
 /// Directories of the host that hold programs. Where one is a link, the link is kept.
-const PROGRAMS: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+pub(crate) const PROGRAMS: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// What of the host's `/etc` programs need and holds no secret.
-const ETC: [&str; 40] = [
+pub(crate) const ETC: [&str; 40] = [
     "alternatives",
     "bash.bashrc",
     "ca-certificates",
@@ -139,7 +139,9 @@ pub(crate) fn layers(base: &Path, files: &Path, ids: &IdLayout) -> Vec<Layer> {
             // Without ids of its own nobody in the cell may write to what the host's root owns.
             let upper = match ids {
                 IdLayout::Private { .. } => Some(upper(name)),
-                IdLayout::Subordinate { .. } | IdLayout::Single { .. } => None,
+                IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
+                    None
+                }
             };
             let lowers = vec![Lower { path: host.clone(), ids: LowerIds::Image }];
             layers.push(Layer { target: host, lowers, upper, shared: None });

@@ -98,9 +98,10 @@ pub(crate) fn seen_by_another(parts: &[Part], owner: &IdLayout) -> Vec<Part> {
     let foreign = |lower: &Lower| {
         let ids = match (lower.ids, owner) {
             (LowerIds::Own, IdLayout::Private { base }) => LowerIds::Other(*base),
-            (LowerIds::Own, IdLayout::Subordinate { .. } | IdLayout::Single { .. }) => {
-                LowerIds::Other(0)
-            }
+            (
+                LowerIds::Own,
+                IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. },
+            ) => LowerIds::Other(0),
             (ids @ (LowerIds::Image | LowerIds::Other(_) | LowerIds::Host { .. }), _) => ids,
         };
         Lower { path: lower.path.clone(), ids }

@@ -27,6 +27,7 @@ use crate::layer_store::{LayerStore, Making};
 use crate::merge_layers::Merge;
 use crate::order::{Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
 use crate::paths::{CellPathLock, CellPaths, read_json, write_json};
+use crate::way::{Way, not_on_host};
 
 #[async_trait]
 impl Checkpointer for NativeDriver {
@@ -350,6 +351,9 @@ impl Native {
                     placed.spec.id
                 ))
                 .hint("make a new cell to work with checkpoints"))
+            }
+            Some(placed) if placed.way() == Way::OnHost => {
+                Err(not_on_host("no layers, so no checkpoints or forks either"))
             }
             Some(placed) => Ok(placed),
             None => Err(never_started()),

@@ -20,7 +20,7 @@ use rustix::fs::{
 /// file system can.
 pub(crate) fn copy_layer(pairs: &[(PathBuf, PathBuf)], ids: &IdLayout) -> Result<(), StepError> {
     let namespace = match ids {
-        IdLayout::Private { .. } => Namespace::Own,
+        IdLayout::Private { .. } | IdLayout::Host { .. } => Namespace::Own,
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Namespace::New(ids),
     };
     let copy_all = || {

@@ -180,14 +180,14 @@ impl DiskAccount {
         placed: &Placed,
         user: Option<BorrowedFd<'_>>,
     ) -> Option<Used> {
-        let is_private = matches!(self.ids, IdLayout::Private { .. });
-        if user.is_none() && self.user_namespace.is_none() && !is_private {
+        let is_within_reach = matches!(self.ids, IdLayout::Private { .. } | IdLayout::Host { .. });
+        if user.is_none() && self.user_namespace.is_none() && !is_within_reach {
             // A keeper that came later: the supervisor's own is out of reach by now.
             self.user_namespace = Some(new_user_namespace(&self.ids).ok()?);
         }
         let written = self.written(paths, placed).ok()?;
         let namespace = match user.or(self.user_namespace.as_ref().map(AsFd::as_fd)) {
-            Some(held) if !is_private => Namespace::Held(held),
+            Some(held) if !is_within_reach => Namespace::Held(held),
             Some(_) | None => Namespace::Own,
         };
         let live = work_in(namespace, || written.live_use()).ok()?;

@@ -25,7 +25,8 @@ use crate::order::{Order, Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
 use crate::project::Project;
 use crate::removal::remove_directory;
-use crate::{authority, diagnose, id_range, machine, program};
+use crate::way::Way;
+use crate::{authority, diagnose, id_range, machine, on_host, program, stragglers};
 
 /// What to do about a full disk.
 pub(crate) const FREE_SPACE: &str = "free some space there, end cells with `hotcell kill`, or choose \
@@ -66,6 +67,8 @@ pub(crate) struct Native {
     pub(crate) settings: NativeSettings,
     pub(crate) paths: NativePaths,
     hierarchies: OnceLock<Hierarchies>,
+    /// How new cells are placed, where that had to be found out.
+    pub(crate) found_way: OnceLock<Way>,
 }
 
 impl NativeDriver {
@@ -76,7 +79,12 @@ impl NativeDriver {
     #[must_use]
     pub fn new(settings: NativeSettings) -> Self {
         let paths = NativePaths::new(&settings.state_dir);
-        Self(Arc::new(Native { settings, paths, hierarchies: OnceLock::new() }))
+        Self(Arc::new(Native {
+            settings,
+            paths,
+            hierarchies: OnceLock::new(),
+            found_way: OnceLock::new(),
+        }))
     }
 
     pub(crate) async fn blocking<T: Send + 'static>(
@@ -97,15 +105,18 @@ impl Driver for NativeDriver {
     }
 
     async fn capabilities(&self) -> Result<DriverCapabilities> {
+        let way = self.blocking(|native| native.way()).await?;
         let hierarchies = self.0.hierarchies();
         let has = |controller| hierarchies.controllers.contains_key(&controller);
-        let as_root = match starter() {
-            Starter::Root => true,
-            Starter::User { layout, .. } => layout.lets_root_run(),
+        let as_root = match (way, starter()) {
+            (Way::OnHost, _) => false,
+            (Way::InNamespaces, Starter::Root) => true,
+            (Way::InNamespaces, Starter::User { layout, .. }) => layout.lets_root_run(),
         };
         Ok(DriverCapabilities {
             machine: machine::look(&self.0.settings.state_dir),
             as_root,
+            own_root: way == Way::InNamespaces,
             memory_limit: has(Controller::Memory),
             cpu_limit: has(Controller::Cpu),
             pids_limit: true,
@@ -208,6 +219,11 @@ impl Native {
             return Err(Error::unsupported(format!("there is no image {:?}", spec.image))
                 .hint("the native driver has the image `host` so far"));
         }
+        let way = self.way()?;
+        match way {
+            Way::OnHost => on_host::check_spec(&spec)?,
+            Way::InNamespaces => {}
+        }
         let made = || -> io::Result<()> {
             std::fs::create_dir_all(self.paths.cells())?;
             if let Err(error) = std::fs::create_dir(paths.root()) {
@@ -218,12 +234,16 @@ impl Native {
                 id_range::give_back_of(&self.paths.id_ranges(), &spec.id)?;
             }
             let project = spec.workspace.as_ref().map(Project::attach).transpose()?;
-            let ids = self.take_ids(&spec.id, project.as_ref())?;
-            let base = host_base(&self.paths.bases())?;
             let store = LayerStore::new(&self.paths);
             let making = store.making()?;
             let upper = store.make(&making)?;
-            let mut layers = layers(&base, &upper, &ids);
+            let (ids, mut layers) = match way {
+                Way::OnHost => (on_host::ids(), on_host::layers(&upper)),
+                Way::InNamespaces => {
+                    let ids = self.take_ids(&spec.id, project.as_ref())?;
+                    (ids, layers(&host_base(&self.paths.bases())?, &upper, &ids))
+                }
+            };
             layers.extend(project.as_ref().map(|project| project.layer(&upper)));
             let version = PLACED_VERSION;
             let placed =
@@ -376,6 +396,9 @@ pub(crate) fn stop_supervisor(paths: &CellPaths) -> Result<()> {
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
         // Looked up again: only now the number is bound to the process.
         if WhichProcess::find(paths).map_err(failed)? == Some(pid) {
+            if way_of(paths).map_err(failed)? == Some(Way::OnHost) {
+                stragglers::end_below(pid).map_err(failed)?;
+            }
             send_by_pidfd(std::os::fd::AsFd::as_fd(&pidfd), 9).map_err(failed)?;
             let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
             rustix::event::poll(&mut fds, None).map_err(|errno| failed(errno.into()))?;
@@ -386,6 +409,11 @@ pub(crate) fn stop_supervisor(paths: &CellPaths) -> Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// How a cell was placed that is written down.
+fn way_of(paths: &CellPaths) -> io::Result<Option<Way>> {
+    Ok(read_json::<Placed>(&paths.placed())?.map(|placed| placed.way()))
 }
 
 pub(crate) fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {

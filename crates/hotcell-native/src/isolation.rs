@@ -7,7 +7,7 @@ use hotcell_jail::process::Confinement;
 use hotcell_link::KillMeans;
 use hotcell_model::{Isolation, Layer, MissingLayer};
 
-use crate::diagnose::{controller_remedy, subordinate_ids_remedy};
+use crate::diagnose::{controller_remedy, subordinate_ids_remedy, user_namespace_remedy};
 use crate::driver::CgroupUse;
 
 /// The control groups that may be used.
@@ -41,7 +41,7 @@ pub(crate) fn describe(
         name: name.to_owned(),
         means: means.map(str::to_owned),
     };
-    let mut layers: Vec<Layer> = [
+    let namespaces = [
         "user_namespace",
         "mount_namespace",
         "pid_namespace",
@@ -49,19 +49,26 @@ pub(crate) fn describe(
         "ipc_namespace",
         "uts_namespace",
         "cgroup_namespace",
-        "no_capabilities",
-        "no_new_privs",
         "masked_proc",
-    ]
-    .into_iter()
-    .map(|name| layer(name, None))
-    .collect();
+    ];
+    let mut layers = vec![layer("no_capabilities", None), layer("no_new_privs", None)];
     let mut missing = Vec::new();
+    let is_on_host = match ids {
+        IdLayout::Private { .. } | IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
+            layers.splice(0..0, namespaces.map(|name| layer(name, None)));
+            false
+        }
+        IdLayout::Host { .. } => {
+            missing.extend(missing_on_host());
+            true
+        }
+    };
 
     match ids {
         IdLayout::Private { .. } => layers.push(layer("private_ids", Some("range per cell"))),
         IdLayout::Subordinate { .. } => layers.push(layer("private_ids", Some("subordinate ids"))),
         IdLayout::Single { .. } => missing.push(missing_ids(starter)),
+        IdLayout::Host { .. } => {}
     }
     let kill = match kill_means(hierarchies) {
         KillMeans::CgroupKill => "cgroup v2",
@@ -69,9 +76,13 @@ pub(crate) fn describe(
         KillMeans::Subreaper => "subreaper",
     };
     layers.push(layer("tree_kill", Some(kill)));
+    let pids_means = match is_on_host {
+        true => "rlimit, counted with all processes of the user",
+        false => "rlimit per user of the cell",
+    };
     let limits = [
         (Controller::Memory, "memory_limit", None),
-        (Controller::Pids, "pids_limit", Some("rlimit per user of the cell")),
+        (Controller::Pids, "pids_limit", Some(pids_means)),
         (Controller::Cpu, "cpu_limit", None),
     ];
     for (controller, name, otherwise) in limits {
@@ -109,6 +120,29 @@ pub(crate) fn describe(
         }),
     }
     Isolation::from_layers(layers, missing)
+}
+
+/// What a cell without namespaces lacks, and what there is instead.
+fn missing_on_host() -> Vec<MissingLayer> {
+    let remedy = user_namespace_remedy(None);
+    [
+        ("user_namespace", "no user namespace can be made here: commands are the user who runs hotcell"),
+        ("mount_namespace", "commands share the host's root: they use the parts that Landlock grants, and see names, sizes and times of the others"),
+        ("pid_namespace", "commands share the host's processes: Landlock keeps them from signalling and debugging any but their own"),
+        ("network_namespace", "commands share the host's network: the filter lets them open no socket, not even for localhost"),
+        ("ipc_namespace", "commands share the host's memory segments and queues: the filter keeps them from all of them"),
+        ("uts_namespace", "commands see the host's name"),
+        ("cgroup_namespace", "commands share the host's view of control groups; Landlock keeps them from it"),
+        ("masked_proc", "there is no /proc of the cell's own: commands read some files about the machine, and none about processes"),
+        ("private_ids", "without a user namespace a cell has no ids of its own"),
+    ]
+    .into_iter()
+    .map(|(name, reason)| MissingLayer {
+        name: name.to_owned(),
+        reason: reason.to_owned(),
+        remedy: remedy.clone(),
+    })
+    .collect()
 }
 
 fn missing_ids(starter: &Starter) -> MissingLayer {

@@ -32,7 +32,9 @@ use crate::paths::{CellPaths, LockWait, read_json, write_json};
 use crate::project::{self, Project};
 use crate::removal::remove_files;
 use crate::start::{Fresh, Started, Supervise, cell_limits, start};
+use crate::stragglers;
 use crate::watch::{forget, tidy_up, watch};
+use crate::way::Way;
 
 /// What a copy must leave free on the disk.
 const LEFT_FREE: u64 = 64 << 20;
@@ -158,6 +160,10 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
         Task::Probe { .. } => answer(&Outcome::Done),
         Task::Remove => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
+            match placed.way() {
+                Way::OnHost => stragglers::end_of(&placed.spec.id)?,
+                Way::InNamespaces => {}
+            }
             let files = placed.files(&paths);
             project::leave(&paths, &placed);
             let removed = cgroups.remove().and_then(|()| remove_files(&files, &placed.ids));
@@ -184,7 +190,15 @@ fn start_and_watch(
     let Some(placed) = read_json::<Placed>(&paths.placed())? else {
         return answer(&Outcome::Done);
     };
-    let expected = Confinement::expected();
+    let expected = match placed.way() {
+        Way::InNamespaces => Confinement::expected(),
+        Way::OnHost => {
+            // What its supervisor leaves behind comes to this process, and is ended by it.
+            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+            stragglers::end_of(&placed.spec.id)?;
+            Confinement::expected_on_host()
+        }
+    };
     let isolation_with = |confinement: &Confinement| {
         describe(&placed.ids, &starter(), hierarchies, order.cgroups, confinement)
     };
@@ -228,7 +242,7 @@ fn start_and_watch(
 /// What the cell writes to takes, and everything that counts as written by it.
 fn measure(paths: &CellPaths, placed: &Placed) -> Result<(u64, u64), StepError> {
     let namespace = match placed.ids {
-        IdLayout::Private { .. } => Namespace::Own,
+        IdLayout::Private { .. } | IdLayout::Host { .. } => Namespace::Own,
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Namespace::New(&placed.ids),
     };
     let written = Written::by(paths, placed).step(|| "read the cell's checkpoints".to_owned())?;
@@ -301,7 +315,11 @@ fn start_error(paths: &CellPaths, project: Option<&Project>, error: &StepError) 
     // The host name is the first thing that needs a capability inside.
     let namespaces = ["clone into new namespaces", "uid_map", "set the host name"];
     let hint = if namespaces.iter().any(|step| text.contains(step)) {
-        crate::diagnose::user_namespace_remedy(error.source.raw_os_error())
+        format!(
+            "{}; or be content with cells of level process, see docs/isolation.md: set \
+             native.level = \"process\"",
+            crate::diagnose::user_namespace_remedy(error.source.raw_os_error())
+        )
     } else if error.source.kind() == io::ErrorKind::StorageFull {
         let directory = paths.root().display();
         return Error::unavailable(format!("cannot start the cell in {directory}: {text}"))

@@ -25,6 +25,7 @@ mod layer_store;
 mod machine;
 mod merge_layers;
 mod network;
+mod on_host;
 mod order;
 mod patch;
 mod paths;
@@ -34,8 +35,10 @@ mod removal;
 mod start;
 #[cfg(test)]
 mod start_tests;
+mod stragglers;
 mod tree;
 mod watch;
+mod way;
 
 pub use driver::{CgroupUse, NativeDriver, NativeSettings};
 pub use hotcell_egress::{EgressSettings, HostPin, IpRange};

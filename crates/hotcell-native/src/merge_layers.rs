@@ -40,7 +40,7 @@ pub(crate) fn merge_layers(
 ) -> Result<(), StepError> {
     let (namespace, marks) = match ids {
         IdLayout::Private { .. } => (Namespace::Own, Marks::TRUSTED),
-        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
             (Namespace::New(ids), Marks::USER)
         }
     };

@@ -13,8 +13,10 @@ use hotcell_model::{
 use crate::carrier::in_force;
 use crate::driver::{Native, NativeDriver, at};
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
-use crate::order::Outcome;
-use crate::paths::{CellPaths, write_json};
+use crate::on_host::no_network;
+use crate::order::{Outcome, Placed};
+use crate::paths::{CellPaths, read_json, write_json};
+use crate::way::Way;
 
 /// How often a keeper is asked that is not there, and how long apart.
 const TRIES: u32 = 200;
@@ -86,8 +88,12 @@ impl Native {
     fn enforce(&self, cell: &CellId, network: &Network) -> Result<()> {
         let paths = self.paths.cell(cell);
         let failed = |error: io::Error| at("change the network of", &paths, &error);
-        if !paths.placed().exists() {
-            return Err(Error::not_found(format!("there is no cell {cell} here")));
+        match (read_json::<Placed>(&paths.placed()).map_err(failed)?, network) {
+            (None, _) => return Err(Error::not_found(format!("there is no cell {cell} here"))),
+            (Some(placed), Network::Names(_)) if placed.way() == Way::OnHost => {
+                return Err(no_network());
+            }
+            (Some(_), _) => {}
         }
         write_json(&paths.network(), network).map_err(failed)?;
         if paths.connect().map_err(failed)?.is_none() {

@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
-use hotcell_jail::StepError;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::namespace_work::{Namespace, work_in};
+use hotcell_jail::{Step as _, StepError};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chmodat, openat};
+use rustix::io::Errno;
 
 /// How often a directory is removed that others put something into.
 const TRIES: u32 = 100;
@@ -18,6 +21,9 @@ pub(crate) fn remove_files(directory: &Path, ids: &IdLayout) -> Result<(), StepE
         IdLayout::Private { .. } => in_namespace(Namespace::Own).map(drop),
         // A cell that never started left nothing that is not the user's own, and may have been
         // kept from starting by the want of a namespace.
+        IdLayout::Host { .. } => {
+            remove_stubborn(directory).step(|| format!("remove {}", directory.display()))
+        }
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
             in_namespace(Namespace::Own).or_else(|_| in_namespace(Namespace::New(ids))).map(drop)
         }
@@ -34,6 +40,38 @@ pub(crate) fn remove_directory(directory: &Path) -> io::Result<()> {
         }
     }
     remove_tree(directory)
+}
+
+/// Removes a directory tree of this user, in which the user may not be allowed to look.
+pub(crate) fn remove_stubborn(directory: &Path) -> io::Result<()> {
+    match remove_tree(directory) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(CWD, directory)?;
+            remove_tree(directory)
+        }
+        removed => removed,
+    }
+}
+
+/// Lets the user into a directory and into every one below it, without following a link.
+pub(crate) fn open_up(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> io::Result<()> {
+    let held = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = match openat(parent, name, held, Mode::empty()) {
+        Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return Ok(()),
+        opened => opened?,
+    };
+    let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    chmodat(CWD, link, Mode::RWXU, AtFlags::empty())?;
+    let open = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(&directory, ".", open, Mode::empty())?;
+    for entry in Dir::read_from(&directory)? {
+        let entry = entry?;
+        let is_itself = entry.file_name() == c"." || entry.file_name() == c"..";
+        if !is_itself && matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
+            open_up(directory.as_fd(), entry.file_name())?;
+        }
+    }
+    Ok(())
 }
 
 fn remove_tree(directory: &Path) -> io::Result<()> {

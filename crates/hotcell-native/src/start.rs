@@ -16,9 +16,9 @@ use hotcell_jail::process::{Confinement, Groups, Readiness};
 use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::trusted::Trusted;
 use hotcell_jail::{
-    Forked, Namespaces, Step, StepError, fork_into_namespaces, receive_fds, rename_self, send_fds,
+    Forked, Step, StepError, fork_into_namespaces, receive_fds, rename_self, send_fds,
 };
-use hotcell_link::{ExecIds, Plan, PlanFds};
+use hotcell_link::{ExecIds, Plan, PlanFds, Root};
 use hotcell_model::{Isolation, Limits};
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fchown, fstat, openat};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -27,8 +27,10 @@ use rustix::process::Pid;
 use crate::authority::find_certificate;
 use crate::base::{EXEC_DIRECTORIES, make_uppers};
 use crate::isolation::kill_means;
+use crate::on_host::{make_root, tasks_of_user};
 use crate::order::{Placed, WhichProcess};
 use crate::paths::{CellPaths, write_json};
+use crate::way::Way;
 
 const TMP: MemoryFiles = MemoryFiles { bytes: 512 << 20, files: 262_144 };
 const SHM: MemoryFiles = MemoryFiles { bytes: 64 << 20, files: 16_384 };
@@ -106,7 +108,8 @@ pub(crate) fn start(
         hierarchies,
     };
     let birthplace = cgroups.birthplace()?;
-    let forked = fork_into_namespaces(Namespaces::AT_BIRTH, birthplace.as_ref().map(AsFd::as_fd));
+    let namespaces = placed.way().namespaces();
+    let forked = fork_into_namespaces(namespaces, birthplace.as_ref().map(AsFd::as_fd));
     match forked.step(|| "clone into new namespaces".to_owned())? {
         Forked::Child => {
             drop((ours, ready_ours));
@@ -119,7 +122,7 @@ pub(crate) fn start(
             drop((theirs, birth));
             let namespaces = raise(paths, placed, isolation, pid, &ours)?;
             let confinement = await_ready(ready_ours, ours)?;
-            let started = Started { pid, pidfd, namespaces: Some(namespaces) };
+            let started = Started { pid, pidfd, namespaces };
             Ok(Fresh { started, confinement })
         }
     }
@@ -132,7 +135,7 @@ fn raise(
     isolation: &Isolation,
     pid: Pid,
     child: &UnixStream,
-) -> Result<CellNamespaces, StepError> {
+) -> Result<Option<CellNamespaces>, StepError> {
     placed.ids.write_maps(pid)?;
     send_fds(child, b"m", &[]).step(|| "tell the cell of its ids".to_owned())?;
     // From here on the child does its part meanwhile.
@@ -141,12 +144,17 @@ fn raise(
     write_json(&paths.isolation(), isolation)
         .step(|| "write down the cell's isolation".to_owned())?;
     // Once it hides itself only root may look.
-    let namespaces = CellNamespaces::of(pid)?;
+    let namespaces = match placed.way() {
+        Way::InNamespaces => Some(CellNamespaces::of(pid)?),
+        Way::OnHost => None,
+    };
     let mounts = match placed.ids {
         IdLayout::Private { .. } => {
             make_layers(&placed.layers, &placed.ids, pid, &paths.scratch())?
         }
-        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Vec::new(),
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
+            Vec::new()
+        }
     };
     let fds: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
     send_fds(child, b"g", &fds).step(|| "send the cell its mounts".to_owned())?;
@@ -186,35 +194,17 @@ fn try_to_be_born(
     join(&birth.entrances)?;
     await_keeper(parent)?;
     let ids = &birth.placed.ids;
-    let layers = match ids {
-        IdLayout::Private { .. } => Layers::Coming(Box::new(|| await_keeper(parent))),
-        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Layers::ToMake,
-    };
-    let groups = if ids.has_root() { Groups::Cleared } else { Groups::Kept };
-    let (tmp, shm) = in_memory(&birth.placed.spec.limits);
-    let inside = Inside {
-        layers: &birth.placed.layers,
-        id: ids.supervisor_inside(),
-        groups,
-        exec_id: EXEC_ID,
-        exec_directories: &EXEC_DIRECTORIES,
-        tmp,
-        shm,
-        segments_bytes: shm.bytes,
-        trusted: birth
-            .certificate
-            .as_deref()
-            .map(|certificate| Trusted { certificate, bundles: &BUNDLES }),
-    };
     // Opened while the host's file systems are still in view.
     let exec_cgroup = birth.cgroups.exec_directory()?;
     let memory = birth.cgroups.meter(Controller::Memory)?;
     let pids = birth.cgroups.meter(Controller::Pids)?;
-    let goes_on_alone = matches!(layers, Layers::ToMake);
-    enter(&inside, layers)?;
-    if goes_on_alone {
-        await_keeper(parent)?;
-    }
+    let (root, (uid, gid)) = match birth.placed.way() {
+        Way::InNamespaces => {
+            enter_namespaces(birth, parent)?;
+            (Root::Own, (EXEC_ID, EXEC_ID))
+        }
+        Way::OnHost => (stay_on_host(birth.placed, parent)?, ids.exec()),
+    };
 
     let mut fds: Vec<BorrowedFd<'_>> =
         vec![birth.listener.as_fd(), birth.records.as_fd(), birth.ready.as_fd()];
@@ -242,22 +232,63 @@ fn try_to_be_born(
 
     let plan = Plan {
         spec: birth.placed.spec.clone(),
-        ids: ExecIds {
-            uid: EXEC_ID,
-            gid: EXEC_ID,
-            root: ids.lets_root_run(),
-            setgroups: ids.has_root(),
-        },
+        ids: ExecIds { uid, gid, root: ids.lets_root_run(), setgroups: ids.has_root() },
         kill: kill_means(birth.hierarchies),
         rlimit_pids: match birth.hierarchies.controllers.get(&Controller::Pids) {
             Some(_) => None,
-            None => Some(birth.placed.spec.limits.pids),
+            None => Some(match birth.placed.way() {
+                Way::InNamespaces => birth.placed.spec.limits.pids,
+                // The kernel counts all that the user runs.
+                Way::OnHost => birth.placed.spec.limits.pids.saturating_add(tasks_of_user()),
+            }),
         },
         fds: numbers,
+        root,
     };
     // Everybody in the cell can read the command line.
     rename_self(c"hotcell-pid1", &[c"hotcell", c"supervise"]);
     go_on_with(&fds, || (birth.supervise)(plan))
+}
+
+/// Makes the inside of a cell and goes there.
+fn enter_namespaces(birth: &Birth<'_>, parent: &UnixStream) -> Result<(), StepError> {
+    let placed = birth.placed;
+    let ids = &placed.ids;
+    let layers = match ids {
+        IdLayout::Private { .. } => Layers::Coming(Box::new(|| await_keeper(parent))),
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
+            Layers::ToMake
+        }
+    };
+    let groups = if ids.has_root() { Groups::Cleared } else { Groups::Kept };
+    let (tmp, shm) = in_memory(&placed.spec.limits);
+    let inside = Inside {
+        layers: &placed.layers,
+        id: ids.supervisor_inside(),
+        groups,
+        exec_id: EXEC_ID,
+        exec_directories: &EXEC_DIRECTORIES,
+        tmp,
+        shm,
+        segments_bytes: shm.bytes,
+        trusted: birth
+            .certificate
+            .as_deref()
+            .map(|certificate| Trusted { certificate, bundles: &BUNDLES }),
+    };
+    let goes_on_alone = matches!(layers, Layers::ToMake);
+    enter(&inside, layers)?;
+    if goes_on_alone {
+        await_keeper(parent)?;
+    }
+    Ok(())
+}
+
+/// Stays where it is, in a session of its own, with directories of the cell's own.
+fn stay_on_host(placed: &Placed, parent: &UnixStream) -> Result<Root, StepError> {
+    await_keeper(parent)?;
+    rustix::process::setsid().step(|| "setsid".to_owned())?;
+    make_root(placed).map(Root::Host).step(|| "make the cell's directories".to_owned())
 }
 
 /// Waits for the keeper's next word, and takes what comes with it. A cell whose keeper died before

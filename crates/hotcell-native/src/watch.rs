@@ -20,7 +20,6 @@ use crate::carrier::KeptCarrier;
 use crate::disk_account::DiskAccount;
 use crate::driver::{CgroupUse, order_keeper};
 use crate::flatten::{Aim, MANY, TOO_MANY, written_by_cells};
-use crate::id_range;
 use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, Task};
@@ -29,6 +28,8 @@ use crate::project::watch::ProjectWatch;
 use crate::project::{self, TARGET};
 use crate::removal::{remove_directory, remove_files};
 use crate::start::Started;
+use crate::way::Way;
+use crate::{id_range, stragglers};
 
 /// So long after layers were exchanged or removed it is measured what is left.
 const MEASURE_AFTER: Duration = Duration::from_millis(300);
@@ -238,6 +239,10 @@ fn show_anew(
 
 /// Removes what a cell without supervisor needs no more: its groups, and its files if it is over.
 pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups) -> io::Result<()> {
+    match placed.way() {
+        Way::OnHost => stragglers::end_of(&placed.spec.id)?,
+        Way::InNamespaces => {}
+    }
     cgroups.remove().map_err(io::Error::other)?;
     if is_over(placed) {
         project::leave(paths, placed);

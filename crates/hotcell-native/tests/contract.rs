@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
-use hotcell_model::{Driver, RequiredIsolation};
+use hotcell_model::{Driver, IsolationLevel, RequiredIsolation};
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_testkit::driver_contract::{DriverPlace, run_driver_contract};
 
@@ -30,13 +30,24 @@ async fn native_keeps_the_driver_contract_without_cgroups() -> Result<()> {
 
 #[test]
 fn native_keeps_the_driver_contract_with_subordinate_ids() -> Result<()> {
-    keeps_the_contract_as("HOTCELL_TEST_USER")
+    keeps_the_contract_as("HOTCELL_TEST_USER", &[])
 }
 
 #[test]
 fn native_keeps_the_driver_contract_with_a_single_id() -> Result<()> {
-    keeps_the_contract_as("HOTCELL_TEST_USER_SINGLE")
+    keeps_the_contract_as("HOTCELL_TEST_USER_SINGLE", &[])
 }
+
+#[test]
+fn native_keeps_the_driver_contract_without_namespaces() -> Result<()> {
+    let in_a_container = ["python3", "-c", AS_IN_A_CONTAINER];
+    keeps_the_contract_as("HOTCELL_TEST_USER_SINGLE", &in_a_container)
+}
+
+/// Runs a program under the filter of a container engine, which forbids namespaces.
+const AS_IN_A_CONTAINER: &str = include_str!("../../../scripts/as-in-a-container.py");
+/// Set where cells of the least level are to be tested.
+const LEVEL: &str = "HOTCELL_TEST_LEVEL";
 
 async fn keeps_the_contract(cgroups: CgroupUse) -> Result<()> {
     let Some(program) = program() else {
@@ -53,11 +64,15 @@ fn place(program: &Path, cgroups: CgroupUse) -> Result<DriverPlace> {
     let directory = tempfile::tempdir()?;
     let state = directory.path().join("state");
     fs::create_dir(&state)?;
+    let level = match std::env::var(LEVEL) {
+        Ok(level) if level == IsolationLevel::Process.as_str() => IsolationLevel::Process,
+        Ok(_) | Err(_) => IsolationLevel::default(),
+    };
     let settings = NativeSettings {
         state_dir: state.clone(),
         program: program.to_owned(),
         cgroups,
-        required: RequiredIsolation::default(),
+        required: RequiredIsolation { level, layers: Vec::new() },
         egress: hotcell_native::EgressSettings::default(),
     };
     let cells = Mutex::new(BTreeSet::new());
@@ -118,7 +133,7 @@ fn groups_of(cell: &str) -> Vec<String> {
 }
 
 /// Runs the contract once more in a process of an ordinary user, named by a variable.
-fn keeps_the_contract_as(variable: &str) -> Result<()> {
+fn keeps_the_contract_as(variable: &str, around: &[&str]) -> Result<()> {
     let Ok(user) = std::env::var(variable) else {
         return skip("rootless", &format!("{variable} names no user"));
     };
@@ -133,9 +148,11 @@ fn keeps_the_contract_as(variable: &str) -> Result<()> {
     fs::copy(program, &hotcell)?;
     let output = Command::new("runuser")
         .args(["-u", &user, "--"])
+        .args(around)
         .arg(&tests)
         .args(["--exact", "native_keeps_the_driver_contract", "--nocapture"])
         .env("HOTCELL_TEST_BIN", &hotcell)
+        .env(LEVEL, if around.is_empty() { "" } else { IsolationLevel::Process.as_str() })
         .current_dir("/")
         .stdin(Stdio::null())
         .output()

@@ -6,14 +6,13 @@ use std::os::unix::net::UnixListener;
 
 use hotcell_jail::cgroup::{ExecCgroups, Kind, Meter};
 use hotcell_jail::host::inherited_fds;
-use hotcell_jail::process::{
-    Confinement, Launcher, Readiness, SetUserId, hide_self, lock_privileges,
-};
+use hotcell_jail::process::{Confinement, Launcher, Readiness, hide_self, lock_privileges};
 use hotcell_jail::signals::ChildSignal;
 use hotcell_link::{KillMeans, Plan};
-use hotcell_model::WorkspaceMode;
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Resource, Rlimit};
+use rustix::process::{Resource, Rlimit, getpid, set_child_subreaper};
+
+use crate::ground::{locks, surroundings};
 
 /// A supervisor that has all it needs: what it waits for, and what it works with.
 #[derive(Debug)]
@@ -54,9 +53,11 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     use_null_streams()?;
     take_on_limits()?;
     hide_self().map_err(io::Error::other)?;
-    lock_privileges().map_err(io::Error::other)?;
+    lock_privileges(locks(&plan)).map_err(io::Error::other)?;
+    // Pid 1 of a namespace is one anyway.
+    set_child_subreaper(Some(getpid()))?;
     let children = ChildSignal::new()?;
-    let (launcher, confinement) = match Launcher::new(set_user_id(&plan)) {
+    let (launcher, confinement) = match Launcher::new(surroundings(&plan)) {
         Ok(confined) => confined,
         Err(error) => {
             // Whoever waits for the cell is told, and a cell without its layers ends.
@@ -75,14 +76,6 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     listener.set_nonblocking(true)?;
     let means = Means { plan, records, launcher, exec_cgroups, memory, pids, cpu };
     Ok(Booted { listener, ready, confinement, children, means })
-}
-
-/// Whether a file of the cell may have a set-user-id bit: not where it may be one of the host's.
-pub(crate) fn set_user_id(plan: &Plan) -> SetUserId {
-    match plan.spec.workspace.as_ref().map(|workspace| workspace.mode) {
-        Some(WorkspaceMode::Rw) => SetUserId::Refused,
-        Some(WorkspaceMode::Ro | WorkspaceMode::Cow) | None => SetUserId::Allowed,
-    }
 }
 
 /// Tells the keeper how its execs are confined, or why there can be none.

@@ -18,6 +18,7 @@ use crate::ports::PORT;
 
 const LISTENER: u64 = 0;
 const CHILDREN: u64 = 1;
+const QUESTIONS: u64 = 3;
 const FIRST_CONNECTION: u64 = 16;
 /// Set in the tokens of execs; the number is above the slot.
 const EXEC: u64 = 1 << 63;
@@ -148,6 +149,9 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
     poller.add(listener.as_fd(), LISTENER);
     poller.add(children.as_fd(), CHILDREN);
     let mut supervisor = Supervisor::new(means, poller.clone_handle())?;
+    if let Some(questions) = supervisor.launcher.questions() {
+        poller.add(questions.as_fd(), QUESTIONS);
+    }
     supervisor.recover_files();
     tell(&ready, &Ok(confinement));
     drop(ready);
@@ -161,6 +165,7 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
             match event.data.u64() {
                 LISTENER => accept(&listener, &mut supervisor, &poller, &mut next_connection),
                 CHILDREN => children_ended = true,
+                QUESTIONS => supervisor.answer_question(),
                 FILES => files_event(&mut supervisor, event.flags),
                 token if token & EXEC != 0 => exec_event(&mut supervisor, token),
                 token if token & PORT != 0 => port_event(&mut supervisor, token, event.flags),

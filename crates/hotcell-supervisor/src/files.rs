@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hotcell_files::Roots;
-use hotcell_jail::process::{Groups, Identity, SetUserId, become_ordinary, end_now};
+use hotcell_jail::process::{Groups, Identity, Surroundings, become_ordinary, end_now};
 use hotcell_jail::{Forked, fork, keep_freed, signals};
 use hotcell_link::{DiskState, FileAsk, Frame, FrameKind, FrameView, Tell, encode, view};
 use hotcell_model::{Error, FileOp, LimitHit, Result, Signal};
@@ -17,9 +17,9 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, OFlags, fstat, openat};
 use rustix::process::Pid;
 
-use crate::boot::set_user_id;
 use crate::cell::Supervisor;
 use crate::clock::Moment;
+use crate::ground::{beginning, surroundings};
 use crate::input::Asker;
 
 /// How the event loop knows the process.
@@ -226,7 +226,13 @@ impl Supervisor {
         let groups = if ids.setgroups { Groups::Cleared } else { Groups::Kept };
         let identity = Identity { uid: ids.uid, gid: ids.gid, groups };
         let process = open_undo_log(self.records.as_fd())
-            .and_then(|log| Process::start(identity, set_user_id(&self.plan), log))
+            .and_then(|log| {
+                let place = Place {
+                    surroundings: &surroundings(&self.plan),
+                    beginning: beginning(&self.plan),
+                };
+                Process::start(identity, place, log)
+            })
             .map_err(|error| {
                 Error::unavailable(format!("cannot start the process that serves files: {error}"))
                     .hint("end some processes of the cell, or raise its limits")
@@ -401,11 +407,19 @@ impl Supervisor {
     }
 }
 
+/// Where the process works.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    surroundings: &'a Surroundings,
+    /// Where the cell's files begin.
+    beginning: &'a Path,
+}
+
 impl Process {
-    fn start(identity: Identity, bits: SetUserId, undo_log: OwnedFd) -> io::Result<Self> {
+    fn start(identity: Identity, place: Place<'_>, undo_log: OwnedFd) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         match fork()? {
-            Forked::Child => end_now(serve(identity, bits, theirs, undo_log)),
+            Forked::Child => end_now(serve(identity, place, theirs, undo_log)),
             Forked::Parent { pid, pidfd: _ } => {
                 ours.set_nonblocking(true)?;
                 Ok(Self {
@@ -449,13 +463,13 @@ impl Process {
 }
 
 /// The life of the process; its exit code.
-fn serve(identity: Identity, bits: SetUserId, stream: UnixStream, undo_log: OwnedFd) -> i32 {
+fn serve(identity: Identity, place: Place<'_>, stream: UnixStream, undo_log: OwnedFd) -> i32 {
     let kept = [stream.as_fd(), undo_log.as_fd()];
-    if become_ordinary(identity, &kept, c"hotcell-files", bits).is_err() {
+    if become_ordinary(identity, &kept, c"hotcell-files", place.surroundings).is_err() {
         return 1;
     }
     keep_freed(KEPT_FREED);
-    match hotcell_files::serve(stream, File::from(undo_log), Path::new("/"), Roots::default()) {
+    match hotcell_files::serve(stream, File::from(undo_log), place.beginning, Roots::default()) {
         Ok(()) => 0,
         Err(_) => 1,
     }

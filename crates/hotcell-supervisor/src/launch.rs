@@ -8,7 +8,7 @@ use std::path::Path;
 use hotcell_jail::process::{Groups, Identity};
 use hotcell_jail::trusted::{BUNDLE, OWN_CERTIFICATE};
 use hotcell_jail::workdir;
-use hotcell_link::Plan;
+use hotcell_link::{CELL_VARIABLE, Plan, Root};
 use hotcell_model::{Command, Error, ExecSpec, Result, SecretForm};
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, Rlimit};
@@ -44,6 +44,9 @@ pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
         let refused = Error::unsupported(
             "as_root needs an id 0 that is the cell's own, and this cell has none",
         );
+        if let Root::Host(_) = &plan.root {
+            return Err(refused.hint("a cell of level process has the user's id alone; let the machine make user namespaces, see `hotcell doctor`"));
+        }
         return Err(refused.hint(match (&plan.spec.workspace, plan.ids.setgroups) {
             (Some(_), _) => "use a cell without a directory of the host as its workspace, or run hotcell as root",
             (None, false) => "give the user subordinate ids (`usermod --add-subuids`) and install newuidmap, or run as root",
@@ -58,10 +61,11 @@ pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
     };
     let name = argv.first().ok_or_else(|| Error::invalid("the command is empty"))?;
     let path = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-    let cwd_path = Path::new("/workspace").join(&spec.cwd);
-    let cwd_text = cwd_path.to_string_lossy();
-    let program = find_program(name, path, &cwd_path)?;
-    let cwd = workdir::open_directory(&cwd_text).map_err(|error| {
+    let asked = Path::new("/workspace").join(&spec.cwd);
+    let cwd_text = asked.to_string_lossy();
+    let cwd_path = plan.root.find(&asked);
+    let program = find_program(plan, name, path, &cwd_path)?;
+    let cwd = workdir::open_directory(&cwd_path).map_err(|error| {
         Error::not_found(format!("cannot start in {cwd_text}: {error}"))
             .hint("directories are the cell's own; the host's are not visible in it")
     })?;
@@ -98,8 +102,18 @@ fn environment(plan: &Plan, spec: &ExecSpec, shell: &str) -> BTreeMap<String, St
     if spec.pty.is_some() {
         env.insert("TERM".to_owned(), "xterm-256color".to_owned());
     }
+    if let Root::Host(_) = &plan.root {
+        for (name, path) in [("HOME", home), ("TMPDIR", "/tmp"), ("WORKSPACE", "/workspace")] {
+            let found = plan.root.find(Path::new(path));
+            env.insert(name.to_owned(), found.to_string_lossy().into_owned());
+        }
+    }
     env.extend(plan.spec.env.clone());
     env.extend(spec.env.clone());
+    if let Root::Host(_) = &plan.root {
+        // By this the keeper knows what a supervisor that was killed has left behind.
+        env.insert(CELL_VARIABLE.to_owned(), plan.spec.id.to_string());
+    }
     env
 }
 
@@ -111,9 +125,9 @@ fn is_program(path: &Path) -> bool {
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }
 
-fn find_program(name: &str, path: &str, cwd: &Path) -> Result<String> {
+fn find_program(plan: &Plan, name: &str, path: &str, cwd: &Path) -> Result<String> {
     if name.contains('/') {
-        let whole = cwd.join(name);
+        let whole = cwd.join(plan.root.find(Path::new(name)));
         return if whole.exists() {
             Ok(whole.to_string_lossy().into_owned())
         } else {

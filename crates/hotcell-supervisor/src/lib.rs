@@ -12,6 +12,7 @@ mod event_loop;
 mod exec;
 mod files;
 mod following;
+mod ground;
 mod input;
 mod launch;
 mod lifetime;

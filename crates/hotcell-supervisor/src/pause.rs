@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hotcell_link::{Stillness, Tell};
+use hotcell_link::{Root, Stillness, Tell};
 use hotcell_model::{CloseReason, Error, Result};
 
 use crate::cell::Supervisor;
@@ -20,6 +20,12 @@ pub(crate) struct Pause {
 impl Supervisor {
     /// Begins a pause; its asker is answered once everything is still.
     pub(crate) fn pause(&mut self, asker: Asker, stillness: Stillness) -> Result<()> {
+        if let Root::Host(_) = &self.plan.root {
+            return Err(Error::unsupported(
+                "a cell of level process has no layers, so no checkpoints or forks either",
+            )
+            .hint("let the machine make user namespaces, see `hotcell doctor`"));
+        }
         if self.pause.is_some() {
             return Err(Error::unavailable("the cell is being held still for another caller")
                 .hint("try again in a moment"));

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use hotcell_link::{DATA_BYTES, DataHead, Frame, FrameKind, Tell, UPLOAD_WINDOW, data_cost};
+use hotcell_link::{DATA_BYTES, DataHead, Frame, FrameKind, Root, Tell, UPLOAD_WINDOW, data_cost};
 use hotcell_model::{Error, Result};
 use rustix::io::Errno;
 use rustix::net::{
@@ -107,6 +107,13 @@ impl Supervisor {
     pub(crate) fn dial(&mut self, asker: Asker, port: u16, window: u32) -> Result<()> {
         if self.closing.is_some() {
             return Err(Error::unavailable("the cell is ending").hint("spawn another cell"));
+        }
+        if let Root::Host(_) = &self.plan.root {
+            // It would be the host's loopback.
+            return Err(Error::unsupported(
+                "a cell of level process has no network of its own, so no ports either",
+            )
+            .hint("let the machine make user namespaces, see `hotcell doctor`"));
         }
         if port == 0 {
             return Err(Error::invalid("port 0 is no port").hint("name one from 1 to 65535"));

@@ -13,7 +13,7 @@ use hotcell_journal::{Entry, OutputLog};
 use hotcell_model::{Command, EndCause, ExecSpec, Stdin, Stream, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Gid, Pid, Uid};
+use rustix::process::{Gid, Pid, Uid, getpid};
 
 use crate::cell::{Supervisor, end_without_process};
 use crate::clock::Moment;
@@ -150,6 +150,13 @@ impl Supervisor {
         }
     }
 
+    /// A program wants something done that only this process may do.
+    pub(crate) fn answer_question(&self) {
+        if let Some(questions) = self.launcher.questions() {
+            questions.answer_one();
+        }
+    }
+
     fn limit_counts(&self) -> LimitCounts {
         LimitCounts {
             oom_kills: self.memory.as_ref().and_then(Meter::oom_kills).unwrap_or(0),
@@ -228,7 +235,7 @@ impl Supervisor {
     /// Kills whatever came to this process because its subreaper is gone, and sees it die: the exec
     /// whose subreaper was killed ends right after this.
     fn kill_orphans(&mut self) {
-        let Some(own) = Pid::from_raw(1) else { return };
+        let own = getpid();
         for _ in 0..ORPHAN_LOOKS {
             // Unreadable /proc would be a broken cell.
             let is_known = |pid| self.processes.contains_key(&pid) || self.files.is_process(pid);

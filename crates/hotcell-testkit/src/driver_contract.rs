@@ -16,6 +16,7 @@ mod limits;
 mod placing;
 mod ports;
 mod queueing;
+mod shared_root;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -132,7 +133,31 @@ pub async fn run_driver_contract(
     fresh: impl Fn() -> Result<DriverPlace> + Send + Sync + 'static,
 ) -> Result<()> {
     let (fresh, turn) = (Arc::new(fresh), Arc::new(Semaphore::new(CASES_AT_ONCE)));
+    let own_root = fresh()?.capabilities().await?.own_root;
     let mut running = JoinSet::new();
+    if own_root {
+        spawn_cases!(
+            running, fresh, turn:
+            checkpoints::a_running_cell_goes_back_to_what_was_kept,
+            checkpoints::forks_share_files_and_no_changes,
+            checkpoints::what_begins_during_a_pause_waits,
+            checkpoints::who_looks_on_keeps_no_cell_from_holding_still,
+            checkpoints::what_runs_is_held_still_and_goes_on,
+            ports::bytes_go_both_ways_each_to_its_own_end,
+            ports::a_port_without_a_service_is_unavailable,
+            ports::much_is_carried_whole_by_many_at_once,
+            ports::who_does_not_read_holds_nobody_up,
+            ports::the_end_of_a_service_is_the_end_of_its_connections,
+            ports::a_connection_lives_through_a_pause,
+            ports::an_open_connection_keeps_a_cell_awake,
+            ports::connections_are_counted,
+        );
+    } else {
+        spawn_cases!(
+            running, fresh, turn:
+            shared_root::what_needs_an_own_root_is_refused,
+        );
+    }
     spawn_cases!(
         running, fresh, turn:
         placing::a_cell_is_started_once_and_found_until_it_is_removed,
@@ -177,19 +202,6 @@ pub async fn run_driver_contract(
         files::nothing_outside_is_reached_and_nothing_hangs,
         files::a_batch_is_done_whole_or_not_at_all,
         files::the_process_that_serves_files_may_be_killed,
-        checkpoints::a_running_cell_goes_back_to_what_was_kept,
-        checkpoints::forks_share_files_and_no_changes,
-        checkpoints::what_begins_during_a_pause_waits,
-        checkpoints::who_looks_on_keeps_no_cell_from_holding_still,
-        checkpoints::what_runs_is_held_still_and_goes_on,
-        ports::bytes_go_both_ways_each_to_its_own_end,
-        ports::a_port_without_a_service_is_unavailable,
-        ports::much_is_carried_whole_by_many_at_once,
-        ports::who_does_not_read_holds_nobody_up,
-        ports::the_end_of_a_service_is_the_end_of_its_connections,
-        ports::a_connection_lives_through_a_pause,
-        ports::an_open_connection_keeps_a_cell_awake,
-        ports::connections_are_counted,
         limits::memory_ends_the_exec_alone,
         limits::processes_are_counted,
         lifetime::a_busy_cell_is_closed_by_force_only,

@@ -244,9 +244,9 @@ pub(crate) const KEYS: &[Key] = &[
         name: "native.level",
         variable: "HOTCELL_NATIVE_LEVEL",
         default: "limited",
-        about: "the least isolation that native cells may have: limited, full",
+        about: "the least isolation that native cells may have: process, limited, full",
         set: |config, text| {
-            let levels = [IsolationLevel::Limited, IsolationLevel::Full];
+            let levels = [IsolationLevel::Process, IsolationLevel::Limited, IsolationLevel::Full];
             config.required.level = choice(text, &levels.map(|level| (level.as_str(), level)))?;
             Ok(())
         },

@@ -35,7 +35,7 @@ pub(super) fn proc(ids: &IdLayout) -> Finding {
 pub(super) fn idmapped_mount(ids: &IdLayout, directory: &Path) -> Finding {
     match ids {
         IdLayout::Private { .. } => {}
-        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
             return Finding::NotTried("only cells of root need it".to_owned());
         }
     }
@@ -57,7 +57,7 @@ pub(super) fn overlay(ids: &IdLayout, directory: &Path) -> Finding {
         IdLayout::Private { .. } => {
             made_from_host(ids, layer, directory).work(|mounts| write_through(&mounts)).run()
         }
-        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
             Attempt::new(MOUNTS, Maps::Of(ids))
                 .work(|_| write_through(&layers_from_inside(layer)?))
                 .run()
@@ -83,7 +83,9 @@ pub(super) fn whole(ids: &IdLayout, inside: &Inside<'_>, directory: &Path) -> Fi
                 .prepare(|cell| layers_from_host(inside.layers, ids, cell, &scratch(directory)?));
             all(attempt, |mounts| Layers::Coming(Box::new(|| Ok(mounts))))
         }
-        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => all(attempt, |_| Layers::ToMake),
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
+            all(attempt, |_| Layers::ToMake)
+        }
     }
 }
 

@@ -15,15 +15,17 @@ use rustix::process::{Gid, Pid, Resource, Rlimit, Uid};
 use serde::{Deserialize, Serialize};
 
 use super::privileges::drop_capabilities;
-use super::spawner::{Spawner, Until};
+use super::questions::Questions;
+use super::spawner::{Listening, Spawner, Until};
 use super::subreaper::{ReapedLaunch, Reapers};
 use crate::StepError;
 use crate::clone::{
     CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, CLONE_VFORK, CLONE_VM, CloneArgs, clone3_call,
 };
 use crate::landlock::{Landlock, Rules};
-use crate::seccomp::{Filter, Purpose, SetUserId, allowed_to_programs};
+use crate::seccomp::{Filter, Ground, Purpose, SetUserId, allowed_to_programs};
 use crate::signals::{unblock_all, use_default};
+use crate::surroundings::Surroundings;
 
 /// Where a new process's standard streams lead.
 #[derive(Debug, Clone, Copy)]
@@ -118,8 +120,11 @@ pub struct Launcher {
     filter: Filter,
     /// What each process puts on itself.
     no_clone3: Filter,
+    surroundings: Surroundings,
     /// None while the root may be another one soon.
     spawner: Option<Spawner>,
+    /// What programs ask for that share the host's root.
+    questions: Option<Questions>,
 }
 
 /// What keeps the programs of a cell from the kernel, as it was put on them.
@@ -135,14 +140,20 @@ pub struct Confinement {
 pub type Readiness = Result<Confinement, String>;
 
 impl Confinement {
-    /// What is to be expected on this machine.
+    /// What is to be expected on this machine in a root of the cell's own.
     #[must_use]
     pub fn expected() -> Self {
-        Self::with(Landlock::expected())
+        Self::with(Landlock::expected(), Ground::Cell(SetUserId::Allowed))
     }
 
-    fn with(landlock: Landlock) -> Self {
-        Self { system_calls: allowed_to_programs(), landlock }
+    /// What is to be expected on this machine among the host's files.
+    #[must_use]
+    pub fn expected_on_host() -> Self {
+        Self::with(Landlock::expected(), Ground::Host)
+    }
+
+    fn with(landlock: Landlock, ground: Ground) -> Self {
+        Self { system_calls: allowed_to_programs(ground), landlock }
     }
 }
 
@@ -187,22 +198,44 @@ impl Launcher {
     ///
     /// # Errors
     /// A layer could not be put on; nothing may be started.
-    pub fn new(set_user_id: SetUserId) -> Result<(Self, Confinement), StepError> {
+    pub fn new(surroundings: Surroundings) -> Result<(Self, Confinement), StepError> {
+        let ground = surroundings.ground();
         let mut launcher = Self {
             stack: Stack::default(),
             reapers: Reapers::default(),
-            filter: Filter::new(Purpose::Programs(set_user_id)),
+            filter: Filter::new(Purpose::Programs(ground)),
             no_clone3: Filter::no_clone3(),
+            surroundings,
             spawner: None,
+            questions: None,
         };
         let landlock = launcher.confine()?;
-        Ok((launcher, Confinement::with(landlock)))
+        Ok((launcher, Confinement::with(landlock, ground)))
     }
 
     fn confine(&mut self) -> Result<Landlock, StepError> {
-        let (rules, landlock) = Rules::for_programs()?;
-        self.spawner = Some(Spawner::start(rules.as_ref(), &self.filter)?);
+        let (rules, landlock) = Rules::within(&self.surroundings)?;
+        match &self.surroundings {
+            Surroundings::Cell(_) => {
+                self.spawner = Some(Spawner::start(rules.as_ref(), &self.filter, Listening::No)?.0);
+            }
+            Surroundings::Host(parts) => {
+                let (spawner, listener) =
+                    Spawner::start(rules.as_ref(), &self.filter, Listening::Yes)?;
+                // SAFETY: the kernel made it for the spawner, which is a thread of this process.
+                self.questions = Some(unsafe { Questions::at(listener, parts.own.clone()) });
+                // It is a thread of the supervisor, and under the same rules as they are.
+                self.no_clone3 = Filter::no_clone3_nor_signals_to(spawner.thread());
+                self.spawner = Some(spawner);
+            }
+        }
         Ok(landlock)
+    }
+
+    /// What its programs ask for; only those that share the host's root ask for anything.
+    #[must_use]
+    pub fn questions(&self) -> Option<&Questions> {
+        self.questions.as_ref()
     }
 
     /// The root is about to be exchanged, and nothing runs. What is started after that is confined

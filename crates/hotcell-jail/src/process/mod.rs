@@ -3,16 +3,19 @@
 mod launch;
 mod ordinary;
 mod privileges;
+mod questions;
 mod reap;
 mod spawner;
 mod subreaper;
 
 pub use crate::seccomp::SetUserId;
+pub use crate::surroundings::{HostParts, Surroundings};
 pub use launch::{
     Cgroup, Confinement, EXECVE_STEP, Groups, Identity, Launch, LaunchError, Launcher, Readiness,
     Streams,
 };
 pub use ordinary::{become_ordinary, end_now};
-pub use privileges::{hide_self, lock_privileges};
+pub use privileges::{Locks, hide_self, lock_privileges};
+pub use questions::Questions;
 pub use reap::{Ending, Reaped, Wait, reap};
 pub use subreaper::{Others, ReapedLaunch, Report};

@@ -9,8 +9,9 @@ use super::hide_self;
 use super::launch::{Groups, Identity};
 use super::privileges::drop_capabilities;
 use crate::landlock::{Rules, restrict_self};
-use crate::seccomp::{Filter, Purpose, SetUserId};
+use crate::seccomp::{Filter, Purpose};
 use crate::signals::{unblock_all, use_defaults};
+use crate::surroundings::Surroundings;
 use crate::{Step, StepError};
 
 /// Gives up what sets a fork of the supervisor apart from an exec: its ids, its capabilities, and
@@ -24,7 +25,7 @@ pub fn become_ordinary(
     identity: Identity,
     kept: &[BorrowedFd<'_>],
     name: &CStr,
-    set_user_id: SetUserId,
+    surroundings: &Surroundings,
 ) -> Result<(), StepError> {
     use_defaults();
     unblock_all();
@@ -39,10 +40,10 @@ pub fn become_ordinary(
     drop_capabilities().step(|| "drop capabilities".to_owned())?;
     rustix::thread::set_name(name).step(|| "name the process".to_owned())?;
     hide_self()?;
-    if let Some(rules) = Rules::for_files()? {
+    if let Some(rules) = Rules::for_files(surroundings)? {
         restrict_self(rules.as_fd()).step(|| "apply Landlock".to_owned())?;
     }
-    Filter::new(Purpose::FileServer(set_user_id))
+    Filter::new(Purpose::FileServer(surroundings.ground()))
         .install()
         .step(|| "install the seccomp filter".to_owned())
 }

@@ -17,14 +17,27 @@ pub(super) fn drop_capabilities() -> Result<(), Errno> {
     )
 }
 
+/// By what privileges are kept from whatever is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locks {
+    /// By everything there is.
+    All,
+    /// By `no_new_privs`: this process has no privilege by which it could do more.
+    NoNewPrivs,
+}
+
 /// Makes sure that nothing started by this process can ever gain a privilege: `no_new_privs`, an
 /// empty bounding set, and securebits under which uid 0 means nothing. This process keeps the
 /// capabilities it has.
 ///
 /// # Errors
 /// The kernel refused a step.
-pub fn lock_privileges() -> Result<(), StepError> {
+pub fn lock_privileges(locks: Locks) -> Result<(), StepError> {
     rustix::thread::set_no_new_privs(true).step(|| "set no_new_privs".to_owned())?;
+    if locks == Locks::NoNewPrivs {
+        return rustix::thread::clear_ambient_capability_set()
+            .step(|| "clear ambient capabilities".to_owned());
+    }
     for capability in 0..=63_u32 {
         // SAFETY: prctl with plain numbers. EINVAL tells that the kernel has no more of them.
         let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };

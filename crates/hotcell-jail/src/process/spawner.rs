@@ -46,6 +46,8 @@ struct Desk {
     child: AtomicI32,
     /// What the kernel said instead.
     errno: AtomicI32,
+    /// Where the questions of its filter come in.
+    listener: AtomicI32,
     /// Which step of its beginning failed.
     failed: AtomicU32,
     args: AtomicPtr<CloneArgs>,
@@ -76,6 +78,16 @@ struct Job {
 struct Beginning {
     rules: Option<RawFd>,
     filter: *const Filter,
+    listening: Listening,
+}
+
+/// Whether the filter asks about some calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listening {
+    /// It does.
+    Yes,
+    /// It decides all by itself.
+    No,
 }
 
 /// Until when a birth is waited for.
@@ -88,12 +100,17 @@ pub(super) enum Until {
 }
 
 impl Spawner {
-    /// Starts the thread, and puts these layers on it.
-    pub(super) fn start(rules: Option<&Rules>, filter: &Filter) -> Result<Self, StepError> {
+    /// Starts the thread, and puts these layers on it. With it comes the descriptor at which its
+    /// filter asks, if it does.
+    pub(super) fn start(
+        rules: Option<&Rules>,
+        filter: &Filter,
+        listening: Listening,
+    ) -> Result<(Self, RawFd), StepError> {
         let mut desk = Box::new(Desk::default());
         let mut stack = Stack::default();
         let mut beginning =
-            Beginning { rules: rules.map(|rules| rules.as_fd().as_raw_fd()), filter };
+            Beginning { rules: rules.map(|rules| rules.as_fd().as_raw_fd()), filter, listening };
         desk.settled.store(PENDING, Ordering::Release);
         desk.lives.store(PENDING, Ordering::Release);
         desk.beginning.store(&raw mut beginning, Ordering::Release);
@@ -112,12 +129,20 @@ impl Spawner {
         let spawner = Self { desk, thread, _stack: stack, _quiet: QuietThread::note() };
         await_settled(&spawner.desk.settled);
         let step = match spawner.desk.failed.load(Ordering::Acquire) {
-            NO_STEP => return Ok(spawner),
+            NO_STEP => {
+                let listener = spawner.desk.listener.load(Ordering::Acquire);
+                return Ok((spawner, listener));
+            }
             LANDLOCK_STEP => "apply Landlock",
             _ => "install the seccomp filter",
         };
         let errno = spawner.desk.errno.load(Ordering::Acquire);
         Err(io::Error::from_raw_os_error(errno)).step(|| step.to_owned())
+    }
+
+    /// The thread's number.
+    pub(super) fn thread(&self) -> u32 {
+        self.thread.as_raw_nonzero().get().cast_unsigned()
     }
 
     /// Has a process born under the layers; it is a child of this one.
@@ -207,7 +232,14 @@ fn begin(desk: &Desk, beginning: &Beginning) {
         }
     }
     // SAFETY: valid as long as `start` waits.
-    if let Err(errno) = unsafe { &*beginning.filter }.install() {
+    let filter = unsafe { &*beginning.filter };
+    let installed = match beginning.listening {
+        Listening::No => filter.install(),
+        Listening::Yes => filter.install_listening().map(|listener| {
+            desk.listener.store(listener, Ordering::Release);
+        }),
+    };
+    if let Err(errno) = installed {
         failed(FILTER_STEP, errno);
     }
 }

@@ -60,6 +60,30 @@ pub(super) fn without(number: u32) -> Vec<sock_filter> {
     program.0
 }
 
+/// The same, and no signal to one thread, whatever call it is sent by.
+pub(super) fn without_reaching(number: u32, thread: u32) -> Vec<sock_filter> {
+    let mut program = Assembly::default();
+    for (call, argument) in SIGNALS {
+        program.plain(LOAD, NUMBER);
+        program.branch(IF_EQUAL, call, 0, 3);
+        program.plain(LOAD, lower_half(argument));
+        program.branch(IF_EQUAL, thread, 0, 1);
+        program.verdict(Verdict::Fail(libc::EPERM));
+    }
+    program.0.extend(without(number));
+    program.0
+}
+
+/// Calls by which a thread is signalled, or held on to for that, and the argument that names it.
+const SIGNALS: [(u32, u32); 6] = [
+    (libc::SYS_kill as u32, 0),
+    (libc::SYS_tkill as u32, 0),
+    (libc::SYS_tgkill as u32, 1),
+    (libc::SYS_rt_sigqueueinfo as u32, 0),
+    (libc::SYS_rt_tgsigqueueinfo as u32, 1),
+    (libc::SYS_pidfd_open as u32, 0),
+];
+
 const NOT_THERE: Fate = Fate::Sure(Verdict::Fail(libc::ENOSYS));
 
 /// Ranges of numbers with the same fate: where each begins.
@@ -206,5 +230,6 @@ fn returned(verdict: Verdict) -> u32 {
     match verdict {
         Verdict::Allow => libc::SECCOMP_RET_ALLOW,
         Verdict::Fail(errno) => libc::SECCOMP_RET_ERRNO | errno.unsigned_abs(),
+        Verdict::Ask => libc::SECCOMP_RET_USER_NOTIF,
     }
 }

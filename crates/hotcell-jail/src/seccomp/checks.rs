@@ -12,6 +12,8 @@ pub(super) enum Verdict {
     Allow,
     /// It fails with this error.
     Fail(i32),
+    /// The supervisor makes it instead, or not, and says how it came out.
+    Ask,
 }
 
 /// What is asked of one argument.
@@ -58,7 +60,7 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
 /// For `clone` this bit is a part of the signal at the end.
 const TIME_NAMESPACE: u32 = 0x80;
 
-const fn any_of(argument: u32, values: &'static [u32]) -> Test {
+pub(super) const fn any_of(argument: u32, values: &'static [u32]) -> Test {
     Test::Is { argument, mask: ALL, values }
 }
 
@@ -150,19 +152,19 @@ pub(super) const DEVICES: &[u32] = &[libc::S_IFCHR, libc::S_IFBLK];
 
 /// What types into a terminal for its user (`TIOCSTI`, `TIOCLINUX`), takes the console's output
 /// (`TIOCCONS`), or puts a driver of the kernel's choice onto a terminal (`TIOCSETD`).
-const TERMINAL_TRICKS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
+pub(super) const TERMINAL_TRICKS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
 
-const UNIX: u32 = libc::AF_UNIX.cast_unsigned();
+pub(super) const UNIX: u32 = libc::AF_UNIX.cast_unsigned();
 const INTERNET: &[u32] = &[libc::AF_INET.cast_unsigned(), libc::AF_INET6.cast_unsigned()];
 const NETLINK: &[u32] = &[libc::AF_NETLINK.cast_unsigned()];
-const TYPE_BITS: u32 = 0xf;
+pub(super) const TYPE_BITS: u32 = 0xf;
 /// `SOCK_RAW` and what came before it, `SOCK_PACKET`.
 const RAW: &[u32] = &[3, 10];
 /// Any, ICMP, TCP, UDP, ICMPv6 and MPTCP; every other loads a module of the kernel.
 const INTERNET_PROTOCOLS: &[u32] = &[0, 1, 6, 17, 58, 262];
 /// Addresses and routes (`ip`, `getifaddrs`) and sockets (`ss`).
 const NETLINK_PROTOCOLS: &[u32] = &[0, 4];
-const NO_FAMILY: Verdict = Verdict::Fail(libc::EAFNOSUPPORT);
+pub(super) const NO_FAMILY: Verdict = Verdict::Fail(libc::EAFNOSUPPORT);
 /// What programs take for a kernel without it: those that manage users open a socket of the audit,
 /// and give up on any other error.
 const NO_PROTOCOL: Verdict = Verdict::Fail(libc::EPROTONOSUPPORT);

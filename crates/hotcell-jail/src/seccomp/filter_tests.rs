@@ -51,6 +51,7 @@ fn value(verdict: Verdict) -> u32 {
     match verdict {
         Verdict::Allow => 0x7fff_0000,
         Verdict::Fail(errno) => 0x0005_0000 | u32::try_from(errno).unwrap(),
+        Verdict::Ask => 0x7fc0_0000,
     }
 }
 
@@ -116,10 +117,11 @@ fn samples(check: &Check) -> Vec<[u64; 6]> {
 }
 
 const BOTH: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
-const PROGRAMS: Purpose = Purpose::Programs(SetUserId::Allowed);
-const GUESTS: Purpose = Purpose::Programs(SetUserId::Refused);
-const SERVER: Purpose = Purpose::FileServer(SetUserId::Refused);
-const PURPOSES: [Purpose; 3] = [PROGRAMS, GUESTS, SERVER];
+const PROGRAMS: Purpose = Purpose::Programs(Ground::Cell(SetUserId::Allowed));
+const GUESTS: Purpose = Purpose::Programs(Ground::Cell(SetUserId::Refused));
+const SERVER: Purpose = Purpose::FileServer(Ground::Cell(SetUserId::Refused));
+const ON_HOST: Purpose = Purpose::Programs(Ground::Host);
+const PURPOSES: [Purpose; 4] = [PROGRAMS, GUESTS, SERVER, ON_HOST];
 
 #[test]
 fn every_number_meets_the_fate_that_the_lists_name() {
@@ -246,7 +248,7 @@ fn the_second_filter_takes_clone3_away_and_nothing_else() {
 fn a_filter_is_short_enough_to_be_installed_in_no_time() {
     for purpose in PURPOSES {
         let length = Filter::new(purpose).program.len();
-        assert!(length < 400, "{length} instructions");
+        assert!(length < 450, "{length} instructions");
     }
 }
 
@@ -294,4 +296,44 @@ fn a_cell_that_writes_to_the_host_sets_no_user_id_bit() {
     let directory = u64::try_from(libc::O_DIRECTORY).unwrap();
     assert_eq!(got(libc::SYS_openat, [3, 0, directory, 0o4755, 0, 0]), allowed);
     assert_eq!(got(libc::SYS_openat2, [3; 6]), value(Verdict::Fail(libc::ENOSYS)));
+}
+
+#[test]
+fn names_that_programs_on_the_host_do_without_are_names_of_calls() {
+    let known: BTreeSet<&str> = fates(PROGRAMS).map(|(call, _)| call.name).collect();
+    for name in on_host::names() {
+        assert!(known.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn a_program_on_the_host_opens_no_socket_and_no_memory_of_others() {
+    let changed = |name: &str| fates(ON_HOST).find(|(call, _)| call.name == name).unwrap().1;
+    for name in ["socket", "connect", "shmget", "mq_open", "chown", "setxattr", "inotify_init1"] {
+        assert!(matches!(changed(name), Fate::Sure(Verdict::Fail(_))), "{name}");
+    }
+    for name in ["fchmod", "fchmodat", "fchmodat2", "utimensat"] {
+        assert!(matches!(changed(name), Fate::Sure(Verdict::Ask)), "{name}");
+    }
+}
+
+#[test]
+fn the_second_filter_on_the_host_keeps_signals_from_one_thread() {
+    let Filter { program } = Filter::no_clone3_nor_signals_to(77);
+    let fate = |number: i64, arguments: [u64; 6]| {
+        run(&program, Architecture::OWN.audit(), u32::try_from(number).unwrap(), arguments)
+    };
+    let (allowed, refused) = (value(Verdict::Allow), value(Verdict::Fail(libc::EPERM)));
+    for number in [libc::SYS_kill, libc::SYS_tkill, libc::SYS_pidfd_open, libc::SYS_rt_sigqueueinfo]
+    {
+        assert_eq!(fate(number, [77, 9, 0, 0, 0, 0]), refused);
+        assert_eq!(fate(number, [(9 << 32) | 77, 9, 0, 0, 0, 0]), refused);
+        assert_eq!(fate(number, [78, 77, 0, 0, 0, 0]), allowed);
+    }
+    for number in [libc::SYS_tgkill, libc::SYS_rt_tgsigqueueinfo] {
+        assert_eq!(fate(number, [5, 77, 9, 0, 0, 0]), refused);
+        assert_eq!(fate(number, [77, 5, 9, 0, 0, 0]), allowed);
+    }
+    assert_eq!(fate(i64::from(CLONE3), [0; 6]), value(Verdict::Fail(libc::ENOSYS)));
+    assert_eq!(fate(libc::SYS_read, [77, 77, 0, 0, 0, 0]), allowed);
 }

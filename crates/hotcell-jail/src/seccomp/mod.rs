@@ -5,14 +5,16 @@ mod allowed;
 mod assemble;
 mod call;
 mod checks;
+mod on_host;
 mod refused;
 mod set_ids;
 
 use allowed::{FILES, MEMORY, PROCESSES, TALKING, WAITING};
-use assemble::{Fate, assemble, without};
+use assemble::{Fate, assemble, without, without_reaching};
 use call::{Architecture, Call};
 use checks::{CHECKED, Check, THREADS_ONLY, Verdict};
 use libc::sock_filter;
+use on_host::on_host;
 use refused::{ABSENT, REFUSED};
 use rustix::io::Errno;
 use set_ids::WITHOUT_SET_USER_ID;
@@ -22,15 +24,27 @@ use crate::direct::call;
 /// The same on every architecture.
 const CLONE3: u32 = 435;
 const SET_MODE_FILTER: usize = 1;
+const NEW_LISTENER: usize = 1 << 3;
+/// Whoever waits for an answer is interrupted by nothing but its end.
+const WAITS_ONLY_TO_DIE: usize = 1 << 5;
 
 /// Whose calls are filtered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The programs of a cell, and what starts them: that may call `clone3`, and each program
     /// gives that up by [`no_clone3`] before it begins.
-    Programs(SetUserId),
+    Programs(Ground),
     /// The process that serves files: it starts nothing and talks to nobody.
-    FileServer(SetUserId),
+    FileServer(Ground),
+}
+
+/// What the calls reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ground {
+    /// Namespaces of the cell's own.
+    Cell(SetUserId),
+    /// Those of the host.
+    Host,
 }
 
 /// Whether programs may give files a set-user-id bit.
@@ -64,23 +78,39 @@ impl Filter {
         Self { program: without(CLONE3) }
     }
 
+    /// The same, which also keeps a program from the thread that it is born from: where both are
+    /// processes of the host, nothing else does.
+    pub(crate) fn no_clone3_nor_signals_to(thread: u32) -> Self {
+        Self { program: without_reaching(CLONE3, thread) }
+    }
+
     /// Puts the filter on this thread, for good; what it starts inherits it. Calls the kernel
     /// directly, so that a process may do it that shares another's memory.
     pub(crate) fn install(&self) -> Result<(), Errno> {
+        self.install_with(0).map(|_| ())
+    }
+
+    /// The same, with a descriptor at which questions about calls come in.
+    pub(crate) fn install_listening(&self) -> Result<i32, Errno> {
+        let descriptor = self.install_with(NEW_LISTENER | WAITS_ONLY_TO_DIE)?;
+        i32::try_from(descriptor).map_err(|_| Errno::OVERFLOW)
+    }
+
+    fn install_with(&self, flags: usize) -> Result<usize, Errno> {
         let program = libc::sock_fprog {
             len: u16::try_from(self.program.len()).map_err(|_| Errno::TOOBIG)?,
             filter: self.program.as_ptr().cast_mut(),
         };
-        let arguments = [SET_MODE_FILTER, 0, &raw const program as usize, 0];
+        let arguments = [SET_MODE_FILTER, flags, &raw const program as usize, 0];
         // SAFETY: the kernel reads the program, which is valid for the call, and keeps a copy.
-        unsafe { call(libc::SYS_seccomp, arguments) }.map(|_| ())
+        unsafe { call(libc::SYS_seccomp, arguments) }
     }
 }
 
 /// How many calls the programs of a cell may make, with or without conditions.
-pub(crate) fn allowed_to_programs() -> u32 {
+pub(crate) fn allowed_to_programs(ground: Ground) -> u32 {
     let refused = |fate: &Fate| matches!(fate, Fate::Sure(Verdict::Fail(_)));
-    let calls = numbered(Architecture::OWN, Purpose::Programs(SetUserId::Allowed));
+    let calls = numbered(Architecture::OWN, Purpose::Programs(ground));
     // `clone3` is there for what starts them alone.
     let allowed = calls.filter(|(number, fate)| *number != CLONE3 && !refused(fate)).count();
     u32::try_from(allowed).unwrap_or(u32::MAX)
@@ -99,10 +129,15 @@ fn fates(purpose: Purpose) -> impl Iterator<Item = (Call, Fate)> {
     let absent = ABSENT.iter().map(|call| (*call, Fate::Sure(Verdict::Fail(libc::ENOSYS))));
     let for_purpose = move |(call, fate): (Call, Fate)| match purpose {
         Purpose::Programs(_) if call.x86_64 == CLONE3 => (call, Fate::Sure(Verdict::Allow)),
-        Purpose::Programs(SetUserId::Allowed) => (call, fate),
-        Purpose::Programs(SetUserId::Refused) => (call, without_set_user_id(&call, fate)),
-        Purpose::FileServer(SetUserId::Allowed) => (call, for_file_server(&call, fate)),
-        Purpose::FileServer(SetUserId::Refused) => {
+        Purpose::Programs(Ground::Cell(SetUserId::Allowed)) => (call, fate),
+        Purpose::Programs(Ground::Cell(SetUserId::Refused)) => {
+            (call, without_set_user_id(&call, fate))
+        }
+        Purpose::Programs(Ground::Host) => (call, on_host(&call, without_set_user_id(&call, fate))),
+        Purpose::FileServer(Ground::Cell(SetUserId::Allowed)) => {
+            (call, for_file_server(&call, fate))
+        }
+        Purpose::FileServer(Ground::Cell(SetUserId::Refused) | Ground::Host) => {
             (call, for_file_server(&call, without_set_user_id(&call, fate)))
         }
     };

@@ -4,6 +4,7 @@ mod container;
 mod control_groups;
 mod file_system;
 mod host_file;
+mod process_level;
 mod remedies;
 mod rules;
 mod subordinate_ids;
@@ -15,18 +16,20 @@ mod trial;
 use std::path::Path;
 
 use hotcell_jail::cgroup::Controller;
-use hotcell_jail::ids::starter;
+use hotcell_jail::ids::{IdLayout, starter};
 use hotcell_jail::probe::Report;
 use hotcell_jail::process::Confinement;
 use hotcell_model::{Check, CheckStatus, Diagnosis, Result};
 
 use crate::driver::{Native, NativeDriver};
 use crate::isolation::describe;
+use crate::on_host;
 use crate::order::{Outcome, Task};
 use crate::paths::CellPaths;
 
 pub(crate) use trial::try_out;
 
+use process_level::ProcessLevel;
 use remedies::Circumstances;
 
 /// The machine itself; tests have others.
@@ -39,17 +42,23 @@ pub(crate) fn diagnose(native: &Native) -> Diagnosis {
     let state_dir = native.settings.state_dir.canonicalize();
     let state_dir = state_dir.unwrap_or_else(|_| native.settings.state_dir.clone());
     let circumstances = Circumstances::look(Path::new(HOST), &state_dir, &starter);
-    let isolation = describe(
-        &trial::ids_of(&starter),
-        &starter,
-        native.hierarchies(),
-        native.settings.cgroups,
-        &Confinement::expected(),
-    );
+    let isolation_of = |ids: &IdLayout, confinement: &Confinement| {
+        describe(ids, &starter, native.hierarchies(), native.settings.cgroups, confinement)
+    };
+    let mut isolation = isolation_of(&trial::ids_of(&starter), &Confinement::expected());
     let mut checks = table::facts(&circumstances);
     match report(native) {
         Ok(report) => {
-            checks.extend(table::essentials(&report, &circumstances, &native.settings.program));
+            let essentials = table::essentials(&report, &circumstances, &native.settings.program);
+            if report.root.works() {
+                checks.extend(essentials);
+            } else {
+                let level = ProcessLevel::look(&native.settings.required);
+                checks.extend(level.without_namespaces(essentials));
+                if level.is_used() {
+                    isolation = isolation_of(&on_host::ids(), &Confinement::expected_on_host());
+                }
+            }
             checks.extend(table::limits(&report, &isolation, &means(native)));
             checks.extend(table::filters(&report, &isolation, &circumstances));
         }
@@ -87,6 +96,11 @@ fn report(native: &Native) -> Result<Report> {
             Err(hotcell_model::Error::internal("the keeper tried nothing"))
         }
     }
+}
+
+/// Whether cells with namespaces of their own can be made here.
+pub(crate) fn makes_namespaces(native: &Native) -> Result<bool> {
+    report(native).map(|report| report.root.works())
 }
 
 /// What to do where the kernel refused a user namespace, or its powers, with this error.

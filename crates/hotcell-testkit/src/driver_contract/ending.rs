@@ -16,7 +16,9 @@ setsid sleep 717273 &
 setsid sh -c 'trap \"\" TERM; sleep 717273; sleep 717273' &
 sh -c 'setsid sh -c \"trap \\\"\\\" TERM; sleep 717273\" </dev/null >/dev/null 2>&1 & exit'
 ( ( trap '' TERM; while :; do sleep 717273; done ) & )
-while [ $(grep -lsa '^sleep.717273' /proc/[0-9]*/cmdline | wc -l) -lt 5 ]; do sleep 0.01; done
+while cat /proc/self/stat && [ $(grep -lsa '^sleep.717273' /proc/[0-9]*/cmdline | wc -l) -lt 5 ]; do
+    sleep 0.01
+done >/dev/null 2>&1
 echo up
 while :; do sleep 717273; done
 ";
@@ -63,16 +65,17 @@ pub(super) async fn a_process_that_forks_without_end_is_caught(place: &DriverPla
     guest.cancel(&spec.id, 50).await?;
     let end = Outcome::of(following).await?.end;
     ensure!(end.cause == EndCause::Cancelled, "it ended as {end:?}");
-    let left = guest.output_of("grep -lsa 'loop[(]' /proc/[0-9]*/cmdline | wc -l").await?;
-    ensure!(left.trim() == "0", "{left} processes outlived their exec");
+    let left = guest.count_of("loop()").await?;
+    ensure!(left == 0, "{left} processes outlived their exec");
     Ok(())
 }
 
 pub(super) async fn descendants_end_with_the_main_process(place: &DriverPlace) -> Result<()> {
     let guest = Guest::start(place).await?;
     let text = "setsid sh -c 'trap \"\" TERM HUP; echo held; sleep 717273' & sleep 717273 & \
-                while [ $(grep -lsa '^sleep.717273' /proc/[0-9]*/cmdline | wc -l) -lt 2 ]; \
-                do sleep 0.01; done; echo done; exit 3";
+                while cat /proc/self/stat >/dev/null 2>&1 && \
+                [ $(grep -lsa '^sleep.717273' /proc/[0-9]*/cmdline | wc -l) -lt 2 ]; \
+                do sleep 0.01; done; sleep 0.3; echo done; exit 3";
     let outcome = guest.run(sh(text)).await?;
     let end = &outcome.end;
     ensure!(end.cause == EndCause::Exited && end.exit_code == Some(3), "it ended as {end:?}");

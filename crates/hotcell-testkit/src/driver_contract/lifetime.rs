@@ -85,13 +85,13 @@ pub(super) async fn a_persistent_cell_sleeps_and_wakes_with_its_files(
     })
     .await?;
     // Being connected keeps nothing awake; running does.
-    let spec = sh("echo kept > kept; echo gone > /tmp/gone; sleep 1.5; echo told");
+    let spec = sh("echo kept > kept; echo gone > ${TMPDIR:-/tmp}/gone; sleep 1.5; echo told");
     guest.run(spec.clone()).await?;
     for _ in 0..2 {
         ensure!(guest.closed().await? == CloseReason::Asleep);
         ensure!(guest.driver.list().await?.len() == 1, "a sleeping cell is not listed");
         guest.wake().await?;
-        let files = guest.output_of("cat kept; ls /tmp").await?;
+        let files = guest.output_of("cat kept; ls ${TMPDIR:-/tmp}").await?;
         ensure!(files == "kept\n", "the files are {files:?}");
     }
     let end = guest.journal_of(&spec.id)?.end.context("the end was forgotten")?;

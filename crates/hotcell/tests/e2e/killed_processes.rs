@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::world::{World, descendants, eventually, is_alive, kill_9, marked, unique};
 
-in_every_world! {
+in_every_world_whatsoever! {
     killing_the_client_leaves_the_exec_of_a_named_cell_running,
     killing_the_client_of_an_unnamed_cell_ends_the_cell_after_its_grace,
     a_killed_keeper_is_replaced,

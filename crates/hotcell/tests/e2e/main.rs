@@ -35,6 +35,7 @@ mod many_execs;
 mod output_of_execs;
 mod packages;
 mod ports;
+mod process_level;
 mod projects;
 mod races;
 mod random_kills;

@@ -2,7 +2,7 @@
 
 use crate::world::{Terminal, World, eventually, marked, program, state_of, unique};
 
-in_every_world! {
+in_every_world_whatsoever! {
     a_terminal_has_the_size_and_kind_of_ours_and_passes_keys,
     a_new_window_size_arrives,
     ctrl_c_goes_to_the_command_and_the_terminal_is_given_back,

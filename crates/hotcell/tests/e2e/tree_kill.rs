@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::world::{World, descendants, eventually, marked, unique};
 
-in_every_world! {
+in_every_world_whatsoever! {
     cancelling_leaves_no_process,
     the_end_of_the_main_process_leaves_no_process,
     killing_the_cell_leaves_no_process,

@@ -22,6 +22,7 @@ impl Invocation {
     pub(super) fn new<const N: usize>(world: &World, program: &OsStr, args: [&str; N]) -> Self {
         let mut command = match world.kind() {
             Kind::ContainerRoot => with_powers_of_a_container(program),
+            Kind::WithoutNamespaces => under_the_filter_of_a_container(program),
             Kind::Root | Kind::RootWithoutCgroups | Kind::Rootless | Kind::SingleId => {
                 Command::new(program)
             }
@@ -37,6 +38,9 @@ impl Invocation {
             .stderr(Stdio::piped());
         if !world.kind().uses_cgroups() {
             command.env("HOTCELL_NATIVE_CGROUPS", "off");
+        }
+        if world.kind() == Kind::WithoutNamespaces {
+            command.env("HOTCELL_NATIVE_LEVEL", "process");
         }
         // Where an instrumented build writes what it ran.
         if let Some(profile) = std::env::var_os("LLVM_PROFILE_FILE") {
@@ -132,6 +136,15 @@ impl Invocation {
 const CONTAINER_POWERS: &str = "-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,\
                                 +setpcap,+net_bind_service,+net_raw,+sys_chroot,+mknod,\
                                 +audit_write,+setfcap";
+
+/// Forbids namespaces as engines do for everything in a container.
+const AS_IN_A_CONTAINER: &str = include_str!("../../../../../scripts/as-in-a-container.py");
+
+fn under_the_filter_of_a_container(program: &OsStr) -> Command {
+    let mut command = Command::new("python3");
+    command.args(["-c", AS_IN_A_CONTAINER]).arg(program);
+    command
+}
 
 fn with_powers_of_a_container(program: &OsStr) -> Command {
     let mut command = Command::new("setpriv");

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::machine::{Need, is_root, own_user, require, setting, user_namespaces_work};
+use super::machine::{
+    Need, is_root, landlock_stands_alone, own_user, require, setting, user_namespaces_work,
+};
 
 /// A kind of world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub(crate) enum Kind {
     Rootless,
     /// An ordinary user with nothing but the own id.
     SingleId,
+    /// An ordinary user in a container, where no namespace can be made, content with level process.
+    WithoutNamespaces,
 }
 
 /// A user of this machine.
@@ -36,6 +40,7 @@ impl Kind {
             "container_root" => Self::ContainerRoot,
             "rootless" => Self::Rootless,
             "single_id" => Self::SingleId,
+            "without_namespaces" => Self::WithoutNamespaces,
             other => panic!("there is no kind of world named {other}"),
         }
     }
@@ -44,7 +49,7 @@ impl Kind {
     pub(crate) fn uses_cgroups(self) -> bool {
         match self {
             Self::Root | Self::Rootless | Self::SingleId => true,
-            Self::RootWithoutCgroups | Self::ContainerRoot => false,
+            Self::RootWithoutCgroups | Self::ContainerRoot | Self::WithoutNamespaces => false,
         }
     }
 
@@ -52,7 +57,7 @@ impl Kind {
     pub(crate) fn has_root_inside(self) -> bool {
         match self {
             Self::Root | Self::RootWithoutCgroups | Self::Rootless => true,
-            Self::ContainerRoot | Self::SingleId => false,
+            Self::ContainerRoot | Self::SingleId | Self::WithoutNamespaces => false,
         }
     }
 
@@ -64,12 +69,23 @@ impl Kind {
             Self::SingleId => {
                 (Need::Rootless, ordinary("HOTCELL_TEST_USER_SINGLE", Subordinates::None))
             }
+            Self::WithoutNamespaces => {
+                let user = ordinary("HOTCELL_TEST_USER_SINGLE", Subordinates::None);
+                (Need::Rootless, user.and_then(where_landlock_stands_alone))
+            }
         };
         let found = found.and_then(|user| match user_namespaces_work(&user) {
             true => Ok(user),
             false => Err(format!("{} may not make namespaces here", user.name)),
         });
         require(need, found)
+    }
+}
+
+fn where_landlock_stands_alone(user: User) -> Result<User, String> {
+    match landlock_stands_alone() {
+        true => Ok(user),
+        false => Err("Landlock of this kernel does not keep signals".to_owned()),
     }
 }
 

@@ -84,6 +84,17 @@ pub(super) fn user_namespaces_work(user: &User) -> bool {
     unshare.status().is_ok_and(|status| status.success())
 }
 
+/// Whether Landlock is there and as of Linux 6.12.
+pub(super) fn landlock_stands_alone() -> bool {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let release = read("/proc/sys/kernel/osrelease");
+    let mut numbers = release.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next(), numbers.next());
+    // Where the list cannot be read it is taken to be there.
+    let modules = read("/sys/kernel/security/lsm");
+    version >= (Some(6), Some(12)) && (modules.is_empty() || modules.contains("landlock"))
+}
+
 /// The program under test, at a place where every user can read it.
 pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();

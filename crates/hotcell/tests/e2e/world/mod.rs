@@ -47,6 +47,13 @@ macro_rules! in_every_world {
     };
 }
 
+/// The same, and also where no namespace can be made: for what does not depend on them.
+macro_rules! in_every_world_whatsoever {
+    ($($behaviour:ident,)+) => {
+        in_worlds! { [root, without_cgroups, rootless, single_id, without_namespaces] $($behaviour,)+ }
+    };
+}
+
 /// Makes tests of behaviours, functions that are given a world: one for each kind that is named.
 macro_rules! in_worlds {
     ($kinds:tt $($behaviour:ident,)+) => {

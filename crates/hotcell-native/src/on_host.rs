@@ -1,0 +1,135 @@
+//! Cells without namespaces: what of the host they may use, and where their own files are.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use hotcell_jail::ids::IdLayout;
+use hotcell_jail::landlock::Landlock;
+use hotcell_jail::mounts::{Layer, Upper};
+use hotcell_link::{HostRoot, OWN_DIRECTORIES};
+use hotcell_model::{CellSpec, Error, Network, Result};
+use rustix::process::{getegid, geteuid};
+
+use crate::base::{ETC, PROGRAMS};
+use crate::order::Placed;
+use crate::way::not_on_host;
+
+/// What of `/etc` is made anew for other cells, and read as it is by these.
+const ETC_OF_HOST: [&str; 3] = ["passwd", "group", "nsswitch.conf"];
+
+/// What programs want to know of the machine. What belongs to a process is not among it: the command
+/// lines of all others would be there too.
+const MACHINE: [&str; 10] = [
+    "/proc/cpuinfo",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/uptime",
+    "/proc/version",
+    "/sys/devices/system/cpu",
+];
+
+/// No terminal but that of the process itself: the others are the user's.
+const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// Whether this machine can keep commands by Landlock and a filter alone.
+pub(crate) fn check() -> Result<()> {
+    if geteuid().is_root() {
+        return Err(Error::unsupported(
+            "without user namespaces commands would be root of the host: level process is for \
+             ordinary users",
+        )
+        .hint("run hotcell as an ordinary user (`docker run --user 1000`)"));
+    }
+    match Landlock::expected().abi_that_stands_alone() {
+        Ok(_) => Ok(()),
+        Err(reason) => Err(Error::unsupported(format!(
+            "without user namespaces only Landlock could keep commands from the host's files and \
+             processes: {reason}"
+        ))
+        .hint("use Linux 6.12 or newer with `landlock` in the boot parameter lsm=")),
+    }
+}
+
+/// Whether the cells may lie there: not in what commands read.
+pub(crate) fn check_place(state_dir: &Path) -> Result<()> {
+    let place = state_dir.canonicalize().unwrap_or_else(|_| state_dir.to_owned());
+    match PROGRAMS.iter().map(|name| Path::new("/").join(name)).find(|it| place.starts_with(it)) {
+        None => Ok(()),
+        Some(programs) => Err(not_on_host(&format!(
+            "to be kept apart from {}, which its commands read",
+            programs.display()
+        ))
+        .hint("choose another state directory with HOTCELL_STATE_DIR")),
+    }
+}
+
+/// Whether such a cell can be what was asked for.
+pub(crate) fn check_spec(spec: &CellSpec) -> Result<()> {
+    if spec.workspace.is_some() {
+        return Err(not_on_host("no layers, so no directory of the host can be its workspace"));
+    }
+    match &spec.network {
+        Network::None => Ok(()),
+        Network::Names(_) => Err(no_network()),
+    }
+}
+
+pub(crate) fn no_network() -> Error {
+    not_on_host("no network of its own, so nothing can be allowed to it")
+}
+
+/// The ids of such a cell: those of whoever makes it.
+pub(crate) fn ids() -> IdLayout {
+    IdLayout::Host { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+}
+
+/// What it is made of: one directory.
+pub(crate) fn layers(files: &Path) -> Vec<Layer> {
+    let upper = Upper { data: files.join("root/data"), work: files.join("root/work") };
+    vec![Layer { target: "/".into(), lowers: Vec::new(), upper: Some(upper), shared: None }]
+}
+
+/// Makes its directories, with nothing in `/tmp`, and says what of the host's root is its.
+pub(crate) fn make_root(placed: &Placed) -> io::Result<HostRoot> {
+    let upper = placed.layers.iter().find_map(|layer| layer.upper.as_ref());
+    let upper = upper.ok_or_else(|| io::Error::other("the cell has no directory"))?;
+    for own in OWN_DIRECTORIES {
+        let path = upper.data.join(own.trim_start_matches('/'));
+        if own == "/tmp" {
+            crate::removal::remove_stubborn(&path)?;
+        }
+        fs::create_dir_all(path)?;
+    }
+    let etc = ETC.iter().chain(&ETC_OF_HOST).map(|name| Path::new("/etc").join(name));
+    Ok(HostRoot {
+        directory: upper.data.canonicalize()?,
+        programs: PROGRAMS.iter().map(|name| Path::new("/").join(name)).collect(),
+        readable: etc.chain(MACHINE.iter().map(PathBuf::from)).collect(),
+        devices: DEVICES.iter().map(PathBuf::from).collect(),
+    })
+}
+
+/// Processes and threads that the user has now. The kernel counts those of a cell among them.
+pub(crate) fn tasks_of_user() -> u32 {
+    let uid = geteuid().as_raw();
+    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+    let tasks = entries.flatten().filter_map(|entry| {
+        let is_process = entry.file_name().to_str()?.parse::<u32>().is_ok();
+        let is_own = is_process && entry.metadata().ok()?.uid() == uid;
+        // Links to a directory: one for itself, one from above, one from each below.
+        is_own.then(|| fs::metadata(entry.path().join("task")).map_or(1, |task| task.nlink()))
+    });
+    u32::try_from(tasks.map(|links| links.saturating_sub(2).max(1)).sum::<u64>())
+        .unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+#[path = "on_host_tests.rs"]
+mod on_host_tests;

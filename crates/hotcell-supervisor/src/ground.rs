@@ -1,0 +1,44 @@
+//! What execs stand on: a root of their own, or parts of the host's.
+
+use std::path::Path;
+
+use hotcell_jail::process::{HostParts, Locks, SetUserId, Surroundings};
+use hotcell_link::{OWN_DIRECTORIES, Plan, Root};
+use hotcell_model::WorkspaceMode;
+
+/// What execs and the process that serves files are confined to.
+pub(crate) fn surroundings(plan: &Plan) -> Surroundings {
+    match &plan.root {
+        Root::Own => Surroundings::Cell(set_user_id(plan)),
+        Root::Host(host) => Surroundings::Host(HostParts {
+            programs: host.programs.clone(),
+            readable: host.readable.iter().chain([&host.directory]).cloned().collect(),
+            devices: host.devices.clone(),
+            own: OWN_DIRECTORIES.iter().map(|own| plan.root.find(Path::new(own))).collect(),
+        }),
+    }
+}
+
+/// What a supervisor can do against privileges.
+pub(crate) fn locks(plan: &Plan) -> Locks {
+    match &plan.root {
+        Root::Own => Locks::All,
+        Root::Host(_) => Locks::NoNewPrivs,
+    }
+}
+
+/// Where the cell's files begin.
+pub(crate) fn beginning(plan: &Plan) -> &Path {
+    match &plan.root {
+        Root::Own => Path::new("/"),
+        Root::Host(host) => &host.directory,
+    }
+}
+
+/// Whether a file of the cell may have a set-user-id bit: not where it may be one of the host's.
+fn set_user_id(plan: &Plan) -> SetUserId {
+    match plan.spec.workspace.as_ref().map(|workspace| workspace.mode) {
+        Some(WorkspaceMode::Rw) => SetUserId::Refused,
+        Some(WorkspaceMode::Ro | WorkspaceMode::Cow) | None => SetUserId::Allowed,
+    }
+}
