@@ -6,15 +6,18 @@
 //! there to be counted.
 
 use std::fmt::Write as _;
+use std::fs::{File, TryLockError};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hotcell_model::{CellId, CellLock, CellSpec, CellState, Error, Limits, Result};
 
 use crate::cell_standing::Standing;
+use crate::fault;
 use crate::site::Site;
 
 /// How often it is looked whether there is room by now.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How many cells a refusal names.
 const NAMED: usize = 3;
 
@@ -31,7 +34,9 @@ pub struct Admission {
     pub pids: Option<u64>,
     /// The sum of the disk limits of all cells, those asleep included, in MiB.
     pub disk_mb: Option<u64>,
-    /// How long a cell waits for room before it is refused.
+    /// Execs that one process, such as a server, has running or queued.
+    pub execs: Option<u32>,
+    /// How long a cell or an exec waits for room before it is refused.
     pub wait: Duration,
 }
 
@@ -43,6 +48,7 @@ impl Default for Admission {
             cpus: None,
             pids: None,
             disk_mb: None,
+            execs: None,
             wait: Duration::ZERO,
         }
     }
@@ -194,36 +200,78 @@ fn refusal(
     Refused { error, may_fit_later: needed <= allowed }
 }
 
+/// What was found when it was looked for room.
+enum Found {
+    /// There is room; what is held keeps it until the cell is there to be counted.
+    Room(Option<Box<dyn CellLock>>),
+    /// There is none, and there may be later.
+    Full(Error),
+}
+
+/// A cell that may be started now, with its lock, or that somebody else has started.
+pub(crate) enum Admitted {
+    /// It may be started, while these are held.
+    Now(Box<dyn CellLock>, Option<Box<dyn CellLock>>),
+    /// It was started by another process while this one waited.
+    ByAnother(Box<dyn CellLock>),
+}
+
 impl Site {
-    /// Waits until there is room for a cell that is about to be started, or refuses it. What comes
-    /// back is held until the cell is started.
-    pub(crate) async fn admit(&self, spec: &CellSpec) -> Result<Option<Box<dyn CellLock>>> {
+    /// Waits until there is room for a cell that is about to be started, or refuses it. While it
+    /// waits the cell's lock is free: whoever wants to end or to see the cell does not wait too.
+    pub(crate) async fn admit(&self, spec: &CellSpec, lock: Box<dyn CellLock>) -> Result<Admitted> {
+        let mut full = match self.look_for_room(spec).await? {
+            Found::Room(room) => return Ok(Admitted::Now(lock, room)),
+            Found::Full(error) => error,
+        };
+        drop(lock);
+        let until = Instant::now() + self.settings.admission.wait;
+        let _waiting = self.wait_openly(&spec.id)?;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(full);
+            }
+            tokio::time::sleep(LOOK_AGAIN.min(left)).await;
+            let lock = self.store.lock_cell(&spec.id).await?;
+            let stored = self.store.find_cell(&spec.id).await?;
+            if stored.is_none_or(|stored| stored.ended_at.is_some()) {
+                return Err(Error::not_found(format!(
+                    "cell {} was ended while it waited for room",
+                    spec.id
+                ))
+                .hint("make another cell"));
+            }
+            if self.has_supervisor(spec).await? {
+                return Ok(Admitted::ByAnother(lock));
+            }
+            full = match self.look_for_room(spec).await? {
+                Found::Room(room) => return Ok(Admitted::Now(lock, room)),
+                Found::Full(error) => error,
+            };
+        }
+    }
+
+    async fn look_for_room(&self, spec: &CellSpec) -> Result<Found> {
         let admission = &self.settings.admission;
         let only_cells = Bound::ALL
             .iter()
             .all(|bound| *bound == Bound::Cells || bound.allowed(admission).is_none());
         // The cell itself is in the index by now, and those asleep are too.
         if only_cells && self.store.count_cells().await? <= u64::from(admission.cells) {
-            return Ok(None);
+            return Ok(Found::Room(None));
         }
         let machine_cpus = self.driver(&spec.driver)?.capabilities().await?.machine.cpus;
-        let until = Instant::now() + admission.wait;
-        loop {
-            let lock = self.store.lock_admission().await?;
-            let others = self.others(&spec.id).await?;
-            let Err(refused) = fits(admission, &others, &spec.limits, machine_cpus) else {
-                return Ok(Some(lock));
-            };
-            drop(lock);
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || !refused.may_fit_later {
-                return Err(refused.error);
-            }
-            tokio::time::sleep(LOOK_AGAIN.min(left)).await;
+        let lock = self.store.lock_admission().await?;
+        let others = self.others(&spec.id).await?;
+        match fits(admission, &others, &spec.limits, machine_cpus) {
+            Ok(()) => Ok(Found::Room(Some(lock))),
+            Err(Refused { error, may_fit_later: true }) => Ok(Found::Full(error)),
+            Err(Refused { error, may_fit_later: false }) => Err(error),
         }
     }
 
-    /// Every cell but this one that has not ended.
+    /// Every cell but this one that has not ended. One that waits for room itself has none yet.
     async fn others(&self, cell: &CellId) -> Result<Vec<Counted>> {
         let mut others = Vec::new();
         for stored in self.store.list_cells().await? {
@@ -232,6 +280,7 @@ impl Site {
             }
             let is_awake = match self.standing(&stored).await {
                 Standing::Over => continue,
+                Standing::Is(CellState::Starting) if self.is_waiting(&stored.spec.id) => continue,
                 Standing::Is(CellState::Ready | CellState::Starting) => true,
                 Standing::Is(CellState::Asleep | CellState::Stopped | CellState::Unavailable) => {
                     false
@@ -242,6 +291,26 @@ impl Site {
             others.push(Counted { name, limits: spec.limits, is_awake });
         }
         Ok(others)
+    }
+
+    /// Shows others that somebody waits for room for a cell, until what comes back is dropped or
+    /// this process ends.
+    fn wait_openly(&self, cell: &CellId) -> Result<File> {
+        let failed = |error| fault::io(format_args!("wait for room for cell {cell}"), &error);
+        let file = File::create(self.waiting_file(cell)).map_err(failed)?;
+        // Several may wait for one cell.
+        file.lock_shared().map_err(failed)?;
+        Ok(file)
+    }
+
+    /// Whether somebody waits for room for a cell.
+    pub(crate) fn is_waiting(&self, cell: &CellId) -> bool {
+        let Ok(file) = File::open(self.waiting_file(cell)) else { return false };
+        matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    fn waiting_file(&self, cell: &CellId) -> PathBuf {
+        self.cell_dir(cell).join("waiting")
     }
 }
 

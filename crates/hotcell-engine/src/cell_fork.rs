@@ -154,7 +154,7 @@ async fn place(
 }
 
 async fn start(site: &Site, Placed { cell, lock }: Placed) -> Result<Cell> {
-    let isolation = site.start_cell(&cell, &*lock).await?;
+    let (isolation, lock) = site.start_cell(&cell, lock).await?;
     drop(lock);
     if cell.spec.keep == Keep::Server {
         site.hold_cell(&cell.spec).await?;

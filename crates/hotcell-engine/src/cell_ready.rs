@@ -7,6 +7,7 @@ use hotcell_model::{
     CellId, CellLock, CellRef, CellSpec, Error, Isolation, Result, StoredCell, Timestamp,
 };
 
+use crate::admission::Admitted;
 use crate::cell_find::no_cell;
 use crate::cell_standing::Standing;
 use crate::site::Site;
@@ -92,7 +93,7 @@ impl Site {
                     return Err(no_cell(&by_id));
                 }
                 Standing::Is(_) => {
-                    self.start_cell(&stored, &*lock).await?;
+                    self.start_cell(&stored, lock).await?;
                 }
             }
         }
@@ -103,21 +104,30 @@ impl Site {
         .hint("see what this machine lacks with `hotcell doctor`, or make another cell"))
     }
 
-    /// Starts a cell's supervisor under the cell's lock.
+    /// Starts a cell's supervisor under the cell's lock, once there is room for it. The lock that
+    /// comes back is not the same if there was none at first.
     pub(crate) async fn start_cell(
         &self,
         cell: &StoredCell,
-        _lock: &dyn CellLock,
-    ) -> Result<Isolation> {
+        lock: Box<dyn CellLock>,
+    ) -> Result<(Isolation, Box<dyn CellLock>)> {
         let spec = &cell.spec;
         self.make_cell_dir(&spec.id)?;
-        let _room = self.admit(spec).await?;
+        let (lock, _room) = match self.admit(spec, lock).await? {
+            Admitted::Now(lock, room) => (lock, room),
+            Admitted::ByAnother(lock) => {
+                let stored = self.store.find_cell(&spec.id).await?;
+                let isolation = stored.and_then(|stored| stored.isolation);
+                let isolation = isolation.ok_or_else(|| no_cell(&CellRef::Id(spec.id.clone())))?;
+                return Ok((isolation, lock));
+            }
+        };
         let began = Timestamp::now();
         let placement = self.driver(&spec.driver)?.start(spec, &self.records(&spec.id)).await?;
         tracing::debug!(cell = %spec.id, took = ?began.until(Timestamp::now()), "cell started");
         if cell.isolation.as_ref() != Some(&placement.isolation) {
             self.store.set_isolation(&spec.id, &placement.isolation).await?;
         }
-        Ok(placement.isolation)
+        Ok((placement.isolation, lock))
     }
 }

@@ -195,14 +195,13 @@ impl<'a> Spawn<'a> {
             // Somebody took the alias after it was found free: look at whose it is.
             return if error.code == ErrorCode::Conflict { Ok(None) } else { Err(error) };
         }
-        let isolation = match self.site.start_cell(&cell, &*lock).await {
-            Ok(isolation) => isolation,
+        let isolation = match self.site.start_cell(&cell, lock).await {
+            Ok((isolation, _lock)) => isolation,
             Err(error) => {
                 self.undo(&cell.spec).await;
                 return Err(error);
             }
         };
-        drop(lock);
         if is_held(&cell.spec) {
             self.site.hold_cell(&cell.spec).await?;
         }
@@ -280,6 +279,11 @@ impl<'a> Spawn<'a> {
     /// Leaves nothing of a cell that could not be started but the note that it ended.
     async fn undo(&self, spec: &CellSpec) {
         let undo = async {
+            let _lock = self.site.store.lock_cell(&spec.id).await?;
+            if self.site.has_supervisor(spec).await.unwrap_or(false) {
+                // Somebody who knows its name was luckier in between.
+                return Ok(());
+            }
             let driver = self.site.driver(&spec.driver)?;
             driver.stop(&spec.id).await?;
             driver.remove(&spec.id).await?;

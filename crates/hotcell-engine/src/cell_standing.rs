@@ -33,7 +33,13 @@ impl Site {
     /// Where a cell stands that has no supervisor.
     pub(crate) async fn resting(&self, cell: &StoredCell) -> Result<Standing> {
         let end = self.find_journal_end(&cell.spec.id).await?;
-        Ok(resting(&cell.spec, end, &self.settings, Timestamp::now()))
+        match resting(&cell.spec, end, &self.settings, Timestamp::now()) {
+            // Whoever makes it is there, and waits.
+            Standing::Over if end.is_none() && self.is_waiting(&cell.spec.id) => {
+                Ok(Standing::Is(CellState::Starting))
+            }
+            standing @ (Standing::Over | Standing::Is(_)) => Ok(standing),
+        }
     }
 }
 

@@ -103,6 +103,7 @@ async fn start(
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
             return ExecStream::open(site, exec, 0, Pace::Free).await;
         }
+        let room = site.admit_exec(&id).await?;
         let ready = site.ready(&request.cell).await?;
         // A supervisor that was just woken has none of what an earlier one did since.
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
@@ -113,6 +114,9 @@ async fn start(
         match timeout(ANSWER_WITHIN, begin).await {
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
+                if let Some(room) = room {
+                    room.began(&ready.id);
+                }
                 let exec = begun(request, id, ready.id, started);
                 let half = half_of(request.result_bytes);
                 return Ok(ExecStream::for_result(site, exec, following, half));
@@ -179,7 +183,10 @@ pub(crate) async fn collect(
                 next_seq = dropped.to_seq;
                 kept.note_gap();
             }
-            Some(Ok(Some(ExecEvent::Ended(exec)))) => break Some(exec),
+            Some(Ok(Some(ExecEvent::Ended(exec)))) => {
+                site.running.forget(&exec.id);
+                break Some(exec);
+            }
             Some(Err(error)) => {
                 // The exec was started and goes on: its caller must learn its id.
                 tracing::warn!(exec = %stream.exec().id, %error, "stopped waiting for an exec");

@@ -45,6 +45,7 @@ mod project;
 mod rebuild;
 mod recent;
 mod result_bound;
+mod running;
 mod secrets;
 mod settings;
 mod site;

@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 
 use crate::links::Links;
 use crate::recent::RecentExecs;
+use crate::running::RunningExecs;
 use crate::{Settings, fault};
 
 /// One state directory as one process sees it.
@@ -24,6 +25,7 @@ pub(crate) struct Site {
     pub(crate) secrets: Option<Arc<dyn SecretStore>>,
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
+    pub(crate) running: RunningExecs,
     /// Whether this process has looked for what the index may lack.
     pub(crate) rebuilt: Mutex<bool>,
 }
@@ -50,6 +52,7 @@ impl Site {
             secrets: None,
             links: Links::default(),
             recent: RecentExecs::default(),
+            running: RunningExecs::default(),
             rebuilt: Mutex::default(),
         }
     }

@@ -106,6 +106,11 @@ fn unwanted() -> Vec<(&'static str, Fate)> {
         ("process_vm_writev", call(libc::SYS_process_vm_writev, [own_pid(), 0, 0, 0, 0])),
         ("kcmp", call(libc::SYS_kcmp, [own_pid(), own_pid(), 1, 0, 0])),
         ("pidfd_getfd", call(libc::SYS_pidfd_getfd, [NO_FD, 0, 0, 0, 0])),
+        ("process_madvise", call(libc::SYS_process_madvise, [NO_FD, 0, 0, 0, 0])),
+        ("process_mrelease", call(libc::SYS_process_mrelease, [NO_FD, 0, 0, 0, 0])),
+        ("move_pages", call(libc::SYS_move_pages, [own_pid(), 0, 0, 0, 0])),
+        ("fsconfig", call(libc::SYS_fsconfig, [NO_FD, 99, 0, 0, 0])),
+        ("memfd_secret", call(libc::SYS_memfd_secret, [-1, 0, 0, 0, 0])),
         ("fanotify_init", call(libc::SYS_fanotify_init, [0x200, 0, 0, 0, 0])),
         ("open_by_handle_at", call(libc::SYS_open_by_handle_at, [NO_FD, NOWHERE, 0, 0, 0])),
         ("quotactl", call(libc::SYS_quotactl, [0xff, 0, 0, 0, 0])),
@@ -118,6 +123,8 @@ fn unwanted() -> Vec<(&'static str, Fate)> {
         ("terminal_input", call(libc::SYS_ioctl, [NO_FD, 0x5412, NOWHERE, 0, 0])),
         ("terminal_input_high", call(libc::SYS_ioctl, [NO_FD, 0x5412 | 1 << 32, NOWHERE, 0, 0])),
         ("terminal_linux", call(libc::SYS_ioctl, [NO_FD, 0x541c, NOWHERE, 0, 0])),
+        ("terminal_linux_high", call(libc::SYS_ioctl, [NO_FD, 0x541c | 7 << 40, NOWHERE, 0, 0])),
+        ("terminal_console", call(libc::SYS_ioctl, [NO_FD, 0x541d, 0, 0, 0])),
         ("terminal_discipline", call(libc::SYS_ioctl, [NO_FD, 0x5423, NOWHERE, 0, 0])),
         ("personality", apart(|| call(libc::SYS_personality, [0x040_0000, 0, 0, 0, 0]))),
         ("memory_map", call(libc::SYS_prctl, [35, 0, 0, 0, 1])),
@@ -147,7 +154,10 @@ fn unwanted() -> Vec<(&'static str, Fate)> {
     tries.extend([
         ("iopl", call(libc::SYS_iopl, [4, 0, 0, 0, 0])),
         ("modify_ldt", call(libc::SYS_modify_ldt, [0, NOWHERE, 0, 0, 0])),
+        ("ioperm", call(libc::SYS_ioperm, [0, 0, 0, 0, 0])),
         ("32_bit_entry", apart(entered_as_32_bit)),
+        // `getpid` by the entry point of programs with short pointers.
+        ("x32_entry", apart(|| call(0x4000_0000 | libc::SYS_getpid, [0; 5]))),
     ]);
     tries
 }
@@ -221,11 +231,11 @@ fn limits_of_another() -> Fate {
             libc::_exit(0);
         }
         let mut limits: libc::rlimit64 = std::mem::zeroed();
-        libc::getrlimit64(libc::RLIMIT_CORE, &raw mut limits);
+        libc::getrlimit64(libc::RLIMIT_NOFILE, &raw mut limits);
         let set = libc::syscall(
             libc::SYS_prlimit64,
             child,
-            libc::RLIMIT_CORE,
+            libc::RLIMIT_NOFILE,
             &raw const limits,
             std::ptr::null_mut::<libc::rlimit64>(),
         );

@@ -13,10 +13,13 @@ pub(crate) const DEVICE_LINKS: [(&str, &str); 5] = [
 ];
 
 /// Parts of `/proc` that can be read but not written.
-pub(crate) const PROC_READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
+pub(crate) const PROC_READ_ONLY: [&str; 6] =
+    ["bus", "fs", "irq", "pressure", "sys", "sysrq-trigger"];
 
 /// Files of `/proc` that tell of the host or reach into it.
-pub(crate) const PROC_HIDDEN_FILES: [&str; 8] = [
+pub(crate) const PROC_HIDDEN_FILES: [&str; 10] = [
+    "cmdline",
+    "interrupts",
     "kallsyms",
     "kcore",
     "keys",

@@ -11,6 +11,7 @@ use hotcell_egress::{
     CarrierAsk, CarrierTell, CarryPlan, EgressSettings, HeaderPlan, RecordLog, Trust, ask_carrier,
     carry, make_sockets,
 };
+use hotcell_jail::cgroup::{CarrierCgroups, join};
 use hotcell_jail::enter::go_on_with;
 use hotcell_jail::host::inherited_fds;
 use hotcell_jail::ids::IdLayout;
@@ -25,8 +26,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    DumpableBehavior, Gid, Pid, PidfdFlags, Uid, WaitOptions, pidfd_open, set_dumpable_behavior,
-    waitpid,
+    DumpableBehavior, Gid, Pid, PidfdFlags, Resource, Rlimit, Uid, WaitOptions, pidfd_open,
+    set_dumpable_behavior, waitpid,
 };
 
 use crate::authority;
@@ -42,6 +43,10 @@ const AGAIN_AT_LEAST: Duration = Duration::from_secs(60);
 /// How often it is compared what is written down and what it was told.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const NICE: i32 = 10;
+/// What a carrier and the process that opens sockets for it may take: far more than its connections
+/// need, and little for a host.
+const MEMORY_BYTES: u64 = 256 << 20;
+const PIDS: u64 = 8;
 /// How long the process that opens sockets has to end.
 const MAKER_LOOKS: u32 = 100;
 const MAKER_APART: Duration = Duration::from_millis(5);
@@ -62,22 +67,31 @@ pub(crate) struct KeptCarrier {
     /// Values that the next one is to have, too. In memory alone: whoever starts an exec brings
     /// them again.
     lent: Vec<LentSecret>,
+    groups: CarrierCgroups,
 }
 
 impl KeptCarrier {
-    pub(crate) fn new(settings: EgressSettings, process: Option<(Pid, OwnedFd)>) -> Self {
+    pub(crate) fn new(
+        settings: EgressSettings,
+        process: Option<(Pid, OwnedFd)>,
+        groups: &CarrierCgroups,
+    ) -> Self {
         let begun_at = Instant::now();
         let (again_at, again_after) = (None, AGAIN_AFTER);
         let (told, look_at) = (None, begun_at);
-        let lent = Vec::new();
-        Self { settings, process, begun_at, again_at, again_after, told, look_at, lent }
+        let (lent, groups) = (Vec::new(), groups.clone());
+        Self { settings, process, begun_at, again_at, again_after, told, look_at, lent, groups }
     }
 
     /// The one that an earlier keeper of the cell has left, which goes on as it is.
-    pub(crate) fn find(paths: &CellPaths, settings: EgressSettings) -> Self {
+    pub(crate) fn find(
+        paths: &CellPaths,
+        settings: EgressSettings,
+        groups: &CarrierCgroups,
+    ) -> Self {
         let found = WhichProcess::find_in(&paths.carrier()).ok().flatten();
         let found = found.and_then(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)));
-        Self::new(settings, found)
+        Self::new(settings, found, groups)
     }
 
     /// Readable once it has ended.
@@ -215,7 +229,7 @@ impl KeptCarrier {
         let started = match namespaces {
             Some(cell) => {
                 let plan = (&self.settings, in_force.rules(), self.lent.as_slice());
-                start(paths, placed, plan, cell, supervisor)
+                start(paths, placed, plan, cell, supervisor, &self.groups)
             }
             None => Err(io::Error::other("the namespaces of the cell are out of reach"))
                 .step(|| "enter the cell".to_owned()),
@@ -261,6 +275,7 @@ impl KeptCarrier {
             ends_within(&pidfd, Timespec { tv_sec: 1, tv_nsec: 0 });
         }
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        self.groups.remove();
     }
 }
 
@@ -293,8 +308,11 @@ fn start(
     (settings, rules, lent): (&EgressSettings, NameRules, &[LentSecret]),
     cell: &CellNamespaces,
     supervisor: BorrowedFd<'_>,
+    groups: &CarrierCgroups,
 ) -> Result<(Pid, OwnedFd), StepError> {
     let name = || "start the carrier".to_owned();
+    // Where it cannot have groups it has limits of its own.
+    let entrances = groups.create(MEMORY_BYTES, PIDS).unwrap_or_default();
     let records = open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let control = paths.listen_as_carrier().step(name)?;
     let (ready_ours, ready) = pipe_with(PipeFlags::CLOEXEC).step(name)?;
@@ -305,17 +323,18 @@ fn start(
             if !may_begin(begin) {
                 std::process::exit(1);
             }
+            let bound = bound(entrances.as_deref());
             let headers = header_plan(paths, placed, settings, lent);
             let plan = (settings.clone(), rules, headers);
             let fds = [supervisor, control.as_fd(), ready.as_fd(), records.as_fd()];
-            let become_it = || be_carrier(&placed.ids, cell, plan, fds);
+            let become_it = || be_carrier(&placed.ids, cell, plan, bound, fds);
             match become_it() {
                 Ok(never) => match never {},
                 Err(_) => std::process::exit(1),
             }
         }
         Forked::Parent { pid, pidfd } => {
-            drop((control, ready, begin));
+            drop((control, ready, begin, entrances));
             let noted = WhichProcess::of(pid)
                 .and_then(|it| write_json(&paths.carrier(), &it))
                 .and_then(|()| Ok(rustix::io::write(&begin_ours, b"b")?));
@@ -348,6 +367,7 @@ fn be_carrier(
     ids: &IdLayout,
     cell: &CellNamespaces,
     (settings, rules, headers): (EgressSettings, NameRules, HeaderPlan),
+    bound: Bound,
     [supervisor, control, ready, records]: [BorrowedFd<'_>; 4],
 ) -> Result<std::convert::Infallible, StepError> {
     let name = || "start the carrier".to_owned();
@@ -376,6 +396,7 @@ fn be_carrier(
     if let IdLayout::Private { base } = *ids {
         give_up_root(base).step(|| "give up root".to_owned())?;
     }
+    limit_self(bound).step(|| "take on limits".to_owned())?;
     go_on_with(&[sockets.as_fd(), supervisor, control, ready, records], || {
         let fds: [OwnedFd; 5] = inherited_fds(&[3, 4, 5, 6, 7])?
             .try_into()
@@ -421,6 +442,33 @@ fn header_plan(
         lent: lent.to_vec(),
         authority: authority::find(paths).ok().flatten(),
         trust: Trust::of_host(settings.ca_file.as_deref()),
+    }
+}
+
+/// By what the memory of this process is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    /// By a group that it has joined, with what it starts.
+    Group,
+    /// By a limit of its own.
+    Limit,
+}
+
+fn bound(entrances: Option<&[OwnedFd]>) -> Bound {
+    match entrances.map(join) {
+        Some(Ok(())) => Bound::Group,
+        // A user may not move a process between groups that others own.
+        Some(Err(_)) | None => Bound::Limit,
+    }
+}
+
+/// Nothing is started from here on, neither a process nor a thread.
+fn limit_self(bound: Bound) -> rustix::io::Result<()> {
+    let exactly = |most: u64| Rlimit { current: Some(most), maximum: Some(most) };
+    rustix::process::setrlimit(Resource::Nproc, exactly(0))?;
+    match bound {
+        Bound::Group => Ok(()),
+        Bound::Limit => rustix::process::setrlimit(Resource::Data, exactly(MEMORY_BYTES)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use hotcell_egress::EgressSettings;
-use hotcell_jail::cgroup::{Controller, Hierarchies};
+use hotcell_jail::cgroup::{Controller, Hierarchies, Together};
 use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::signals::send_by_pidfd;
 use hotcell_model::{
@@ -56,6 +56,8 @@ pub struct NativeSettings {
     pub required: RequiredIsolation,
     /// What the operator chose about the network of cells.
     pub egress: EgressSettings,
+    /// What all cells of the state directory may use together, where control groups can say so.
+    pub together: Together,
 }
 
 /// Places cells on this machine. Cheap to make; looks at the machine when it first has to.
@@ -361,6 +363,7 @@ impl Native {
             cgroups: self.settings.cgroups,
             required: self.settings.required.clone(),
             egress: self.settings.egress.clone(),
+            together: self.settings.together,
             task,
         };
         order_keeper(program, &order)

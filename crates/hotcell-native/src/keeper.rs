@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use hotcell_jail::cgroup::{CellCgroups, Hierarchies};
 use hotcell_jail::host::close_inherited;
 use hotcell_jail::ids::{IdLayout, starter};
 use hotcell_jail::namespace_work::{Namespace, work_in};
@@ -24,14 +23,15 @@ use crate::diagnose::try_out;
 use crate::disk::Written;
 use crate::driver::FREE_SPACE;
 use crate::flatten::flatten;
-use crate::isolation::{describe, hierarchies};
+use crate::groups::ControlGroups;
+use crate::isolation::describe;
 use crate::layer_store::LayerStore;
 use crate::merge_layers::merge_layers;
 use crate::order::{Order, Outcome, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, LockWait, read_json, write_json};
 use crate::project::{self, Project};
 use crate::removal::remove_files;
-use crate::start::{Fresh, Started, Supervise, cell_limits, start};
+use crate::start::{Fresh, Started, Supervise, start};
 use crate::stragglers;
 use crate::watch::{forget, tidy_up, watch};
 use crate::way::Way;
@@ -101,11 +101,9 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
     let Some(placed) = read_json::<Placed>(&paths.placed())? else {
         return answer(&Outcome::Done);
     };
-    let hierarchies = hierarchies(order.cgroups);
-    let cgroups =
-        CellCgroups::of(&hierarchies, placed.spec.id.as_str(), &cell_limits(&placed.spec.limits));
+    let groups = ControlGroups::find(order, &paths, &placed)?;
     match &order.task {
-        Task::Start => start_and_watch(order, &paths, supervise, &hierarchies, &cgroups),
+        Task::Start => start_and_watch(order, &paths, supervise, groups),
         Task::Watch => {
             // Another process may have started a keeper meanwhile.
             let Some(_lock) = paths.lock_keeper(LockWait::Try)? else {
@@ -117,12 +115,13 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
                 Some((pid, Ok(pidfd))) => {
                     let namespaces = CellNamespaces::of(pid).ok();
                     let found = Started { pid, pidfd, namespaces };
-                    let mut carrier = KeptCarrier::find(&paths, order.egress.clone());
+                    let mut carrier =
+                        KeptCarrier::find(&paths, order.egress.clone(), &groups.carrier);
                     let (cell, pidfd) = (found.namespaces.as_ref(), found.pidfd.as_fd());
                     let _ = carrier.ensure(&paths, &placed, cell, pidfd);
-                    watch(&paths, &placed, &cgroups, found, carrier)
+                    watch(&paths, &placed, &groups, found, carrier)
                 }
-                Some((_, Err(_))) | None => tidy_up(&paths, &placed, &cgroups),
+                Some((_, Err(_))) | None => tidy_up(&paths, &placed, &groups),
             }
         }
         Task::Collect => match LayerStore::new(&paths.native()).collect(&placed.ids) {
@@ -166,7 +165,7 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             }
             let files = placed.files(&paths);
             project::leave(&paths, &placed);
-            let removed = cgroups.remove().and_then(|()| remove_files(&files, &placed.ids));
+            let removed = groups.remove().and_then(|()| remove_files(&files, &placed.ids));
             match removed.map_err(io::Error::other).and_then(|()| forget(&paths, &placed)) {
                 Ok(()) => answer(&Outcome::Done),
                 Err(error) => answer(&Outcome::Failed(Error::unavailable(format!(
@@ -182,14 +181,14 @@ fn start_and_watch(
     order: &Order,
     paths: &CellPaths,
     supervise: Supervise,
-    hierarchies: &Hierarchies,
-    cgroups: &CellCgroups,
+    groups: ControlGroups,
 ) -> io::Result<()> {
     let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
     // What was removed meanwhile does not come back, and its layers may be others by now.
     let Some(placed) = read_json::<Placed>(&paths.placed())? else {
         return answer(&Outcome::Done);
     };
+    let groups = groups.prepare(order, paths, &placed)?;
     let expected = match placed.way() {
         Way::InNamespaces => Confinement::expected(),
         Way::OnHost => {
@@ -200,7 +199,7 @@ fn start_and_watch(
         }
     };
     let isolation_with = |confinement: &Confinement| {
-        describe(&placed.ids, &starter(), hierarchies, order.cgroups, confinement)
+        describe(&placed.ids, &starter(), &groups.hierarchies, order.cgroups, confinement)
     };
     let mut isolation = isolation_with(&expected);
     if let Err(error) = order.required.check(&isolation) {
@@ -208,13 +207,13 @@ fn start_and_watch(
     }
     // Nothing is taken from what it writes to once it is there.
     let project_lock = placed.project.as_ref().map(|_| paths.lock_project()).transpose()?;
-    let started = start(paths, &placed, supervise, hierarchies, cgroups, &isolation);
+    let started = start(paths, &placed, supervise, &groups, &isolation);
     drop(project_lock);
     let Fresh { started, confinement } = match started {
         Ok(fresh) => fresh,
         Err(error) => {
             // Nothing half-made stays behind.
-            let _ = cgroups.remove();
+            let _ = groups.remove();
             let error = start_error(paths, placed.project.as_ref(), &error);
             return answer(&Outcome::Failed(error));
         }
@@ -223,7 +222,7 @@ fn start_and_watch(
         isolation = isolation_with(&confinement);
         write_json(&paths.isolation(), &isolation)?;
     }
-    let mut carrier = KeptCarrier::new(order.egress.clone(), None);
+    let mut carrier = KeptCarrier::new(order.egress.clone(), None, &groups.carrier);
     match order.required.check(&isolation) {
         Ok(()) => {
             // A cell whose connections cannot be carried has no network, and is tried again.
@@ -236,7 +235,7 @@ fn start_and_watch(
             answer(&Outcome::Failed(error))?;
         }
     }
-    watch(paths, &placed, cgroups, started, carrier)
+    watch(paths, &placed, &groups, started, carrier)
 }
 
 /// What the cell writes to takes, and everything that counts as written by it.

@@ -17,6 +17,7 @@ mod disk_pace;
 mod disk_pace_tests;
 mod driver;
 mod flatten;
+mod groups;
 mod id_range;
 mod isolation;
 mod keeper;
@@ -42,5 +43,6 @@ mod way;
 
 pub use driver::{CgroupUse, NativeDriver, NativeSettings};
 pub use hotcell_egress::{EgressSettings, HostPin, IpRange};
+pub use hotcell_jail::cgroup::Together;
 pub use keeper::keep;
 pub use start::Supervise;

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hotcell_egress::EgressSettings;
+use hotcell_jail::cgroup::Together;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::probe::Report;
@@ -108,6 +109,9 @@ pub(crate) struct Order {
     /// What the operator chose about the network of cells.
     #[serde(default)]
     pub(crate) egress: EgressSettings,
+    /// What all cells of the state directory may use together.
+    #[serde(default)]
+    pub(crate) together: Together,
     /// What to do.
     pub(crate) task: Task,
 }

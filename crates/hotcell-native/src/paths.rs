@@ -148,6 +148,11 @@ impl CellPaths {
         self.root.join("authority.json")
     }
 
+    /// The group of all cells in which it has its own, if it was started in one.
+    pub(crate) fn groups(&self) -> PathBuf {
+        self.root.join("groups.json")
+    }
+
     /// Which process its carrier is.
     pub(crate) fn carrier(&self) -> PathBuf {
         self.root.join("carrier.json")

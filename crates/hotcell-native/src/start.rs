@@ -26,6 +26,7 @@ use rustix::process::Pid;
 
 use crate::authority::find_certificate;
 use crate::base::{EXEC_DIRECTORIES, make_uppers};
+use crate::groups::ControlGroups;
 use crate::isolation::kill_means;
 use crate::on_host::{make_root, tasks_of_user};
 use crate::order::{Placed, WhichProcess};
@@ -81,16 +82,14 @@ pub(crate) fn start(
     paths: &CellPaths,
     placed: &Placed,
     supervise: Supervise,
-    hierarchies: &Hierarchies,
-    cgroups: &CellCgroups,
+    groups: &ControlGroups,
     isolation: &Isolation,
 ) -> Result<Fresh, StepError> {
-    // What an earlier supervisor left behind; its processes are gone.
-    cgroups.remove()?;
+    let (hierarchies, cgroups) = (&groups.hierarchies, &groups.cell);
     // Before the groups: a cell without directories is taken for one without groups.
     make_uppers(&placed.layers, &placed.ids).step(|| "make the cell's directories".to_owned())?;
     std::fs::create_dir_all(paths.scratch()).step(|| "make the cell's directories".to_owned())?;
-    cgroups.create(&cell_limits(&placed.spec.limits), placed.ids.supervisor())?;
+    groups.create(&cell_limits(&placed.spec.limits), placed.ids.supervisor())?;
     let (uid, gid) = placed.ids.supervisor();
     give_records(&placed.records, uid, gid)?;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hotcell_egress::EgressSettings;
-use hotcell_jail::cgroup::CellCgroups;
+use hotcell_jail::cgroup::Together;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::swap::{CellNamespaces, refresh_layer, swap_layers};
 use hotcell_journal::{Entry, read_journal};
@@ -20,6 +20,7 @@ use crate::carrier::KeptCarrier;
 use crate::disk_account::DiskAccount;
 use crate::driver::{CgroupUse, order_keeper};
 use crate::flatten::{Aim, MANY, TOO_MANY, written_by_cells};
+use crate::groups::ControlGroups;
 use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, Task};
@@ -38,7 +39,7 @@ const MEASURE_AFTER: Duration = Duration::from_millis(300);
 pub(crate) fn watch(
     paths: &CellPaths,
     placed: &Placed,
-    cgroups: &CellCgroups,
+    groups: &ControlGroups,
     supervisor: Started,
     mut carrier: KeptCarrier,
 ) -> io::Result<()> {
@@ -130,7 +131,7 @@ pub(crate) fn watch(
     let _ = waitpid(Some(pid), WaitOptions::empty());
     carrier.end();
     carrier.forget_lent();
-    tidy_up(paths, &placed, cgroups)
+    tidy_up(paths, &placed, groups)
 }
 
 fn time_until(at: Instant) -> Timespec {
@@ -175,7 +176,8 @@ impl Flattening {
         self.wanted_at = None;
         let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
         let (required, egress) = (RequiredIsolation::default(), EgressSettings::default());
-        let order = Order { directory, cgroups, required, egress, task: Task::Flatten(aim) };
+        let (together, task) = (Together::default(), Task::Flatten(aim));
+        let order = Order { directory, cgroups, required, egress, together, task };
         let _ = order_keeper(Path::new("/proc/self/exe"), &order);
     }
 }
@@ -238,12 +240,16 @@ fn show_anew(
 }
 
 /// Removes what a cell without supervisor needs no more: its groups, and its files if it is over.
-pub(crate) fn tidy_up(paths: &CellPaths, placed: &Placed, cgroups: &CellCgroups) -> io::Result<()> {
+pub(crate) fn tidy_up(
+    paths: &CellPaths,
+    placed: &Placed,
+    groups: &ControlGroups,
+) -> io::Result<()> {
     match placed.way() {
         Way::OnHost => stragglers::end_of(&placed.spec.id)?,
         Way::InNamespaces => {}
     }
-    cgroups.remove().map_err(io::Error::other)?;
+    groups.remove().map_err(io::Error::other)?;
     if is_over(placed) {
         project::leave(paths, placed);
         remove_files(&placed.files(paths), &placed.ids).map_err(io::Error::other)?;

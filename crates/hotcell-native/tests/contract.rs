@@ -74,6 +74,7 @@ fn place(program: &Path, cgroups: CgroupUse) -> Result<DriverPlace> {
         cgroups,
         required: RequiredIsolation { level, layers: Vec::new() },
         egress: hotcell_native::EgressSettings::default(),
+        together: hotcell_native::Together::default(),
     };
     let cells = Mutex::new(BTreeSet::new());
     let look = move || {

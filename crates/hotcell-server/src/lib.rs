@@ -5,6 +5,7 @@
 
 mod call_id;
 mod call_meter;
+mod client_watch;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod dialect;
@@ -23,6 +24,7 @@ mod watches;
 
 use std::sync::Arc;
 
+pub use client_watch::ClientWatch;
 pub use dialect::{Dialect, Outcome, Show, ToolCall};
 pub use dialects::hotcell::FileBounds;
 pub use door::Door;

@@ -86,6 +86,9 @@ pub(crate) fn tell(ready: &OwnedFd, word: &Readiness) {
     }
 }
 
+/// No core file is so small, and no program of the host is handed one: the kernel takes this one limit
+/// for "not at all", and every other for a bound of files alone.
+const CORE_BYTES: u64 = 1;
 /// What one process of a cell may lock into memory.
 const LOCKED_BYTES: u64 = 8 << 20;
 /// What the message queues of one user of a cell may hold.
@@ -101,7 +104,7 @@ fn take_on_limits() -> io::Result<()> {
     // What execs inherit, and can raise no more. Signals that wait and message queues are counted
     // for all processes of a user together, in the user's own account on the host as well.
     let inherited = [
-        (Resource::Core, 0),
+        (Resource::Core, CORE_BYTES),
         (Resource::Memlock, LOCKED_BYTES),
         (Resource::Msgqueue, QUEUE_BYTES),
         (Resource::Sigpending, PENDING_SIGNALS),

@@ -216,10 +216,24 @@ pub(crate) const KEYS: &[Key] = &[
         get: |config| config.admission.disk_mb.unwrap_or_default().into(),
     },
     Key {
+        name: "admission.execs",
+        variable: "HOTCELL_ADMISSION_EXECS",
+        default: "0",
+        about: "execs that one process, such as a server, may have running or queued; 0 for any",
+        set: |config, text| {
+            config.admission.execs = match text.trim() {
+                "0" => None,
+                text => Some(count(text, 1 << 20)?),
+            };
+            Ok(())
+        },
+        get: |config| config.admission.execs.unwrap_or_default().into(),
+    },
+    Key {
         name: "admission.wait_s",
         variable: "HOTCELL_ADMISSION_WAIT_S",
         default: "0",
-        about: "seconds that a cell waits for room under admission.* before it is refused",
+        about: "seconds that a cell or an exec waits for room under admission.* before it is refused",
         set: |config, text| {
             config.admission.wait = values::duration(text)?;
             Ok(())

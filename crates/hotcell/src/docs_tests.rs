@@ -63,3 +63,18 @@ fn every_client_is_on_its_page_with_its_file_and_its_cell() {
         }
     }
 }
+
+#[test]
+fn every_test_that_the_page_on_isolation_names_is_there() {
+    let here = env!("CARGO_MANIFEST_DIR");
+    let read =
+        |path: String| std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let page = read(format!("{here}/../../docs/isolation.md"));
+    let quoted = page.split('`').skip(1).step_by(2);
+    let named: Vec<(&str, &str)> = quoted.filter_map(|word| word.split_once("::")).collect();
+    assert!(named.len() > 20, "{named:?}");
+    for (module, test) in named {
+        let source = read(format!("{here}/tests/e2e/{module}.rs"));
+        assert!(source.contains(&format!("\nfn {test}(")), "{module}::{test} is not there");
+    }
+}

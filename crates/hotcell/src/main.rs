@@ -2,7 +2,6 @@
 
 mod args;
 mod cell_path;
-mod client_watch;
 mod commands;
 mod config;
 mod config_keys;

@@ -11,7 +11,7 @@ use hotcell_model::{
     Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, PortDial, Query,
     Result,
 };
-use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
+use hotcell_native::{CgroupUse, NativeDriver, NativeSettings, Together};
 use hotcell_secrets::{ElsewhereSource, SealedStore};
 use hotcell_store::SqliteStore;
 
@@ -57,6 +57,10 @@ impl Session {
             },
             required: config.required.clone(),
             egress: config.egress.clone(),
+            together: Together {
+                memory_bytes: config.admission.memory_mb.map(|mb| mb << 20),
+                pids: config.admission.pids,
+            },
         });
         let mut engine = Engine::new(
             config.state_dir.clone(),

@@ -184,7 +184,7 @@ pub fn join(entrances: &[OwnedFd]) -> Result<(), StepError> {
     Ok(())
 }
 
-fn make(directory: &Path) -> Result<(), StepError> {
+pub(super) fn make(directory: &Path) -> Result<(), StepError> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             Err(error).step(|| format!("make {}", directory.display()))
@@ -193,7 +193,7 @@ fn make(directory: &Path) -> Result<(), StepError> {
     }
 }
 
-fn set(directory: &Path, file: &str, value: impl ToString) -> Result<(), StepError> {
+pub(super) fn set(directory: &Path, file: &str, value: impl ToString) -> Result<(), StepError> {
     let (path, value) = (directory.join(file), value.to_string());
     fs::write(&path, &value).step(|| format!("write {value} to {}", path.display()))
 }
@@ -213,7 +213,7 @@ fn delegate(directory: &Path, files: &[&str], owner: (u32, u32)) -> Result<(), S
 }
 
 /// Removes a group and the groups in it, waiting a while for the last process to be gone.
-fn remove_tree(directory: &Path) -> Result<(), StepError> {
+pub(super) fn remove_tree(directory: &Path) -> Result<(), StepError> {
     let name = || format!("remove {}", directory.display());
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {

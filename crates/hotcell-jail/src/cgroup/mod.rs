@@ -2,13 +2,17 @@
 //!
 //! The v2 hierarchy is used to kill and to count CPU time even where it has no controllers.
 
+mod carrier;
 mod cell;
 mod exec;
 mod hierarchy;
+mod together;
 
+pub use carrier::CarrierCgroups;
 pub use cell::{CellCgroups, CellLimits, join};
 pub use exec::{ExecCgroup, ExecCgroups, Kind};
 pub use hierarchy::{Controller, Hierarchies, Place, Version};
+pub use together::Together;
 
 use std::cell::OnceCell;
 use std::io;

@@ -250,7 +250,6 @@ pub(super) const PROCESSES: &[Call] = &[
     both("rseq", 334, 293),
     both("getrusage", 98, 165),
     both("getrlimit", 97, 163),
-    both("setrlimit", 160, 164),
     both("getpriority", 140, 141),
     both("setpriority", 141, 140),
     both("ioprio_get", 252, 31),

@@ -47,6 +47,14 @@ pub(super) struct Check {
 const ALL: u32 = u32::MAX;
 pub(super) const NOT_PERMITTED: Verdict = Verdict::Fail(libc::EPERM);
 
+/// Nothing is done, and success is told.
+const PASSED_OVER: Verdict = Verdict::Fail(0);
+
+/// The limit of core files stays as it is. What a crash leaves goes to a program of the host, run as
+/// root there, unless that limit is one byte; whoever sets it to nothing, as agents of keys do and
+/// end if they cannot, has what it wants already.
+const CORE: &[u32] = &[libc::RLIMIT_CORE];
+
 /// Every `CLONE_NEW…` but that of time, which `clone` does not know: a new namespace comes with
 /// every capability in it, and with parts of the kernel that only root used to reach.
 const NAMESPACES: u32 = (libc::CLONE_NEWNS
@@ -126,13 +134,21 @@ pub(super) const CHECKED: &[Check] = &[
         }],
         otherwise: Verdict::Allow,
     },
+    Check {
+        call: both("setrlimit", 160, 164),
+        rules: &[Rule { when: &[any_of(0, CORE)], then: PASSED_OVER }],
+        otherwise: Verdict::Allow,
+    },
     // The limits of another process can be read. Pid 1 has the ids of root in the cell, who could
     // otherwise leave it without descriptors.
     Check {
         call: both("prlimit64", 302, 261),
         rules: &[
-            Rule { when: &[any_of(0, &[0])], then: Verdict::Allow },
             Rule { when: &[Test::IsNull { argument: 2 }], then: Verdict::Allow },
+            Rule { when: &[any_of(1, CORE), Test::IsNull { argument: 3 }], then: PASSED_OVER },
+            // What it was would not be told.
+            Rule { when: &[any_of(1, CORE)], then: NOT_PERMITTED },
+            Rule { when: &[any_of(0, &[0])], then: Verdict::Allow },
         ],
         otherwise: NOT_PERMITTED,
     },

@@ -18,6 +18,7 @@ use super::ports::TunnelPlace;
 use super::settings::HttpSettings;
 use super::site::Site;
 use super::stalling::Stalling;
+use crate::client_watch::ClientWatch;
 use crate::door::Door;
 
 /// How long to leave a machine alone that gives no connection.
@@ -92,6 +93,8 @@ async fn converse(stream: TcpStream, site: Arc<Site>, stopping: CancellationToke
         tracing::debug!(%error, "a connection is gone already");
         return;
     }
+    let stream = Arc::new(stream);
+    let Ok(client) = ClientWatch::on(Arc::clone(&stream)) else { return };
     let limits = *site.limits();
     let tunnel = TunnelPlace::default();
     let (place, streams_end) = (tunnel.clone(), site.streams_end.clone());
@@ -110,11 +113,16 @@ async fn converse(stream: TcpStream, site: Arc<Site>, stopping: CancellationToke
             .serve_connection(stream, answer)
             .with_upgrades()
     );
+    // Whoever waits for room to pass something on hears nothing of its own connection.
     let ended = tokio::select! {
         ended = conversation.as_mut() => ended,
+        () = client.gone() => return,
         () = stopping.cancelled() => {
             conversation.as_mut().graceful_shutdown();
-            conversation.await
+            tokio::select! {
+                ended = conversation.as_mut() => ended,
+                () = client.gone() => return,
+            }
         }
     };
     if let Err(error) = ended {
@@ -123,6 +131,7 @@ async fn converse(stream: TcpStream, site: Arc<Site>, stopping: CancellationToke
     }
     tokio::select! {
         () = tunnel.carry() => {}
+        () = client.gone() => {}
         () = streams_end.cancelled() => {}
     }
 }

@@ -24,6 +24,7 @@ use super::answer::Shape;
 use super::held::Held;
 use super::mcp_endpoint::McpEndpoint;
 use super::metrics::Metrics;
+use super::ports::lead_to_path;
 use super::routes::{self, Parts};
 use super::settings::{HttpLimits, HttpSettings};
 use super::visitors::Visitors;
@@ -92,6 +93,7 @@ impl Site {
 
     /// Answers a request, and says in the log and the metrics how that went.
     pub(super) async fn answer(&self, mut request: Request<Body>) -> Response {
+        lead_to_path(&mut request);
         let id = CallId::of(request.headers());
         let method = request.method().clone();
         let span = tracing::error_span!(

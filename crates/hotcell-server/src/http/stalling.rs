@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,14 +12,14 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// A stream whose writes may stall only so long.
 pub(super) struct Stalling {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     allowed: Duration,
     /// Runs since a write found no room.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stalling {
-    pub(super) fn new(stream: TcpStream, allowed: Duration) -> Self {
+    pub(super) fn new(stream: Arc<TcpStream>, allowed: Duration) -> Self {
         Self { stream, allowed, stalled: None }
     }
 
@@ -39,13 +40,34 @@ impl Stalling {
     }
 }
 
+/// Asks for room to be written to until there is some, or something else went wrong.
+fn poll_write(
+    stream: &TcpStream,
+    context: &mut Context<'_>,
+    write: impl Fn() -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        ready!(stream.poll_write_ready(context))?;
+        match write() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            written => return Poll::Ready(written),
+        }
+    }
+}
+
 impl AsyncRead for Stalling {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        loop {
+            ready!(self.stream.poll_read_ready(context))?;
+            match self.stream.try_read_buf(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read.map(drop)),
+            }
+        }
     }
 }
 
@@ -55,7 +77,7 @@ impl AsyncWrite for Stalling {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        let written = poll_write(&self.stream, context, || self.stream.try_write(bytes));
         self.judge(context, written)
     }
 
@@ -64,19 +86,23 @@ impl AsyncWrite for Stalling {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        let written = poll_write(&self.stream, context, || self.stream.try_write_vectored(slices));
         self.judge(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match rustix::net::shutdown(&*self.stream, rustix::net::Shutdown::Write) {
+            // The other end was quicker.
+            Ok(()) | Err(rustix::io::Errno::NOTCONN) => Poll::Ready(Ok(())),
+            Err(errno) => Poll::Ready(Err(errno.into())),
+        }
     }
 }

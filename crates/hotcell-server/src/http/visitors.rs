@@ -8,7 +8,7 @@ use http::header::{HOST, HeaderName, HeaderValue, ORIGIN, REFERER};
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Uri};
 
-use super::ports::{is_port, is_same_port};
+use super::ports::{ReachedUnder, is_port, is_same_port};
 
 /// Names of this machine that no name server can bend.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -41,6 +41,9 @@ impl Visitors {
     /// `denied` for one that is not known.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<()> {
         let headers = request.headers();
+        if ReachedUnder::of(request) == ReachedUnder::OwnName {
+            return check_own_name(request);
+        }
         self.check_host(headers)?;
         if headers.contains_key(ORIGIN) {
             return self.check_origin(headers);
@@ -112,6 +115,28 @@ impl Visitors {
     }
 }
 
+/// Under a name of its own a service is for its own pages, for whoever goes there, and for programs.
+fn check_own_name<B>(request: &Request<B>) -> Result<()> {
+    let headers = request.headers();
+    if let Some(origin) = headers.get(ORIGIN) {
+        let (origin, host) = (text(origin)?, headers.get(HOST).map(text).transpose()?);
+        let own = ["http://", "https://"].iter().find_map(|scheme| origin.strip_prefix(scheme));
+        return match own.is_some() && own == host.as_deref() {
+            true => Ok(()),
+            false => Err(Error::denied(format!("pages of {origin:?} may not call this service"))),
+        };
+    }
+    let is_load = [Method::GET, Method::HEAD].contains(request.method());
+    if is_load && says(headers, &FETCH_MODE, "navigate") && says(headers, &FETCH_DEST, "document") {
+        return Ok(());
+    }
+    check_fetch(headers)
+}
+
+fn says(headers: &HeaderMap, name: &HeaderName, what: &str) -> bool {
+    headers.get(name).is_some_and(|value| value == what)
+}
+
 /// Refuses what another page loads or sends without saying where it comes from.
 fn check_fetch(headers: &HeaderMap) -> Result<()> {
     let Some(site) = headers.get(FETCH_SITE) else { return Ok(()) };
@@ -126,11 +151,10 @@ fn check_fetch(headers: &HeaderMap) -> Result<()> {
 /// and a page of the same port for what it is made of. In its sandbox that has no origin, and says
 /// where it is by the Referer alone, which no other page can choose.
 fn may_load_from_port(headers: &HeaderMap, path: &str) -> bool {
-    let says = |name, what| headers.get(name).is_some_and(|value: &HeaderValue| value == what);
     if !is_port(path) {
         return false;
     }
-    if says(FETCH_MODE, "navigate") && says(FETCH_DEST, "document") {
+    if says(headers, &FETCH_MODE, "navigate") && says(headers, &FETCH_DEST, "document") {
         return true;
     }
     let referer = headers.get(REFERER).and_then(|value| value.to_str().ok()?.parse::<Uri>().ok());

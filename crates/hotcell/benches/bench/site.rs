@@ -35,6 +35,7 @@ impl Site {
             cgroups,
             required: hotcell_model::RequiredIsolation::default(),
             egress: hotcell_native::EgressSettings::default(),
+            together: hotcell_native::Together::default(),
         });
         let engine = Engine::new(
             state.to_owned(),

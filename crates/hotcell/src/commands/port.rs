@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_model::{CellInfo, Error, ErrorCode, PortDial, Result};
+use hotcell_server::ClientWatch;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::args::Port;
-use crate::client_watch::ClientWatch;
 use crate::errors::Failure;
 use crate::session::Session;
 use crate::show::{note, print, print_json};

@@ -29,6 +29,7 @@ in_worlds! { [root, rootless, single_id]
     a_hundred_connections_at_once_carry_every_byte,
     agents_reach_what_the_operator_allowed,
     only_cells_with_a_network_have_a_carrier,
+    a_carrier_is_bounded,
 }
 
 /// Connects, says a line, and returns what comes. A connection that breaks off is found out by
@@ -214,7 +215,7 @@ def connects(family, kind, place, protocol=0):
         return False
 tcp, udp, raw = socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW
 four, six = socket.AF_INET, socket.AF_INET6
-for place in [('1.1.1.1', 443), ('127.0.0.2', {port}), ('127.0.0.1', {inner}), ('{own}', 22), ('{own}', {port})]:
+for place in [('1.1.1.1', 443), ('169.254.169.254', 80), ('127.0.0.2', {port}), ('127.0.0.1', {inner}), ('{own}', 22), ('{own}', {port})]:
     print(place[0], connects(four, tcp, place))
 print('six', connects(six, tcp, ('2606:4700:4700::1111', 443)), connects(six, tcp, ('::1', {inner})))
 print('udp', connects(four, udp, ('1.1.1.1', 53)), connects(four, udp, ('{own}', 53)))
@@ -695,4 +696,48 @@ fn only_cells_with_a_network_have_a_carrier(world: &World) {
     }
     world.text(["kill", "--force", "some"]);
     eventually("it goes with its cell", || !is_alive(process));
+}
+
+/// A cell cannot use the host's memory or its processes through what carries its connections.
+fn a_carrier_is_bounded(world: &World) {
+    let outside = Outside::start(&["good.test"]);
+    spawn(world, &outside, "c", &[outside.rule("good.test")]);
+    let told = world.json(["doctor", "--json"]);
+    let layers = told["drivers"][0]["isolation"]["layers"].as_array().unwrap();
+    let by_group = layers.iter().any(|layer| layer["name"] == "memory_limit");
+    let carrier = carrier(world, "c");
+    let limits = std::fs::read_to_string(format!("/proc/{carrier}/limits")).unwrap();
+    let of = |name: &str| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().next().unwrap().to_owned()
+    };
+    assert_eq!(of("Max processes"), "0", "{limits}");
+    let groups = std::fs::read_to_string(format!("/proc/{carrier}/cgroup")).unwrap();
+    let name = format!("{}-carrier", world.cell_id("c"));
+    assert_eq!(groups.contains(&name), by_group, "{groups}");
+    if by_group {
+        let made = world.cgroups_of(&world.cell_id("c"));
+        let made: Vec<&String> = made.iter().filter(|group| group.ends_with(&name)).collect();
+        let read = |file: &str| -> Vec<String> {
+            let paths = made.iter().map(|group| group.trim_start_matches("cgroup "));
+            paths
+                .filter_map(|path| std::fs::read_to_string(format!("{path}/{file}")).ok())
+                .collect()
+        };
+        let memory = [read("memory.max"), read("memory.limit_in_bytes")].concat();
+        assert_eq!(memory, ["268435456\n"], "{made:?}");
+        // Both processes, the one that opens sockets as well.
+        let members = [read("cgroup.procs")].concat().concat();
+        assert!(members.lines().any(|line| line == carrier.to_string()), "{members}");
+        assert!(read("pids.current").contains(&"2\n".to_owned()), "{made:?}");
+    } else {
+        assert_eq!(of("Max data size"), "268435456", "{limits}");
+    }
+    // It carries all the same, also after it was ended.
+    let ask = format!("print(len(ask('good.test', {}, 'send 1000000')))", outside.port);
+    assert_eq!(in_cell(world, &outside, "c", &ask).succeeded().stdout(), "1000000\n");
+    crate::world::kill_9(carrier);
+    eventually("another one carries", || {
+        in_cell(world, &outside, "c", &ask).stdout() == "1000000\n"
+    });
 }

@@ -22,10 +22,12 @@ in_worlds! { [root]
     where_to_listen_is_checked,
     services_are_for_those_who_may_call,
     a_page_of_a_cell_is_not_the_servers_own,
+    under_its_own_name_a_service_is_for_its_own_pages,
     what_is_not_for_a_service_stays_outside,
     a_killed_service_breaks_what_it_began,
     who_does_not_read_holds_nobody_up,
     who_breaks_off_is_gone_though_the_service_reads_nothing,
+    who_breaks_off_over_http_is_gone_though_the_service_reads_nothing,
     a_sleeping_cell_wakes_with_the_first_connection,
 }
 
@@ -359,9 +361,54 @@ fn a_page_of_a_cell_is_not_the_servers_own(world: &World) {
     server.ask(&part.clone().with("referer", &format!("http://localhost{path}page.html"))).is(200);
     let going = part.with("sec-fetch-mode", "navigate");
     server.ask(&going.clone().with("sec-fetch-dest", "iframe")).is(403);
-    server.ask(&going.with("sec-fetch-dest", "document")).is(200);
+    // Whoever goes there is led to where the page has an origin that is not the server's.
+    let led = server.ask(&going.with("sec-fetch-dest", "document")).is(307);
+    assert_eq!(led.header("location"), Some("http://8080.served.localhost/"));
     server.ask(&Sent::get("/v1/cells")).is(200);
     server.ask(&Sent::get("/v1/cells").with("sec-fetch-site", "none")).is(200);
+}
+
+fn under_its_own_name_a_service_is_for_its_own_pages(world: &World) {
+    serve(world, WEB);
+    let server = HttpServer::start(world);
+    let named = |sent: Sent, host: &str| sent.without("host").with("host", host);
+    let own = |sent: Sent| named(sent, "8080.served.localhost");
+    let page = server.ask(&own(Sent::get("/a/b?c")).with("cookie", "mine=1")).is(200);
+    for header in ["content-security-policy", "access-control-allow-origin"] {
+        assert_eq!(page.header(header), None);
+    }
+    assert_eq!(page.header("set-cookie"), Some("stolen=1"), "it is this name's alone");
+    let asked = page.json();
+    assert_eq!(asked["path"], "/a/b?c");
+    let headers = asked["headers"].to_string().to_lowercase();
+    assert!(headers.contains("mine=1") && headers.contains("localhost:8080"), "{headers}");
+    // Every path is the service's, whatever the server has there.
+    for path in ["/v1/cells", "/mcp", "/health", "/metrics", "/cells/served/ports/8080/"] {
+        assert_eq!(server.ask(&own(Sent::get(path))).is(200).json()["path"], path);
+    }
+    let post = own(Sent::post("/api", &serde_json::json!({})));
+    let from =
+        |origin: &str, site: &str| post.clone().with("origin", origin).with("sec-fetch-site", site);
+    server.ask(&from("http://8080.served.localhost", "same-origin")).is(200);
+    for origin in [
+        "null",
+        "http://localhost",
+        "http://9090.served.localhost",
+        "http://8080.other.localhost",
+        "http://8080.served.localhost:1234",
+        "http://elsewhere.org",
+    ] {
+        server.ask(&from(origin, "cross-site")).is(403);
+    }
+    for site in ["cross-site", "same-site"] {
+        server.ask(&own(Sent::get("/")).with("sec-fetch-site", site)).is(403);
+        // Nor is the server for the pages of a service.
+        server.ask(&Sent::get("/v1/cells").with("sec-fetch-site", site)).is(403);
+    }
+    let own_page = Sent::get("/v1/cells").with("origin", "http://8080.served.localhost");
+    server.ask(&own_page).is(403);
+    server.ask(&named(Sent::get("/v1/cells"), "served.localhost")).is(403);
+    server.ask(&named(Sent::get("/"), "8080.nobody.localhost")).is(404);
 }
 
 fn what_is_not_for_a_service_stays_outside(world: &World) {
@@ -515,18 +562,54 @@ fn who_does_not_read_holds_nobody_up(world: &World) {
     forward.end();
 }
 
+/// Connections to port 8080 that stand, on the side of whoever made them.
+fn standing(world: &World) -> usize {
+    let table = world.text(["run", "--cell", "served", "cat /proc/net/tcp"]);
+    let stands = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(2).is_some_and(|to| to.ends_with(":1F90")) && words.get(3) == Some(&"01")
+    };
+    table.lines().filter(stands).count()
+}
+
+fn who_breaks_off_over_http_is_gone_though_the_service_reads_nothing(world: &World) {
+    serve(world, DEAF);
+    let server = HttpServer::start(world);
+    let path = "/cells/served/ports/8080/";
+    let mut small = TcpStream::connect(server.address).unwrap();
+    small.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).unwrap();
+    let stuck = || {
+        let mut stuck = TcpStream::connect(server.address).unwrap();
+        stuck.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999\r\n\r\n"
+        );
+        stuck.write_all(head.as_bytes()).unwrap();
+        while stuck.write_all(&[0; 1 << 16]).is_ok() {}
+        stuck
+    };
+    let reset = stuck();
+    eventually("both are connected", || standing(world) == 2);
+    rustix::net::sockopt::set_socket_linger(&reset, Some(Duration::ZERO)).unwrap();
+    for (left, stream) in [(1, small), (0, reset)] {
+        drop(stream);
+        eventually("it is gone in the cell", || standing(world) == left);
+    }
+    let open = crate::world::fd_count(server.live.pid());
+    // And again, so that nothing adds up.
+    for _ in 0..3 {
+        let again = stuck();
+        rustix::net::sockopt::set_socket_linger(&again, Some(Duration::ZERO)).unwrap();
+        drop(again);
+        eventually("it is gone in the cell", || standing(world) == 0);
+    }
+    eventually("it is gone in the server", || crate::world::fd_count(server.live.pid()) <= open);
+}
+
 fn who_breaks_off_is_gone_though_the_service_reads_nothing(world: &World) {
     serve(world, DEAF);
     let forward = Forward::start(world);
-    // Connections to port 8080 that stand, on the side of whoever made them.
-    let standing = || {
-        let table = world.text(["run", "--cell", "served", "cat /proc/net/tcp"]);
-        let stands = |line: &&str| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.get(2).is_some_and(|to| to.ends_with(":1F90")) && words.get(3) == Some(&"01")
-        };
-        table.lines().filter(stands).count()
-    };
+    let standing = || standing(world);
     let mut stuck = forward.connect();
     let said_no_more = forward.connect();
     stuck.set_write_timeout(Some(Duration::from_millis(500))).unwrap();

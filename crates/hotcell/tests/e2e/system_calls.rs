@@ -22,12 +22,13 @@ in_every_world! {
     dangerous_calls_are_refused_inside_and_not_outside,
     calls_that_programs_need_are_let_through,
     the_layers_that_a_cell_reports_are_in_force,
-    everyday_programs_work,
+    the_limits_that_a_cell_reports_are_in_force,
     execs_of_a_cell_reach_one_another,
     after_a_checkpoint_programs_are_confined_to_the_new_root,
     a_descriptor_of_the_host_opens_nothing,
     the_process_that_serves_files_is_out_of_reach,
     no_set_user_id_bit_reaches_the_host,
+    directories_that_pass_their_group_on_work,
 }
 
 /// What the kernel says without a cell: with every capability in a user namespace, and as whoever
@@ -139,99 +140,87 @@ fn the_layers_that_a_cell_reports_are_in_force(world: &World) {
     assert!(landlock.is_string() != missing.contains("landlock"), "{isolation}");
 }
 
-/// A name and a script that fails where what it tries does not work. Each begins in a directory of
-/// its own; one that needs what is not installed is left out.
-const EVERYDAY: &[(&str, &str, &str)] = &[
-    (
-        "python3",
-        "threads, processes, sockets and memory of Python",
-        "python3 -c '
-import asyncio, mmap, multiprocessing, os, resource, socket, subprocess, threading
-threads = [threading.Thread(target=len, args=([],)) for _ in range(8)]
-[t.start() for t in threads]; [t.join() for t in threads]
-assert subprocess.check_output([\"echo\", \"hi\"]) == b\"hi\\n\"
-with multiprocessing.Pool(2) as pool: assert pool.map(abs, [-1, -2]) == [1, 2]
-asyncio.run(asyncio.sleep(0))
-server = socket.create_server((\"127.0.0.1\", 0)); socket.create_connection(server.getsockname())
-mmap.mmap(-1, 4096); os.memfd_create(\"x\"); resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))'",
-    ),
-    (
-        "node",
-        "workers, processes and a server of Node",
-        "node -e '
-const { Worker } = require(\"worker_threads\"), http = require(\"http\"), fs = require(\"fs\");
-new Worker(\"1\", { eval: true }).on(\"exit\", () => {
-  require(\"child_process\").execSync(\"true\");
-  const server = http.createServer((_, reply) => reply.end(\"x\")).listen(0, \"127.0.0.1\", () =>
-    http.get({ port: server.address().port }, () =>
-      fs.promises.readFile(\"/etc/passwd\").then(() => process.exit(0))));
-});'",
-    ),
-    (
-        "git",
-        "a repository and two clones of it",
-        "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
-        git init -q r; cd r; echo 1 > f; git add f; git commit -qm m; git gc -q; cd ..
-        git clone -q r s; git clone -q file://$PWD/r t; test -f s/f; test -f t/f",
-    ),
-    (
-        "cc",
-        "a program with a thread, compiled and run",
-        "echo '#include <pthread.h>
-        static void *f(void *a) { return a; }
-        int main(void) { pthread_t t; return pthread_create(&t, 0, f, 0) || pthread_join(t, 0); }' > a.c
-        cc -pthread a.c -o a; ./a",
-    ),
-    (
-        "strace",
-        "a program under a tracer",
-        "strace -f -o trace sh -c 'true; true'; grep -q execve trace",
-    ),
-    (
-        "gdb",
-        "a program under a debugger",
-        "gdb -batch -ex run -ex 'print $_exitcode' --args /bin/true 2>&1 | grep 'exited normally'",
-    ),
-    ("ip", "addresses", "ip addr show lo | grep 127.0.0.1"),
-    (
-        "tar",
-        "an archive with a pipe, a link and modes",
-        "mkdir d o; mkfifo d/p; ln -s p d/l; touch d/x; chmod 750 d/x; tar cf d.tar d
-        tar xpf d.tar -C o; test -p o/d/p; test -L o/d/l; test $(stat -c %a o/d/x) = 750",
-    ),
-    (
-        "bash",
-        "jobs of a shell",
-        "set +e; bash -mc 'sleep 100 & kill -STOP %1; kill -CONT %1; kill %1; wait %1'; test $? = 143",
-    ),
-    (
-        "mv",
-        "renaming and linking between directories",
-        "mkdir a b; echo 1 > a/f; mv a b/; mv b/a/f f; ln f b/g; rm -r b; cat f",
-    ),
-    (
-        "sh",
-        "what programs write below /dev and /proc",
-        "echo x > /dev/stdout; echo x > /dev/null; echo x > /dev/shm/x; rm /dev/shm/x
-        echo name > /proc/self/comm; echo 600 > /proc/self/oom_score_adj",
-    ),
+/// Every layer that a cell reports, and so every one that a test reads back.
+const LAYERS: [&str; 19] = [
+    "user_namespace",
+    "mount_namespace",
+    "pid_namespace",
+    "network_namespace",
+    "ipc_namespace",
+    "uts_namespace",
+    "cgroup_namespace",
+    "no_capabilities",
+    "no_new_privs",
+    "seccomp_filter",
+    "landlock",
+    "private_ids",
+    "memory_limit",
+    "pids_limit",
+    "cpu_limit",
+    "swap_limit",
+    // Shown by `ways_out`, `tree_kill` and `runaways`.
+    "masked_proc",
+    "tree_kill",
+    "disk_limit",
 ];
 
-fn everyday_programs_work(world: &World) {
-    world.text(["spawn", "everyday"]);
-    let mut tried = 0;
-    for (needed, what, script) in EVERYDAY {
-        let script = format!(
-            "command -v {needed} >/dev/null || exit 42; set -e; export HOME=$(mktemp -d); cd $HOME\n{script}"
-        );
-        let finished = world.hotcell(["run", "--cell", "everyday", &script]).run();
-        match finished.code() {
-            42 => {}
-            0 => tried += 1,
-            _ => panic!("{what}: {finished:?}"),
-        }
+fn the_limits_that_a_cell_reports_are_in_force(world: &World) {
+    let told = world.json(["doctor", "--json"]);
+    let layers = told["drivers"][0]["isolation"]["layers"].as_array().unwrap();
+    let has_groups = layers.iter().any(|layer| layer["name"] == "memory_limit");
+    let spawn = world.hotcell(["spawn", "bounded", "--pids", "50"]);
+    let spawn = match has_groups {
+        // What cannot be kept is refused.
+        false => spawn,
+        true => spawn.args(["--memory", "100M", "--cpus", "0.5"]),
+    };
+    spawn.run().succeeded();
+    let info = world.json(["info", "--json", "bounded"]);
+    let isolation = &info["cell"]["isolation"];
+    let layers = isolation["layers"].as_array().unwrap();
+    let means = |name: &str| {
+        let layer = layers.iter().find(|layer| layer["name"] == name);
+        layer.map(|layer| layer["means"].as_str().unwrap_or_default().to_owned())
+    };
+    for layer in layers {
+        assert!(LAYERS.contains(&layer["name"].as_str().unwrap()), "no test reads {layer} back");
     }
-    assert!(tried >= 4, "there is little on this machine to try");
+    let groups = world.cgroups_of(&world.cell_id("bounded"));
+    let in_groups = |file: &str| -> Vec<String> {
+        let paths = groups.iter().map(|group| group.trim_start_matches("cgroup ").to_owned());
+        paths.filter_map(|path| fs::read_to_string(format!("{path}/{file}")).ok()).collect()
+    };
+    let kept_by_group = [
+        ("memory_limit", ["memory.max", "memory.limit_in_bytes"], "104857600\n"),
+        ("pids_limit", ["pids.max", "pids.max"], "51\n"),
+        ("cpu_limit", ["cpu.max", "cpu.cfs_quota_us"], "50000"),
+        ("swap_limit", ["memory.swap.max", "memory.memsw.limit_in_bytes"], ""),
+    ];
+    for (name, files, value) in kept_by_group {
+        let is_reported = means(name).is_some_and(|means| !means.starts_with("rlimit"));
+        let set: Vec<String> = files.iter().flat_map(|file| in_groups(file)).collect();
+        let is_set = set.iter().any(|text| text.starts_with(value));
+        // Where nothing is swapped to there is nothing to set.
+        let needs_no_file = name == "swap_limit" && set.is_empty();
+        assert!(is_set == is_reported || needs_no_file, "{name}: {set:?}, {isolation}");
+    }
+    if means("pids_limit").is_some_and(|means| means.starts_with("rlimit")) {
+        let limits = world.text(["run", "--cell", "bounded", "ulimit -u"]);
+        assert_eq!(limits.trim(), "50");
+    }
+    // Ids of the host behind those of the cell: never root's, and the user's own only without a
+    // range of others.
+    let maps =
+        world.text(["run", "--cell", "bounded", "cat /proc/self/uid_map /proc/self/gid_map"]);
+    let numbers = |line: &str| -> Vec<u64> {
+        line.split_whitespace().map(|number| number.parse().unwrap()).collect()
+    };
+    let ranges: Vec<Vec<u64>> = maps.lines().map(numbers).collect();
+    assert!(!ranges.is_empty());
+    let user = u64::from(world.user().uid);
+    let has_others = ranges.iter().any(|range| range[2] > 1);
+    assert_eq!(means("private_ids").is_some(), has_others, "{maps}");
+    assert!(ranges.iter().all(|range| range[1] != 0 && (user != 0 || range[1] != user)), "{maps}");
 }
 
 fn execs_of_a_cell_reach_one_another(world: &World) {
@@ -379,4 +368,34 @@ fn no_set_user_id_bit_reaches_the_host(world: &World) {
     }
     // The same where nothing is the host's.
     world.text(["run", "cp /bin/true plain && chmod 4755 plain && test -u plain"]);
+}
+
+fn directories_that_pass_their_group_on_work(world: &World) {
+    use std::os::unix::fs::MetadataExt;
+    let project = world.home().join("project");
+    let others = project.join("others");
+    for directory in [&project, &others] {
+        fs::create_dir(directory).unwrap();
+        give(world, directory);
+    }
+    if is_root() && world.user().uid != 0 {
+        // Of a group that is nobody's in the cell.
+        chown(&others, None, Some(NOBODY_ELSES)).unwrap();
+    }
+    for directory in [&project, &others] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o2775)).unwrap();
+    }
+    let shown = format!("{}:rw", project.display());
+    let script = "umask 002; mkdir -p a/b others/c; echo x > a/file; echo x > others/file; cp -a a copy
+                  install -d -m 2775 made; chmod g+s a/b; mkdir un; tar c a | tar xp -C un; mv a/file .
+                  stat -c %a a a/b copy made un/a others/c";
+    let seen = world.text(["run", "--workspace", &shown, "--", "sh", "-ec", script]);
+    assert_eq!(seen, "2775\n".repeat(6));
+    let group = |path: &str| fs::metadata(project.join(path)).unwrap().gid();
+    for path in ["a", "a/b", "file", "copy", "made", "un/a"] {
+        assert_eq!(group(path), group("."), "{path}");
+    }
+    for path in ["others/c", "others/file"] {
+        assert_eq!(group(path), group("others"), "{path}");
+    }
 }

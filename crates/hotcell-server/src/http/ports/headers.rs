@@ -11,6 +11,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::own_name::ReachedUnder;
 use super::places::Home;
 
 /// What is said from one neighbour to the next.
@@ -60,6 +61,18 @@ const NOT_FOR_CLIENTS: [HeaderName; 16] = [
     HeaderName::from_static("origin-agent-cluster"),
 ];
 
+/// What would let pages of others read what the service answers, or lead clients elsewhere.
+const NOT_UNDER_OWN_NAME: [HeaderName; 8] = [
+    STRICT_TRANSPORT_SECURITY,
+    ALT_SVC,
+    ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    ACCESS_CONTROL_ALLOW_HEADERS,
+    ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_EXPOSE_HEADERS,
+    ACCESS_CONTROL_MAX_AGE,
+];
+
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
@@ -83,11 +96,12 @@ pub(super) struct Address {
     /// What the server was called by its client.
     asked_host: Option<HeaderValue>,
     port: u16,
+    under: ReachedUnder,
 }
 
 impl Address {
     /// The address in a request, whose path is kept as it was written.
-    pub(super) fn of(request: &Request, port: u16) -> Result<Self, Error> {
+    pub(super) fn of(request: &Request, port: u16, under: ReachedUnder) -> Result<Self, Error> {
         let path = request.uri().path();
         let mut ends = path.match_indices('/').map(|(at, _)| at);
         // Before the rest there are `/cells`, the cell, `/ports` and the port.
@@ -98,6 +112,10 @@ impl Address {
         let header = |text: String| {
             HeaderValue::from_str(&text).map_err(|error| Error::internal(error.to_string()))
         };
+        let prefix = match under {
+            ReachedUnder::Path => prefix,
+            ReachedUnder::OwnName => "",
+        };
         Ok(Self {
             prefix: prefix.to_owned(),
             target: format!("{rest}{query}"),
@@ -105,6 +123,7 @@ impl Address {
             origin: header(format!("http://localhost:{port}"))?,
             asked_host: request.headers().get(HOST).cloned(),
             port,
+            under,
         })
     }
 
@@ -137,7 +156,10 @@ pub(super) fn to_service(
 ) {
     drop_hops(headers);
     for name in NOT_FOR_SERVICES {
-        headers.remove(name);
+        // The cookies of a name of its own are the service's.
+        if name != COOKIE || address.under == ReachedUnder::Path {
+            headers.remove(name);
+        }
     }
     if headers.contains_key(ORIGIN) {
         // Who may ask was decided; the service knows itself by this name alone.
@@ -147,8 +169,11 @@ pub(super) fn to_service(
         headers.insert(FORWARDED_HOST, host.clone());
     }
     headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
-    if let Ok(prefix) = HeaderValue::from_str(&address.prefix) {
-        headers.insert(FORWARDED_PREFIX, prefix);
+    match (address.under, HeaderValue::from_str(&address.prefix)) {
+        (ReachedUnder::Path, Ok(prefix)) => {
+            headers.insert(FORWARDED_PREFIX, prefix);
+        }
+        (ReachedUnder::Path | ReachedUnder::OwnName, _) => {}
     }
     keep_upgrade(headers, upgrade);
 }
@@ -157,16 +182,39 @@ pub(super) fn to_service(
 pub(super) fn to_client(headers: &mut HeaderMap, address: &Address, upgrade: Option<&HeaderValue>) {
     let agreed = headers.get(UPGRADE).cloned();
     drop_hops(headers);
-    for name in NOT_FOR_CLIENTS {
-        headers.remove(name);
+    match address.under {
+        ReachedUnder::Path => NOT_FOR_CLIENTS.iter().for_each(|name| drop(headers.remove(name))),
+        ReachedUnder::OwnName => {
+            NOT_UNDER_OWN_NAME.iter().for_each(|name| drop(headers.remove(name)));
+            keep_own_cookies(headers);
+        }
     }
     let home = address.home();
     lead(headers, LOCATION, |said| home.place(said));
     lead(headers, CONTENT_LOCATION, |said| home.place(said));
     lead(headers, REFRESH, |said| home.refresh(said));
-    // Beside what the service says of its own; a browser keeps to both.
-    headers.append(CONTENT_SECURITY_POLICY, SANDBOX);
+    if address.under == ReachedUnder::Path {
+        // Beside what the service says of its own; a browser keeps to both.
+        headers.append(CONTENT_SECURITY_POLICY, SANDBOX);
+    }
     keep_upgrade(headers, upgrade.and(agreed.as_ref()));
+}
+
+/// Drops cookies that are meant for other names as well.
+fn keep_own_cookies(headers: &mut HeaderMap) {
+    let is_own = |cookie: &HeaderValue| {
+        let parts = cookie.as_bytes().split(|byte| *byte == b';').skip(1);
+        let name = |part: &[u8]| {
+            let end = part.iter().position(|byte| *byte == b'=').unwrap_or(part.len());
+            part[..end].trim_ascii().to_ascii_lowercase()
+        };
+        parts.map(name).all(|name| name != b"domain")
+    };
+    let cookies: Vec<HeaderValue> = headers.get_all(SET_COOKIE).iter().cloned().collect();
+    headers.remove(SET_COOKIE);
+    for cookie in cookies.into_iter().filter(is_own) {
+        headers.append(SET_COOKIE, cookie);
+    }
 }
 
 /// Changes where a header leads, or drops it.

@@ -5,6 +5,7 @@ use axum::extract::Request;
 use http::HeaderMap;
 
 use super::headers::{Address, to_client, to_service, wanted_upgrade};
+use super::own_name::{ReachedUnder, lead_to_path};
 use super::{is_port, is_same_port};
 
 fn request(path: &str) -> Request {
@@ -13,7 +14,7 @@ fn request(path: &str) -> Request {
 }
 
 fn address(path: &str) -> Address {
-    Address::of(&request(path), 80).unwrap()
+    Address::of(&request(path), 80, ReachedUnder::Path).unwrap()
 }
 
 fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -227,4 +228,52 @@ fn a_port_is_told_from_others() {
         assert!(!is_same_port(page, other), "{other}");
         assert!(!is_same_port(other, page), "{other}");
     }
+}
+
+#[test]
+fn a_name_of_a_service_stands_for_its_path() {
+    let led = |host: &str, path: &str| {
+        let built = Request::builder().uri(path).header("host", host);
+        let mut request = built.body(Body::empty()).unwrap();
+        lead_to_path(&mut request);
+        (request.uri().to_string(), ReachedUnder::of(&request))
+    };
+    for (host, path, meant) in [
+        ("8080.web.localhost:8000", "/", "/cells/web/ports/8080/"),
+        ("8080.web.localhost", "/a/b?c=d", "/cells/web/ports/8080/a/b?c=d"),
+        ("1.a.b.LocalHost:8000", "/v1/cells", "/cells/a.b/ports/1/v1/cells"),
+        ("80.c_abc.localhost", "/health", "/cells/c_abc/ports/80/health"),
+    ] {
+        assert_eq!(led(host, path), (meant.to_owned(), ReachedUnder::OwnName), "{host}");
+    }
+    for host in [
+        "localhost:8000",
+        "web.localhost",
+        "0.web.localhost",
+        "65536.web.localhost",
+        "8080.web.localhost.example.org",
+        "8080.webXlocalhost",
+        ".localhost",
+        "127.0.0.1",
+    ] {
+        assert_eq!(led(host, "/x"), ("/x".to_owned(), ReachedUnder::Path), "{host}");
+    }
+}
+
+#[test]
+fn under_its_own_name_a_service_has_cookies_and_an_origin() {
+    let address =
+        Address::of(&request("/cells/work/ports/80/x"), 80, ReachedUnder::OwnName).unwrap();
+    let mut asked = headers(&[("cookie", "a=1"), ("authorization", "Bearer secret")]);
+    to_service(&mut asked, &address, None);
+    assert_eq!(asked.get("cookie").unwrap(), "a=1");
+    assert!(!asked.contains_key("authorization") && !asked.contains_key("x-forwarded-prefix"));
+    let mut said = headers(&[
+        ("set-cookie", "a=1; Path=/; HttpOnly"),
+        ("set-cookie", "b=2; Path=/ ; dOmAin =localhost"),
+        ("access-control-allow-origin", "*"),
+        ("location", "http://localhost:80/../next"),
+    ]);
+    to_client(&mut said, &address, None);
+    assert_eq!(said, headers(&[("set-cookie", "a=1; Path=/; HttpOnly"), ("location", "/next")]));
 }

@@ -2,9 +2,11 @@
 //!
 //! What such a service answers was written by whatever runs in the cell, and comes from the
 //! server's own origin. So a page of it is put into a sandbox, where it has no origin, and is
-//! refused like any other page that is not the server's own (`visitors.rs`).
+//! refused like any other page that is not the server's own (`visitors.rs`). Under a name of its own
+//! (`own_name.rs`) a service has an origin, which is not the server's.
 
 mod headers;
+mod own_name;
 mod piped;
 mod places;
 mod tunnel;
@@ -26,9 +28,11 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinSet;
 
+pub(super) use self::own_name::{ReachedUnder, lead_to_path};
 pub(super) use self::tunnel::TunnelPlace;
 
 use self::headers::{Address, is_worker_script, to_client, to_service, wanted_upgrade};
+use self::own_name::own_place;
 use self::piped::piped;
 use self::tunnel::Tunnel;
 use super::access::Admitted;
@@ -91,14 +95,23 @@ async fn pass_on(
     (cell, port): (&str, &str),
     mut request: Request,
 ) -> Result<Response, Refusal> {
-    if is_worker_script(request.headers()) {
+    let under = ReachedUnder::of(&request);
+    if under == ReachedUnder::Path && is_worker_script(request.headers()) {
         // It would see every later request of the server's origin.
         return Err(Error::denied("a service in a cell may not have a service worker").into());
     }
     let port = port.parse().ok().filter(|port| *port > 0);
     let port: u16 = port.ok_or_else(|| Error::invalid("the path names no port from 1 to 65535"))?;
     let dial = PortDial { cell: cell.parse()?, port };
-    let address = Address::of(&request, port)?;
+    let address = Address::of(&request, port, under)?;
+    if under == ReachedUnder::Path
+        && let Some(place) = own_place(&request, cell, port, &address.target)
+    {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+        response.headers_mut().insert(LOCATION, place);
+        return Ok(response);
+    }
     let stream = parts.door.dial(&admitted.caller, dial).await?;
 
     let upgrade = wanted_upgrade(request.headers());

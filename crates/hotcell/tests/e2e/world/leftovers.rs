@@ -106,7 +106,10 @@ fn cgroups(below: &Path, cells: &BTreeSet<String>, depth: u32) -> Vec<String> {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        if cells.contains(&*entry.file_name().to_string_lossy()) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // Beside the cell's own there is that of its carrier.
+        if cells.contains(name.strip_suffix("-carrier").unwrap_or(&name)) {
             found.push(format!("cgroup {}", entry.path().display()));
         } else if depth > 0 {
             found.extend(cgroups(&entry.path(), cells, depth - 1));

@@ -37,7 +37,7 @@ pub(crate) use processes::{
     marked, peak_kib, processes_of, resident_kib, send, session_of, state_of, unique,
 };
 pub(crate) use terminal::Terminal;
-pub(crate) use try_calls::{Fates, fates, try_calls};
+pub(crate) use try_calls::{Fates, fates, try_calls, try_ways};
 pub(crate) use upstream::Upstream;
 
 /// Makes tests of behaviours, functions that are given a world: one for every kind of world.

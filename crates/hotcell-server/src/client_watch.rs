@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::sockopt;
@@ -17,24 +18,32 @@ const ASK_TIMES: u32 = 4;
 /// Watches a connection for its breaking. That a client sends no more is none: it may wait for what
 /// comes back.
 #[derive(Debug)]
-pub(crate) struct ClientWatch(TcpStream);
+pub struct ClientWatch(Arc<TcpStream>);
 
 impl ClientWatch {
     /// Watches from now on.
     ///
     /// # Errors
     /// The connection is gone already, or there is no descriptor left.
-    pub(crate) fn begin(stream: &TcpStream) -> io::Result<Self> {
-        sockopt::set_tcp_keepidle(stream, ASK_AFTER)?;
-        sockopt::set_tcp_keepintvl(stream, ASK_EVERY)?;
-        sockopt::set_tcp_keepcnt(stream, ASK_TIMES)?;
-        sockopt::set_socket_keepalive(stream, true)?;
+    pub fn begin(stream: &TcpStream) -> io::Result<Self> {
         let same = stream.as_fd().try_clone_to_owned()?;
-        Ok(Self(TcpStream::from_std(same.into())?))
+        Self::on(Arc::new(TcpStream::from_std(same.into())?))
+    }
+
+    /// The same on a connection that is shared, without a descriptor more.
+    ///
+    /// # Errors
+    /// The connection is gone already.
+    pub fn on(stream: Arc<TcpStream>) -> io::Result<Self> {
+        sockopt::set_tcp_keepidle(&*stream, ASK_AFTER)?;
+        sockopt::set_tcp_keepintvl(&*stream, ASK_EVERY)?;
+        sockopt::set_tcp_keepcnt(&*stream, ASK_TIMES)?;
+        sockopt::set_socket_keepalive(&*stream, true)?;
+        Ok(Self(stream))
     }
 
     /// Waits until the client is gone.
-    pub(crate) async fn gone(&self) {
+    pub async fn gone(&self) {
         // A connection that cannot be watched is as good as gone.
         let _ = self.0.ready(Interest::ERROR).await;
     }
