@@ -20,6 +20,9 @@ use crate::site::Site;
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How many cells a refusal names.
 const NAMED: usize = 3;
+/// How often it is looked whether somebody waits, until that is sure.
+const LOOKS: u32 = 4;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// What all cells of a state directory may have together; `None` where it is not bounded.
 #[derive(Debug, Clone, PartialEq)]
@@ -306,7 +309,14 @@ impl Site {
     /// Whether somebody waits for room for a cell.
     pub(crate) fn is_waiting(&self, cell: &CellId) -> bool {
         let Ok(file) = File::open(self.waiting_file(cell)) else { return false };
-        matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+        // Whoever looks holds it for an instant, whoever waits for longer.
+        let is_held = || matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+        (0..LOOKS).all(|look| {
+            if look > 0 {
+                std::thread::sleep(BETWEEN_LOOKS);
+            }
+            is_held()
+        })
     }
 
     fn waiting_file(&self, cell: &CellId) -> PathBuf {

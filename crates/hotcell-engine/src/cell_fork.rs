@@ -1,5 +1,7 @@
 //! Makes cells that begin with the files of another.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use futures_util::stream::{self, StreamExt};
 use hotcell_model::{
     Alias, Cell, CellFork, CellId, CellLock, CellSpec, CellState, Cells, CheckpointId,
@@ -76,7 +78,16 @@ async fn make_all(
         match failed {
             Some(error) => Err(error),
             None => {
-                let starts = placed.into_iter().map(|fork| start(site, fork));
+                let has_failed = AtomicBool::new(false);
+                let has_failed = &has_failed;
+                let starts = placed.into_iter().map(|fork| async move {
+                    if has_failed.load(Ordering::Relaxed) {
+                        return Err(Error::unavailable("another fork could not be started"));
+                    }
+                    let started = start(site, fork).await;
+                    has_failed.fetch_or(started.is_err(), Ordering::Relaxed);
+                    started
+                });
                 let started = stream::iter(starts).buffered(STARTED_AT_ONCE);
                 // To the end of all of them: what is under way cannot be undone.
                 started.collect::<Vec<Result<Cell>>>().await.into_iter().collect()

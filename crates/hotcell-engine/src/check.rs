@@ -8,6 +8,8 @@ use hotcell_model::{
     SecretForm, SecretGrant, Stdin, TerminalSize, check_grants_together,
 };
 
+use crate::settings::Settings;
+
 /// The longest a single call waits.
 const MAX_WAIT_S: f64 = 3600.0;
 /// All arguments and variables of one exec together; the kernel takes no more than a few times this.
@@ -90,6 +92,16 @@ pub(crate) fn exec_run(request: &ExecRun) -> Result<()> {
     }
     wait(request.wait_s)?;
     idempotency_key(request.idempotency_key.as_deref())
+}
+
+/// Checks that a run may be root in its cell, if it wants to be.
+pub(crate) fn root(request: &ExecRun, settings: &Settings) -> Result<()> {
+    if request.as_root && !settings.as_root {
+        return Err(Error::denied("commands of agents may not be root in their cells here").hint(
+            "run it without as_root; the operator can allow it by the setting serve.as_root",
+        ));
+    }
+    Ok(())
 }
 
 /// A wait as a duration.

@@ -16,6 +16,7 @@ use crate::cell_spawn::KEY_KEEP_S;
 use crate::links::{ANSWER_WITHIN, stuck};
 use crate::new_id::new_exec_id;
 use crate::result_bound::{HeadAndTail, half_of};
+use crate::running::ExecRoom;
 use crate::site::Site;
 use crate::{ExecEvent, ExecStream, check, fingerprint};
 
@@ -25,6 +26,7 @@ const ATTEMPTS: u32 = 5;
 /// Starts an exec, or finds the one that the key stands for, and waits a while for its end.
 pub(crate) async fn exec_run(site: &Arc<Site>, request: ExecRun) -> Result<ExecResult> {
     check::exec_run(&request)?;
+    check::root(&request, &site.settings)?;
     let wait = check::wait(request.wait_s)?;
     let stream = match request.idempotency_key.clone() {
         None => {
@@ -107,6 +109,9 @@ async fn start(
         let ready = site.ready(&request.cell).await?;
         // A supervisor that was just woken has none of what an earlier one did since.
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
+            if exec.state != ExecState::Ended {
+                count(room, &exec.cell);
+            }
             return ExecStream::open(site, exec, 0, Pace::Free).await;
         }
         let secrets = site.given_secrets(&ready.id).await?;
@@ -114,16 +119,21 @@ async fn start(
         match timeout(ANSWER_WITHIN, begin).await {
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
-                if let Some(room) = room {
-                    room.began(&ready.id);
-                }
+                count(room, &ready.id);
                 let exec = begun(request, id, ready.id, started);
                 let half = half_of(request.result_bytes);
                 return Ok(ExecStream::for_result(site, exec, following, half));
             }
-            Ok(Err(LinkError::Lost)) => origin = Origin::Earlier(ready.id),
+            // It may have begun; if not, that is seen at the next look.
+            Ok(Err(LinkError::Lost)) => {
+                count(room, &ready.id);
+                origin = Origin::Earlier(ready.id);
+            }
             Ok(Err(error)) => return Err(error.into()),
-            Err(_) => return Err(stuck(&ready.id)),
+            Err(_) => {
+                count(room, &ready.id);
+                return Err(stuck(&ready.id));
+            }
         }
     }
     Err(Error::unavailable(format!(
@@ -207,6 +217,12 @@ pub(crate) async fn collect(
     };
     let (records, truncated) = kept.finish();
     Ok(ExecResult { exec, records, truncated, next_seq })
+}
+
+fn count(room: Option<ExecRoom<'_>>, cell: &CellId) {
+    if let Some(room) = room {
+        room.began(cell);
+    }
 }
 
 fn spec(request: &ExecRun, id: ExecId) -> ExecSpec {

@@ -59,13 +59,14 @@ impl RunningExecs {
 
     fn find_room(&self, exec: &ExecId, most: u32) -> Option<ExecRoom<'_>> {
         let mut known = self.known();
-        // One that is asked for again has its room already.
-        if !known.contains_key(exec) {
-            if known.len() >= most as usize {
-                return None;
-            }
-            known.insert(exec.clone(), None);
+        if known.contains_key(exec) {
+            // One that is asked for again has its room already, and keeps it.
+            return Some(ExecRoom { running: self, exec: None });
         }
+        if known.len() >= most as usize {
+            return None;
+        }
+        known.insert(exec.clone(), None);
         Some(ExecRoom { running: self, exec: Some(exec.clone()) })
     }
 

@@ -29,6 +29,8 @@ pub struct Settings {
     pub admission: Admission,
     /// Which secrets cells may be granted.
     pub secrets: AllowedSecrets,
+    /// Whether commands may be root in their cell.
+    pub as_root: bool,
 }
 
 /// Which names cells may reach over the network.
@@ -73,6 +75,7 @@ impl Default for Settings {
             names: AllowedNames::Only(NameRules::default()),
             admission: Admission::default(),
             secrets: AllowedSecrets::Only(Vec::new()),
+            as_root: true,
         }
     }
 }

@@ -5,17 +5,21 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hotcell_jail::mounts::{Lower, LowerIds};
+use rustix::fs::{FileType, Stat};
 
 use crate::checkpoint_file::CheckpointFile;
+use crate::disk_walk::{Seen, walk};
 use crate::order::Placed;
 use crate::paths::{CellPaths, read_json, write_json};
+
+const UNMEASURED_BYTES: u64 = 1 << 60;
+/// A number that no file has.
+const NO_FILE: u64 = 0;
 
 /// What counts as written by a cell: what it writes to now, and what it wrote and still names, in its
 /// checkpoints too. What it has from another cell counts there.
@@ -43,13 +47,14 @@ impl Written {
     pub(crate) fn live_use(&self) -> io::Result<Used> {
         let mut used = Used::default();
         for path in &self.live {
-            let mut seen = HashSet::new();
-            walk(path, |file| {
+            let mut linked = HashSet::new();
+            let seen = walk(path, |file| {
                 // A file with one name comes once.
-                if file.nlink() == 1 || file.is_dir() || seen.insert(file.ino()) {
-                    used += Used { bytes: file.blocks() * 512, files: 1 };
+                if file.st_nlink == 1 || is_directory(file) || linked.insert(file.st_ino) {
+                    used += Used { bytes: bytes_of(file), files: 1 };
                 }
             })?;
+            used += hidden(seen);
         }
         Ok(used)
     }
@@ -81,6 +86,11 @@ impl Used {
             bytes: found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize),
             files: found.f_files.saturating_sub(found.f_ffree),
         })
+    }
+
+    /// Whether there is more of it than was seen.
+    pub(crate) fn is_unmeasured(self) -> bool {
+        self.bytes >= UNMEASURED_BYTES
     }
 
     /// By how much it is more than another.
@@ -158,28 +168,27 @@ fn sizes_file(part: &Path) -> Option<PathBuf> {
 
 fn sizes_in(root: &Path) -> io::Result<Sizes> {
     let mut sizes = Sizes::new();
-    walk(root, |file| {
-        sizes.insert(file.ino(), file.blocks() * 512);
+    let seen = walk(root, |file| {
+        sizes.insert(file.st_ino, bytes_of(file));
     })?;
+    if seen == Seen::Part {
+        sizes.insert(NO_FILE, UNMEASURED_BYTES);
+    }
     Ok(sizes)
 }
 
-/// Shows everything in a directory tree; what vanishes meanwhile counts nothing.
-fn walk(root: &Path, mut show: impl FnMut(&fs::Metadata)) -> io::Result<()> {
-    let mut to_visit = vec![root.to_owned()];
-    while let Some(directory) = to_visit.pop() {
-        let entries = match fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        for entry in entries.flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            if metadata.is_dir() {
-                to_visit.push(entry.path());
-            }
-            show(&metadata);
-        }
+fn bytes_of(file: &Stat) -> u64 {
+    file.st_blocks.cast_unsigned() * 512
+}
+
+fn is_directory(file: &Stat) -> bool {
+    FileType::from_raw_mode(file.st_mode) == FileType::Directory
+}
+
+/// What cannot be seen counts as more than any disk has.
+fn hidden(seen: Seen) -> Used {
+    match seen {
+        Seen::Whole => Used::default(),
+        Seen::Part => Used { bytes: UNMEASURED_BYTES, files: 0 },
     }
-    Ok(())
 }

@@ -128,15 +128,16 @@ impl DiskAccount {
 
     fn state(&self, before: Used) -> DiskState {
         let (used, limit) = (self.used, self.limit);
+        // Whether what cannot be seen grows nobody knows.
         let over = if used.bytes > limit.bytes {
-            Some((LimitHit::Disk, used.bytes > before.bytes))
+            Some((LimitHit::Disk, used.bytes > before.bytes || used.is_unmeasured()))
         } else if used.files > limit.files {
             Some((LimitHit::DiskFiles, used.files > before.files))
         } else {
             None
         };
         DiskState {
-            used_bytes: used.bytes,
+            used_bytes: if used.is_unmeasured() { limit.bytes + 1 } else { used.bytes },
             used_files: used.files,
             over: over.map(|(limit, _)| limit),
             end_execs: over.is_some_and(|(_, grew)| grew),

@@ -15,6 +15,7 @@ mod disk_account;
 mod disk_pace;
 #[cfg(test)]
 mod disk_pace_tests;
+mod disk_walk;
 mod driver;
 mod flatten;
 mod groups;

@@ -8,9 +8,13 @@ use std::path::Path;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::namespace_work::{Namespace, work_in};
 use hotcell_jail::{Step as _, StepError};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chmodat, openat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, chmodat, openat, renameat_with,
+};
 use rustix::io::Errno;
 
+/// What lies deeper in a tree that cannot be removed is moved up first.
+const DEEP: usize = 128;
 /// How often a directory is removed that others put something into.
 const TRIES: u32 = 100;
 
@@ -74,9 +78,61 @@ pub(crate) fn open_up(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> i
     Ok(())
 }
 
-fn remove_tree(directory: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(directory) {
+/// Removes a directory tree, however deep; what is not there is removed already.
+pub(crate) fn remove_tree(directory: &Path) -> io::Result<()> {
+    let remove = || match fs::remove_dir_all(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+        removed => removed,
+    };
+    match remove() {
+        // Each directory on the way down is held open.
+        Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+            while shorten(directory)? {}
+            remove()
+        }
+        removed => removed,
     }
 }
+
+/// Moves what lies deep in a tree that nobody uses any more up to its top; whether there was any.
+fn shorten(top: &Path) -> io::Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let root = openat(CWD, top, flags, Mode::empty())?;
+    let mut way = vec![Dir::read_from(&root)?];
+    let mut moved: u64 = 0;
+    loop {
+        let depth = way.len();
+        let Some(directory) = way.last_mut() else { break };
+        let Some(entry) = directory.read() else {
+            way.pop();
+            continue;
+        };
+        let entry = entry?;
+        let name = entry.file_name();
+        let may_lead_on = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+        if name == c"." || name == c".." || !may_lead_on {
+            continue;
+        }
+        if depth > DEEP {
+            let place = directory.fd()?;
+            loop {
+                let above = format!(".deep-{moved}");
+                moved += 1;
+                match renameat_with(place, name, &root, above, RenameFlags::NOREPLACE) {
+                    Err(Errno::EXIST) => {}
+                    renamed => break renamed?,
+                }
+            }
+            continue;
+        }
+        match openat(directory.fd()?, name, flags, Mode::empty()) {
+            Err(Errno::NOTDIR | Errno::LOOP) => {}
+            inside => way.push(Dir::new(inside?)?),
+        }
+    }
+    Ok(moved > 0)
+}
+
+#[cfg(test)]
+#[path = "removal_tests.rs"]
+mod removal_tests;

@@ -78,6 +78,7 @@ pub(crate) struct Supervisor {
     pub(crate) buffer: Vec<u8>,
     next_number: u32,
     pub(crate) disk: Option<DiskState>,
+    disk_told_at: Option<Moment>,
     activity_at: Option<Moment>,
 }
 
@@ -126,6 +127,7 @@ impl Supervisor {
             buffer: vec![0; READ_BYTES],
             next_number: 0,
             disk: None,
+            disk_told_at: None,
             activity_at: None,
         })
     }
@@ -245,12 +247,24 @@ impl Supervisor {
 
     pub(crate) fn set_disk(&mut self, state: DiskState) {
         self.disk = Some(state);
+        let told_before = self.disk_told_at.replace(Moment::now());
         if state.end_execs {
             let limit = state.over.or(Some(LimitHit::Disk));
             let intent = Intent { cause: EndCause::Signaled, limit };
             for number in self.running.clone() {
-                self.end_exec(number, intent, Signal::KILL, Duration::ZERO);
+                if self.was_running_at(number, told_before) {
+                    self.end_exec(number, intent, Signal::KILL, Duration::ZERO);
+                }
             }
+        }
+    }
+
+    /// Whether an exec ran when the cell's disk was told of before: what grew since may be its doing.
+    /// What has begun meanwhile may be there to tidy up, and is asked about the next time.
+    fn was_running_at(&self, number: u32, told_before: Option<Moment>) -> bool {
+        match self.execs.get(&number).map(|exec| &exec.state) {
+            Some(State::Running(running)) => told_before.is_none_or(|told| running.started <= told),
+            Some(State::Queued(_) | State::Ended(_)) | None => false,
         }
     }
 

@@ -109,6 +109,8 @@ pub(crate) struct Config {
     pub(crate) http: HttpConfig,
     /// Where a server sends traces, if anywhere.
     pub(crate) otlp: Option<Collector>,
+    /// Whether commands of agents may be root in their cells.
+    pub(crate) agents_as_root: bool,
     /// Directories of the host that agents may ask for as workspaces.
     pub(crate) workspaces: Vec<Workspace>,
     /// Names that the cells of agents may reach.
@@ -185,6 +187,7 @@ impl Config {
             log_format: LogFormat::default(),
             http: HttpConfig::default(),
             otlp: None,
+            agents_as_root: true,
             workspaces: Vec::new(),
             allow: Vec::new(),
             egress: EgressSettings::default(),

@@ -371,6 +371,18 @@ pub(crate) const KEYS: &[Key] = &[
         get: |config| config.otlp.as_ref().map(Collector::to_string).unwrap_or_default().into(),
     },
     Key {
+        name: "serve.as_root",
+        variable: "HOTCELL_SERVE_AS_ROOT",
+        default: "true",
+        about: "whether commands of agents may be root in their cells: `true` or `false`",
+        set: |config, text| {
+            config.agents_as_root =
+                text.parse().map_err(|_| format!("{text:?} is neither true nor false"))?;
+            Ok(())
+        },
+        get: |config| config.agents_as_root.to_string().into(),
+    },
+    Key {
         name: "serve.workspaces",
         variable: "HOTCELL_SERVE_WORKSPACES",
         default: "",

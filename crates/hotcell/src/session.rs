@@ -146,6 +146,10 @@ pub(crate) fn settings(
             AllowedWorkspaces::Any => AllowedNames::Any,
             AllowedWorkspaces::Only(_) => AllowedNames::Only(NameRules::default()),
         },
+        as_root: match workspaces {
+            AllowedWorkspaces::Any => true,
+            AllowedWorkspaces::Only(_) => config.agents_as_root,
+        },
         workspaces,
         admission: config.admission.clone(),
         secrets,

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use hotcell_model::{Error, Result};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat, fgetxattr, renameat};
 
+use crate::removal::remove_tree;
 use crate::tree;
 
 /// What a cell wrote to its project.
@@ -179,11 +180,4 @@ fn hides_the_hosts(directory: &OwnedFd) -> bool {
         "user.overlay.redirect",
     ];
     marks.iter().any(|mark| fgetxattr(directory, *mark, &mut [0; 4096]).is_ok())
-}
-
-fn remove_tree(directory: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
 }

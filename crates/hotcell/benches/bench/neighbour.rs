@@ -18,6 +18,9 @@ const LIMITS: RequestedLimits = RequestedLimits {
     disk_files: Some(20_000),
 };
 
+/// Short execs in another cell, under way at the same time.
+const SHORT_AT_ONCE: usize = 4;
+
 /// Each goes on for as long as it is let, within its limits.
 const RUNAWAYS: [(&str, &str); 7] = [
     ("processes", "while :; do perl -e 'for (1..12) { fork } sleep 1'; done 2>/dev/null"),
@@ -54,7 +57,7 @@ impl Bench<'_> {
             let (until, mut taken) = (Instant::now() + time_each, Vec::new());
             while Instant::now() < until {
                 taken.push(site.exec(&neighbour)?);
-                std::thread::sleep(Duration::from_millis(2));
+                site.pause(Duration::from_millis(2));
             }
             Ok(Samples::from_all(taken))
         };
@@ -74,12 +77,24 @@ impl Bench<'_> {
             let beside = watch()?;
             ensure!(site.running(&cell)? == 1, "runaway {name} ended before it was told to");
             site.kill(&cell)?;
-            let ratio = beside.p99().as_secs_f64() / quiet.p99().as_secs_f64();
-            let spread = format!("p99 {}, quiet {}", time(beside.p99()), time(quiet.p99()));
-            let row = Row::new(format!("`sh -c true` beside runaway {name}"), time(beside.p50()));
-            self.rows.push(row.spread(spread).ratio(times(ratio, "quiet p99")).promise("≤ 5 ×"));
+            self.add_neighbour(&format!("runaway {name}"), &quiet, &beside);
         }
+        let quiet = watch()?;
+        let cell = site.spawn_with(LIMITS)?;
+        let flood = site.flood(&cell, SHORT_AT_ONCE);
+        let beside = watch()?;
+        let short = flood.stop()?;
+        site.kill(&cell)?;
+        let what = format!("{short} short execs, {SHORT_AT_ONCE} at once");
+        self.add_neighbour(&what, &quiet, &beside);
         site.kill(&neighbour)
+    }
+
+    fn add_neighbour(&mut self, beside_what: &str, quiet: &Samples, beside: &Samples) {
+        let ratio = beside.p99().as_secs_f64() / quiet.p99().as_secs_f64();
+        let spread = format!("p99 {}, quiet {}", time(beside.p99()), time(quiet.p99()));
+        let row = Row::new(format!("`sh -c true` beside {beside_what}"), time(beside.p50()));
+        self.rows.push(row.spread(spread).ratio(times(ratio, "quiet p99")).promise("≤ 5 ×"));
     }
 
     fn has_memory_limit(&self) -> bool {

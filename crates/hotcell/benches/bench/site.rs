@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -23,6 +24,22 @@ pub(crate) struct Site {
     pub(crate) engine: Arc<Engine>,
     pub(crate) state: PathBuf,
     caller: Caller,
+}
+
+/// Short commands that are run all the time.
+pub(crate) struct Flood {
+    counter: Arc<AtomicUsize>,
+    tasks: JoinSet<Result<()>>,
+}
+
+impl Flood {
+    /// Ends it; how many there were. None of them may have failed.
+    pub(crate) fn stop(mut self) -> Result<usize> {
+        if let Some(ended) = self.tasks.try_join_next() {
+            ended??;
+        }
+        Ok(self.counter.load(Ordering::Relaxed))
+    }
 }
 
 impl Site {
@@ -72,6 +89,29 @@ impl Site {
         let request = ExecRun::new(cell.clone(), Command::Shell(command.to_owned()));
         self.runtime.block_on(self.engine.ask(&self.caller, request))?;
         Ok(())
+    }
+
+    /// Runs short commands in a cell, some at once, until it is told to stop.
+    pub(crate) fn flood(&self, cell: &CellId, at_once: usize) -> Flood {
+        let counter = Arc::new(AtomicUsize::new(0));
+        let mut tasks = JoinSet::new();
+        for _ in 0..at_once {
+            let (engine, caller) = (Arc::clone(&self.engine), self.caller.clone());
+            let (request, counter) = (run(cell, &["true"]), Arc::clone(&counter));
+            let flood = async move {
+                loop {
+                    succeeded(&engine.ask(&caller, request.clone()).await?)?;
+                    counter.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            tasks.spawn_on(flood, self.runtime.handle());
+        }
+        Flood { counter, tasks }
+    }
+
+    /// Lets time pass, in which what was begun goes on.
+    pub(crate) fn pause(&self, time: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
     /// Ends a cell.

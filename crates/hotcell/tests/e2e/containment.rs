@@ -3,7 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use crate::world::{World, descendants, eventually, fd_count, is_root, processes_of, program};
+use serde_json::json;
+
+use crate::world::{
+    Era, McpClient, World, descendants, eventually, fd_count, is_root, processes_of, program,
+};
 
 in_worlds! { [root, without_cgroups, container_root, rootless, single_id]
     the_files_of_the_host_are_not_there,
@@ -20,6 +24,29 @@ in_worlds! { [root, without_cgroups, container_root, rootless, single_id]
 
 in_worlds! { [root]
     the_program_runs_in_an_empty_root,
+    an_agent_is_root_in_its_cell_only_where_the_operator_lets_it,
+}
+
+fn an_agent_is_root_in_its_cell_only_where_the_operator_lets_it(world: &World) {
+    for (setting, is_allowed) in [("true", true), ("false", false)] {
+        let serve = world.hotcell(["serve", "--cell", "own"]).env("HOTCELL_SERVE_AS_ROOT", setting);
+        let mut agent = McpClient::start_with(serve, Era::Legacy);
+        let mut run = |as_root: bool| {
+            let arguments = json!({ "command": "id -u", "as_root": as_root });
+            let call = json!({ "name": "exec_run", "arguments": arguments });
+            agent.request("tools/call", call)["result"].clone()
+        };
+        assert_eq!(run(false)["structuredContent"]["stdout"], "1000\n");
+        let answer = run(true);
+        match is_allowed {
+            true => assert_eq!(answer["structuredContent"]["stdout"], "0\n", "{answer}"),
+            false => assert!(answer.to_string().contains("serve.as_root"), "{answer}"),
+        }
+    }
+    // Who runs a command by hand is the operator.
+    let by_hand =
+        world.hotcell(["run", "--as-root", "id -u"]).env("HOTCELL_SERVE_AS_ROOT", "false");
+    assert_eq!(by_hand.run().stdout(), "0\n");
 }
 
 fn the_files_of_the_host_are_not_there(world: &World) {

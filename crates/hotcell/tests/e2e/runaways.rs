@@ -13,6 +13,7 @@ in_every_world! {
     files_in_memory_have_a_bound,
     bytes_on_disk_end_the_command,
     empty_files_end_the_command,
+    bytes_below_long_and_deep_paths_are_counted,
     descriptors_run_out_in_one_process_alone,
     output_without_end_is_kept_in_part,
     time_that_is_over_ends_the_command,
@@ -233,6 +234,27 @@ fn bytes_on_disk_end_the_command(world: &World) {
     street.is_usable("disk");
     street.spawn("larger", json!({ "disk_mb": 1000 }));
     assert_eq!(street.run_away("larger", fill)["printed"], "all\n");
+    street.end();
+}
+
+fn bytes_below_long_and_deep_paths_are_counted(world: &World) {
+    let street = Street::new(world);
+    for (cell, name, depth) in [("long", "'x' x 250", 20), ("deep", "'d'", 3000)] {
+        // Made with links in it that would show other directories, and another size.
+        let fill = format!(
+            "ln -s /usr usr; perl -e '$d = {name}; for (1..{depth}) {{ mkdir $d; chdir $d }} \
+             for (1..100) {{ open F, \">>big\"; print F \"x\" x 2000000; close F; select undef, undef, undef, 0.02 }} \
+             print \"all\"'",
+        )
+        .replace("'x'", "\"x\"")
+        .replace("'d'", "\"d\"");
+        street.spawn(cell, json!({ "disk_mb": 32 }));
+        let end = street.run_away(cell, &fill);
+        assert_eq!((&end["end_cause"], hit(&end, "disk")), (&json!("signaled"), true), "{end}");
+        street.call("cell_kill", json!({ "cell": cell, "force": true }));
+    }
+    let left = world.json(["cells", "--json"])["cells"].as_array().unwrap().len();
+    assert_eq!(left, 1, "only the neighbour is left");
     street.end();
 }
 
