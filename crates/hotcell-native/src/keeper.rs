@@ -27,6 +27,7 @@ use crate::groups::ControlGroups;
 use crate::isolation::describe;
 use crate::layer_store::LayerStore;
 use crate::merge_layers::merge_layers;
+use crate::on_host;
 use crate::order::{Order, Outcome, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, LockWait, read_json, write_json};
 use crate::project::{self, Project};
@@ -188,16 +189,20 @@ fn start_and_watch(
     let Some(placed) = read_json::<Placed>(&paths.placed())? else {
         return answer(&Outcome::Done);
     };
-    let groups = groups.prepare(order, paths, &placed)?;
     let expected = match placed.way() {
         Way::InNamespaces => Confinement::expected(),
         Way::OnHost => {
+            if let Err(error) = on_host::check_starter(&placed.ids) {
+                return answer(&Outcome::Failed(error));
+            }
             // What its supervisor leaves behind comes to this process, and is ended by it.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
             stragglers::end_of(&placed.spec.id)?;
             Confinement::expected_on_host()
         }
     };
+    // Groups with somebody in them cannot be removed.
+    let groups = groups.prepare(order, paths, &placed)?;
     let isolation_with = |confinement: &Confinement| {
         describe(&placed.ids, &starter(), &groups.hierarchies, order.cgroups, confinement)
     };

@@ -38,6 +38,7 @@ mod start;
 #[cfg(test)]
 mod start_tests;
 mod stragglers;
+mod task_count;
 mod tree;
 mod watch;
 mod way;

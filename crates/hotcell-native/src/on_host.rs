@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::landlock::Landlock;
 use hotcell_jail::mounts::{Layer, Upper};
 use hotcell_link::{HostRoot, OWN_DIRECTORIES};
-use hotcell_model::{CellSpec, Error, Network, Result};
+use hotcell_model::{CellSpec, Error, Network, Result, SecretForm, SecretGrant};
 use rustix::process::{getegid, geteuid};
 
 use crate::base::{ETC, PROGRAMS};
@@ -57,6 +56,20 @@ pub(crate) fn check() -> Result<()> {
     }
 }
 
+/// Whether this process may start a cell of these ids: its commands would be whoever starts it.
+pub(crate) fn check_starter(ids: &IdLayout) -> Result<()> {
+    check()?;
+    let (owner, user) = (ids.supervisor().0, geteuid().as_raw());
+    match owner == user {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!(
+            "a cell of level process is started by the user who made it: that is {owner}, and this \
+             is {user}"
+        ))
+        .hint(format!("run hotcell as the user {owner}"))),
+    }
+}
+
 /// Whether the cells may lie there: not in what commands read.
 pub(crate) fn check_place(state_dir: &Path) -> Result<()> {
     let place = state_dir.canonicalize().unwrap_or_else(|_| state_dir.to_owned());
@@ -74,6 +87,16 @@ pub(crate) fn check_place(state_dir: &Path) -> Result<()> {
 pub(crate) fn check_spec(spec: &CellSpec) -> Result<()> {
     if spec.workspace.is_some() {
         return Err(not_on_host("no layers, so no directory of the host can be its workspace"));
+    }
+    let is_header = |grant: &SecretGrant| match grant.form {
+        SecretForm::Header(_) => true,
+        SecretForm::Env { .. } => false,
+    };
+    if let Some(grant) = spec.secrets.iter().find(|grant| is_header(grant)) {
+        return Err(not_on_host(&format!(
+            "no network of its own, so the secret {} cannot be a header of its requests",
+            grant.name
+        )));
     }
     match &spec.network {
         Network::None => Ok(()),
@@ -114,20 +137,6 @@ pub(crate) fn make_root(placed: &Placed) -> io::Result<HostRoot> {
         readable: etc.chain(MACHINE.iter().map(PathBuf::from)).collect(),
         devices: DEVICES.iter().map(PathBuf::from).collect(),
     })
-}
-
-/// Processes and threads that the user has now. The kernel counts those of a cell among them.
-pub(crate) fn tasks_of_user() -> u32 {
-    let uid = geteuid().as_raw();
-    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
-    let tasks = entries.flatten().filter_map(|entry| {
-        let is_process = entry.file_name().to_str()?.parse::<u32>().is_ok();
-        let is_own = is_process && entry.metadata().ok()?.uid() == uid;
-        // Links to a directory: one for itself, one from above, one from each below.
-        is_own.then(|| fs::metadata(entry.path().join("task")).map_or(1, |task| task.nlink()))
-    });
-    u32::try_from(tasks.map(|links| links.saturating_sub(2).max(1)).sum::<u64>())
-        .unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

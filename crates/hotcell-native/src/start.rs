@@ -28,9 +28,10 @@ use crate::authority::find_certificate;
 use crate::base::{EXEC_DIRECTORIES, make_uppers};
 use crate::groups::ControlGroups;
 use crate::isolation::kill_means;
-use crate::on_host::{make_root, tasks_of_user};
+use crate::on_host::make_root;
 use crate::order::{Placed, WhichProcess};
 use crate::paths::{CellPaths, write_json};
+use crate::task_count::tasks_of_user;
 use crate::way::Way;
 
 const TMP: MemoryFiles = MemoryFiles { bytes: 512 << 20, files: 262_144 };

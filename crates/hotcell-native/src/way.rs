@@ -4,7 +4,7 @@ use hotcell_jail::Namespaces;
 use hotcell_jail::ids::IdLayout;
 use hotcell_model::{Error, IsolationLevel, Result};
 
-use crate::diagnose;
+use crate::diagnose::{self, Prospect};
 use crate::driver::Native;
 use crate::on_host;
 use crate::order::Placed;
@@ -51,9 +51,16 @@ impl Native {
         if let Some(way) = self.found_way.get() {
             return Ok(*way);
         }
-        let way = match diagnose::makes_namespaces(self)? {
-            true => Way::InNamespaces,
-            false => {
+        let way = match diagnose::prospect_of_namespaces(self)? {
+            Prospect::Made => Way::InNamespaces,
+            // Less than what may be possible is not taken for an answer, and it is tried again.
+            Prospect::Unclear(refusal) => {
+                return Err(Error::unavailable(format!(
+                    "cannot try out a cell with namespaces, though nothing forbids them: {refusal}"
+                ))
+                .hint("see the remedy with `hotcell doctor`, and try again"));
+            }
+            Prospect::Forbidden => {
                 on_host::check()?;
                 on_host::check_place(&self.settings.state_dir)?;
                 Way::OnHost

@@ -1,8 +1,8 @@
 //! What is different where programs share the host's namespaces.
 //!
 //! Landlock keeps them from the host's files, from signals and from debugging. It does not keep them
-//! from sockets, from memory and queues that are shared by name, from the modes and times of
-//! files, nor from how other processes of their user are scheduled: that is done here.
+//! from sockets, from memory and queues that are shared by name, from the modes, times and
+//! attributes of files, nor from how other processes of their user are scheduled: that is done here.
 
 use super::assemble::Fate;
 use super::call::{Call, both, x86};
@@ -39,12 +39,21 @@ const FATES: &[(&[&str], Verdict)] = &[
     (&["chmod", "fchmod", "fchmodat", "fchmodat2", "utimensat"], Verdict::Ask),
     (&["utime", "utimes", "futimesat"], ABSENT),
     (&["chown", "lchown", "fchown", "fchownat"], NOT_PERMITTED),
+    // Landlock keeps them from no path, neither to change them nor to read them.
     (
         &[
             "setxattr",
             "lsetxattr",
             "fsetxattr",
             "setxattrat",
+            "getxattr",
+            "lgetxattr",
+            "fgetxattr",
+            "getxattrat",
+            "listxattr",
+            "llistxattr",
+            "flistxattr",
+            "listxattrat",
             "removexattr",
             "lremovexattr",
             "fremovexattr",

@@ -4,6 +4,7 @@ mod container;
 mod control_groups;
 mod file_system;
 mod host_file;
+mod namespaces;
 mod process_level;
 mod remedies;
 mod rules;
@@ -27,8 +28,10 @@ use crate::on_host;
 use crate::order::{Outcome, Task};
 use crate::paths::CellPaths;
 
+pub(crate) use namespaces::Prospect;
 pub(crate) use trial::try_out;
 
+use namespaces::prospect;
 use process_level::ProcessLevel;
 use remedies::Circumstances;
 
@@ -50,13 +53,14 @@ pub(crate) fn diagnose(native: &Native) -> Diagnosis {
     match report(native) {
         Ok(report) => {
             let essentials = table::essentials(&report, &circumstances, &native.settings.program);
-            if report.root.works() {
-                checks.extend(essentials);
-            } else {
-                let level = ProcessLevel::look(&native.settings.required);
-                checks.extend(level.without_namespaces(essentials));
-                if level.is_used() {
-                    isolation = isolation_of(&on_host::ids(), &Confinement::expected_on_host());
+            match prospect(&report, Path::new(HOST)) {
+                Prospect::Made | Prospect::Unclear(_) => checks.extend(essentials),
+                Prospect::Forbidden => {
+                    let level = ProcessLevel::look(&native.settings.required);
+                    checks.extend(level.without_namespaces(essentials));
+                    if level.is_used() {
+                        isolation = isolation_of(&on_host::ids(), &Confinement::expected_on_host());
+                    }
                 }
             }
             checks.extend(table::limits(&report, &isolation, &means(native)));
@@ -99,8 +103,8 @@ fn report(native: &Native) -> Result<Report> {
 }
 
 /// Whether cells with namespaces of their own can be made here.
-pub(crate) fn makes_namespaces(native: &Native) -> Result<bool> {
-    report(native).map(|report| report.root.works())
+pub(crate) fn prospect_of_namespaces(native: &Native) -> Result<Prospect> {
+    report(native).map(|report| prospect(&report, Path::new(HOST)))
 }
 
 /// What to do where the kernel refused a user namespace, or its powers, with this error.

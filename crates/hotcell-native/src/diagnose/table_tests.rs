@@ -5,14 +5,14 @@ use std::path::Path;
 use hotcell_jail::cgroup::Hierarchies;
 use hotcell_jail::ids::{IdLayout, Starter};
 use hotcell_jail::landlock::Landlock;
-use hotcell_jail::probe::{Finding, Named, Refusal, Report};
+use hotcell_jail::probe::Report;
 use hotcell_jail::process::Confinement;
 use hotcell_model::{Check, CheckStatus};
 
 use super::{Means, essentials, facts, filters, limits};
 use crate::diagnose::control_groups::Arrangement;
 use crate::diagnose::remedies::Circumstances;
-use crate::diagnose::testing::machine;
+use crate::diagnose::testing::{all_works, machine, refused};
 use crate::driver::CgroupUse;
 use crate::isolation::describe;
 
@@ -20,30 +20,6 @@ const SINGLE: IdLayout = IdLayout::Single { uid: 1000, gid: 1000 };
 
 fn user() -> Starter {
     Starter::User { layout: SINGLE, without_subordinates: Some("no line for user 1000".to_owned()) }
-}
-
-fn refused(step: &str, errno: i32) -> Finding {
-    let said = std::io::Error::from_raw_os_error(errno).to_string();
-    Finding::Refused(Refusal { step: step.to_owned(), errno: Some(errno), said })
-}
-
-fn named(names: &[&str]) -> Vec<Named> {
-    names.iter().map(|name| Named { name: (*name).to_owned(), finding: Finding::Works }).collect()
-}
-
-fn all_works() -> Report {
-    Report {
-        calls: named(&["clone3", "openat2"]),
-        namespaces: named(&["user", "mount", "pid", "network", "ipc", "uts", "cgroup"]),
-        id_maps: Finding::Works,
-        powers: Finding::Works,
-        proc: Finding::Works,
-        idmapped_mount: Finding::NotTried("only cells of root need it".to_owned()),
-        overlay: Finding::Works,
-        root: Finding::Works,
-        cgroups: Finding::NotTried("none may be used".to_owned()),
-        seccomp: Finding::Works,
-    }
 }
 
 fn essentials_on(files: &[(&str, &str)], report: &Report) -> Vec<Check> {

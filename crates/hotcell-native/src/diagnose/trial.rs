@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hotcell_jail::enter::{Inside, MemoryFiles};
 use hotcell_jail::ids::{EXEC_ID, IdLayout, Starter, starter};
@@ -73,7 +74,8 @@ fn abandoned(parent: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(parent) else { return Vec::new() };
     let of_a_dead_process = |entry: &std::fs::DirEntry| {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        let numbers = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let pid = numbers.and_then(|it| it.split('-').next()?.parse::<u32>().ok());
         pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
     };
     entries.flatten().filter(of_a_dead_process).map(|entry| entry.path()).collect()
@@ -81,9 +83,11 @@ fn abandoned(parent: &Path) -> Vec<PathBuf> {
 
 const PREFIX: &str = "trial-";
 
-/// Where this process has a trial made.
+/// Where this process has its next trial made: others may be under way.
 pub(super) fn directory(parent: &Path) -> PathBuf {
-    parent.join(format!("{PREFIX}{}", std::process::id()))
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    parent.join(format!("{PREFIX}{}-{number}", std::process::id()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::world::{
-    World, descendants, eventually, eventually_some, is_alive, kill_9, marked, unique,
+    AS_IN_A_CONTAINER, Kind, World, descendants, eventually, eventually_some, is_alive, kill_9,
+    marked, program, unique,
 };
 
 in_worlds! { [without_namespaces]
@@ -22,6 +23,7 @@ in_worlds! { [without_namespaces]
     files_are_reached_by_the_paths_of_any_cell,
     programs_are_built_and_run,
     private_files_are_neither_read_nor_changed,
+    attributes_of_files_are_neither_read_nor_listed,
     modes_and_times_are_changed_in_the_cell_alone,
     nothing_is_written_outside,
     no_socket_is_opened,
@@ -32,6 +34,8 @@ in_worlds! { [without_namespaces]
     what_needs_namespaces_is_refused_by_its_name,
     a_command_reaches_no_thread_of_its_supervisor,
     what_a_dead_supervisor_and_keeper_left_is_ended_by_whoever_comes_by,
+    nobody_else_wakes_such_a_cell,
+    tasks_of_the_user_that_cannot_be_seen_leave_room_for_those_of_the_cell,
 }
 
 /// Runs something in a cell; what it printed, whatever came of it.
@@ -92,7 +96,7 @@ fn without_the_setting_no_cell_is_made_and_the_remedy_names_it(world: &World) {
 }
 
 fn where_namespaces_can_be_made_the_setting_changes_nothing(world: &World) {
-    let Some(free) = World::enter(crate::world::Kind::SingleId) else { return };
+    let Some(free) = World::enter(Kind::SingleId) else { return };
     let spawned = free.hotcell(["spawn", "better"]).env("HOTCELL_NATIVE_LEVEL", "process").run();
     spawned.succeeded();
     let told = free.json(["info", "better", "--json"]);
@@ -276,6 +280,30 @@ fn modes_and_times_are_changed_in_the_cell_alone(world: &World) {
     assert!(!said.contains("4755") && !said.contains("2751"), "{said}");
 }
 
+fn attributes_of_files_are_neither_read_nor_listed(world: &World) {
+    world.text(["spawn", "held"]);
+    let path = private_file(world);
+    let file = path.display();
+    let set = python(&format!("import os; os.setxattr(\"{file}\", \"user.origin\", b\"there\")"));
+    let (code, said) = outside(world, &set);
+    assert_eq!(code, 0, "{said}");
+    let (at, name) = (format!("\"{file}\""), "\"user.origin\"");
+    for follow in ["True", "False"] {
+        let read = format!("import os; print(os.getxattr({at}, {name}, follow_symlinks={follow}))");
+        is_kept_from(world, &python(&read));
+        let list = format!(
+            "import os, sys; sys.exit({name} not in os.listxattr({at}, follow_symlinks={follow}))"
+        );
+        is_kept_from(world, &python(&list));
+    }
+    // Nor by a descriptor that stands for the file and does not open it.
+    let by_descriptor = format!("import os; os.getxattr(os.open({at}, os.O_PATH), {name})");
+    assert_ne!(inside(world, &python(&by_descriptor)).0, 0);
+    // What lists and copies files goes on without them.
+    let own = "echo x > f && ls -l f >&2 && cp -a f g && cat g";
+    assert!(inside(world, own).1.starts_with("x\n"));
+}
+
 fn nothing_is_written_outside(world: &World) {
     world.text(["spawn", "held"]);
     let home = world.home().display();
@@ -377,6 +405,7 @@ fn nothing_of_another_cell_is_reached(world: &World) {
 
 fn what_needs_namespaces_is_refused_by_its_name(world: &World) {
     world.text(["spawn", "held", "--persistent"]);
+    world.hotcell(["secret", "set", "token"]).input("hunter2/hunter2").run().succeeded();
     let project = world.home().join("project");
     fs::create_dir(&project).unwrap();
     world.own(&project);
@@ -384,6 +413,7 @@ fn what_needs_namespaces_is_refused_by_its_name(world: &World) {
     for refused in [
         world.hotcell(["run", "--allow", "example.org", "true"]).run(),
         world.hotcell(["run", "--workspace", project, "true"]).run(),
+        world.hotcell(["run", "--secret", "token:header=X-Key: {}@api.test", "true"]).run(),
         world.hotcell(["run", "--cell", "held", "--as-root", "true"]).run(),
         world.hotcell(["checkpoint", "create", "held"]).run(),
         world.hotcell(["fork", "held"]).run(),
@@ -434,6 +464,57 @@ fn what_a_dead_supervisor_and_keeper_left_is_ended_by_whoever_comes_by(world: &W
     assert!(descendants(supervisor).is_empty());
     assert_eq!(world.text(["run", "--cell", "held", "echo woken"]), "woken\n");
     assert!(marked(&mark).is_empty(), "{:?}", marked(&mark));
+}
+
+/// Its commands would be whoever wakes it: root of the host, or another user.
+fn nobody_else_wakes_such_a_cell(world: &World) {
+    world.text(["spawn", "held", "--persistent"]);
+    let supervisor = world.supervisor("held");
+    kill_9(supervisor);
+    eventually("its supervisor is gone", || !is_alive(supervisor));
+    let Some(root) = World::enter(Kind::Root) else { return };
+    // The state directory of another user is refused at once: this one is handed over.
+    root.own(&world.state_dir());
+    let woken = root.hotcell(["run", "--cell", "held", "id -u"]);
+    let woken = woken.env("HOTCELL_STATE_DIR", world.state_dir());
+    let woken = woken.env("HOTCELL_NATIVE_LEVEL", "process").run();
+    world.own(&world.state_dir());
+    assert_eq!(woken.code(), 125, "{woken:?}");
+    assert!(woken.stderr().contains("root of the host"), "{woken:?}");
+    assert_eq!(world.text(["run", "--cell", "held", "echo woken"]), "woken\n");
+}
+
+/// As in a container whose user has the number of a user of the host: the kernel counts both as one.
+fn tasks_of_the_user_that_cannot_be_seen_leave_room_for_those_of_the_cell(world: &World) {
+    let Some(root) = World::enter(Kind::Root) else { return };
+    let mark = unique("89");
+    let sleepers = format!("for i in $(seq 60); do sleep {mark} & done; wait");
+    let sleepers = world.other("bash", ["-c", &sleepers]).start();
+    eventually("all sleep", || marked(&mark).iter().filter(|pid| is_sleep(**pid)).count() == 60);
+    let script = "ls /proc | grep -c '^[0-9]'
+        $0 spawn held --pids 16 > /dev/null
+        $0 run --cell held '(true) && (true) && echo forked'
+        $0 kill held > /dev/null
+        while [ -n \"$(ls $HOTCELL_STATE_DIR/native/cells)\" ]; do sleep 0.02; done";
+    let (uid, gid) = (world.user().uid.to_string(), world.user().gid.to_string());
+    let user = ["--reuid", &uid, "--regid", &gid, "--clear-groups"];
+    let finished = root
+        .other("unshare", ["--pid", "--fork", "--mount-proc", "setpriv"])
+        .args(user)
+        .args(["python3", "-c", AS_IN_A_CONTAINER, "sh", "-c", script])
+        .arg(program().to_str().unwrap())
+        .env("HOTCELL_STATE_DIR", world.state_dir())
+        .env("HOTCELL_NATIVE_LEVEL", "process")
+        .env("HOTCELL_NATIVE_CGROUPS", "off")
+        .run();
+    for pid in marked(&mark) {
+        kill_9(pid);
+    }
+    sleepers.finish();
+    let printed = finished.stdout();
+    let (seen, printed) = printed.split_once('\n').unwrap();
+    assert!(seen.parse::<u32>().unwrap() < 16, "{finished:?}");
+    assert_eq!(printed, "forked\n", "{finished:?}");
 }
 
 fn is_sleep(pid: i32) -> bool {

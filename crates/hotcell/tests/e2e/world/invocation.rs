@@ -138,7 +138,8 @@ const CONTAINER_POWERS: &str = "-all,+chown,+dac_override,+fowner,+fsetid,+kill,
                                 +audit_write,+setfcap";
 
 /// Forbids namespaces as engines do for everything in a container.
-const AS_IN_A_CONTAINER: &str = include_str!("../../../../../scripts/as-in-a-container.py");
+pub(crate) const AS_IN_A_CONTAINER: &str =
+    include_str!("../../../../../scripts/as-in-a-container.py");
 
 fn under_the_filter_of_a_container(program: &OsStr) -> Command {
     let mut command = Command::new("python3");
