@@ -10,8 +10,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hotcell_model::{Error, HostName, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, date_time_ymd,
+    BasicConstraints, CertificateParams, CidrSubnet, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    NameConstraints, date_time_ymd,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -46,7 +47,8 @@ impl fmt::Debug for AuthorityFile {
 }
 
 impl AuthorityFile {
-    /// A new one, which can stand for these hosts and what is below them, and for nobody else.
+    /// A new one, which can stand for these hosts and what is below them, for no other name and for
+    /// no address.
     ///
     /// # Errors
     /// `unavailable` when it cannot be made.
@@ -57,7 +59,11 @@ impl AuthorityFile {
             let permitted = hosts.iter().map(|host| GeneralSubtree::DnsName(host.to_string()));
             params.name_constraints = Some(NameConstraints {
                 permitted_subtrees: permitted.collect(),
-                excluded_subtrees: Vec::new(),
+                // What says nothing of addresses allows them all.
+                excluded_subtrees: vec![
+                    GeneralSubtree::IpAddress(CidrSubnet::from_v4_prefix([0; 4], 0)),
+                    GeneralSubtree::IpAddress(CidrSubnet::from_v6_prefix([0; 16], 0)),
+                ],
             });
             let certificate = params.self_signed(&key)?;
             Ok(Self {

@@ -1,5 +1,6 @@
 //! Which requests of a cell get which header, and what is masked in the answers.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -58,13 +59,42 @@ impl fmt::Debug for Lending {
 
 type Place = (HostName, u16);
 
+/// So many values of one secret are masked: the present one, and what it was before.
+const VALUES_OF_ONE: usize = 3;
+
+/// The values that a carrier knows.
+#[derive(Debug, Default)]
+struct Known {
+    /// What was lent last; `None` before anything was.
+    lent: Option<Vec<LentSecret>>,
+    /// What is masked, the newest last: a value that was changed leaves what it was.
+    values: Vec<LentSecret>,
+    masks: Arc<Masks>,
+}
+
+impl Known {
+    /// Takes a value; whether it was not there.
+    fn take(&mut self, secret: &LentSecret) -> bool {
+        let place = self.values.iter().position(|known| known == secret);
+        if let Some(place) = place {
+            self.values.remove(place);
+        }
+        self.values.push(secret.clone());
+        let mut of_it = self.values.iter().enumerate().filter(|(_, it)| it.name == secret.name);
+        let oldest = of_it.next().map(|(place, _)| place);
+        if let Some(oldest) = oldest.filter(|_| of_it.count() >= VALUES_OF_ONE) {
+            self.values.remove(oldest);
+        }
+        place.is_none()
+    }
+}
+
 /// All that is lent to a cell.
 #[derive(Debug, Default)]
 pub(crate) struct Lent {
     grants: Vec<(SecretName, HeaderForm)>,
     places: Mutex<HashMap<Place, Treatment>>,
-    /// Every value that was ever there: one that was changed leaves what it was.
-    values: Mutex<Vec<LentSecret>>,
+    known: Mutex<Known>,
     authority: Option<AuthorityFile>,
     opened: OnceLock<Result<Authority, String>>,
     trust: Trust,
@@ -89,25 +119,18 @@ impl Lent {
 
     /// Takes values in the place of those that were there.
     pub(crate) fn lend(&self, secrets: &[LentSecret]) {
-        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        for secret in
-            secrets.iter().filter(|secret| self.grants.iter().any(|(name, _)| *name == secret.name))
-        {
-            if !values.contains(secret) {
-                values.push(secret.clone());
-            }
+        let is_granted = |secret: &&LentSecret| self.has_header(&secret.name);
+        let secrets: Vec<LentSecret> = secrets.iter().filter(is_granted).cloned().collect();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // The same comes with every exec.
+        if known.lent.as_ref() == Some(&secrets) {
+            return;
         }
-        let mut masks = Masks::of_same_length();
-        for secret in values.iter() {
-            masks.add(secret.name.as_str(), secret.value.as_bytes());
-            for (_, form) in self.grants.iter().filter(|(name, _)| *name == secret.name) {
-                // In base64 a part of each end would be left.
-                if let Some((_, Placeholder::Basic(user), _)) = form.parts() {
-                    masks.add(secret.name.as_str(), credentials(user, &secret.value).as_bytes());
-                }
-            }
+        let new = secrets.iter().filter(|secret| known.take(secret)).count();
+        if new > 0 {
+            known.masks = Arc::new(self.masks(&known.values));
         }
-        let masks = Arc::new(masks);
+        let masks = &known.masks;
         let mut places: HashMap<Place, Treatment> = HashMap::new();
         for (name, form) in &self.grants {
             let value = secrets.iter().find(|secret| secret.name == *name);
@@ -121,7 +144,7 @@ impl Lent {
                         let mut headers = before.headers.clone();
                         headers.push(header.clone());
                         let secrets = format!("{}, {name}", before.secrets);
-                        let masks = Arc::clone(&masks);
+                        let masks = Arc::clone(masks);
                         Treatment::Lending(Arc::new(Lending {
                             scheme: to.scheme,
                             headers,
@@ -131,7 +154,7 @@ impl Lent {
                     }
                     (Some(Treatment::AsItIs) | None, Some(header)) => {
                         let (headers, secrets) = (vec![header.clone()], name.to_string());
-                        let masks = Arc::clone(&masks);
+                        let masks = Arc::clone(masks);
                         Treatment::Lending(Arc::new(Lending {
                             scheme: to.scheme,
                             headers,
@@ -144,6 +167,29 @@ impl Lent {
             }
         }
         *self.places.lock().unwrap_or_else(PoisonError::into_inner) = places;
+        known.lent = Some(secrets);
+    }
+
+    fn has_header(&self, name: &SecretName) -> bool {
+        self.grants.iter().any(|(granted, _)| granted == name)
+    }
+
+    /// What hides these values, in every form in which they go out.
+    fn masks(&self, values: &[LentSecret]) -> Masks {
+        let mut hidden: Vec<(&str, Cow<'_, [u8]>)> = Vec::new();
+        for secret in values {
+            hidden.push((secret.name.as_str(), Cow::Borrowed(secret.value.as_bytes())));
+            for (_, form) in self.grants.iter().filter(|(name, _)| *name == secret.name) {
+                // In base64 a part of each end would be left.
+                if let Some((_, Placeholder::Basic(user), _)) = form.parts() {
+                    let sent = credentials(user, &secret.value).into_bytes();
+                    hidden.push((secret.name.as_str(), Cow::Owned(sent)));
+                }
+            }
+        }
+        let mut masks = Masks::of_same_length();
+        masks.add_all(hidden.iter().map(|(name, value)| (*name, value.as_ref())));
+        masks
     }
 
     /// How the connections to a target are carried now.

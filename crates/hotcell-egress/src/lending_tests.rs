@@ -1,5 +1,8 @@
 //! Which target gets which header, and which gets nothing.
 
+use std::sync::Arc;
+
+use hotcell_masking::Masks;
 use hotcell_model::{LentSecret, SecretGrant};
 
 use crate::connection::Target;
@@ -71,6 +74,56 @@ fn without_all_its_values_a_target_is_not_reached() {
     assert_eq!(added(&lent, "two.test", 443), Err("b".to_owned()));
     lent.lend(&[]);
     assert_eq!(added(&lent, "one.test", 443), Err("a".to_owned()));
+}
+
+/// What an answer of a target becomes.
+fn masked(lent: &Lent, name: &str, answer: &str) -> String {
+    let masks = masks(lent, name);
+    let mut masker = hotcell_masking::Masker::default();
+    let mut told = masker.take(&masks, answer.as_bytes());
+    told.extend(masker.release(&masks));
+    String::from_utf8(told).unwrap()
+}
+
+fn masks(lent: &Lent, name: &str) -> Arc<Masks> {
+    match lent.treatment(&Target { name: name.parse().unwrap(), port: 443 }) {
+        Treatment::Lending(lending) => Arc::clone(&lending.masks),
+        other @ (Treatment::AsItIs | Treatment::NotHeld(_)) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_known_already_makes_no_new_masks() {
+    let grants = ["a:header=X-A: {}@one.test", "b:header=X-B: {}@two.test"];
+    let both = [("a", "value-of-a"), ("b", "value-of-b")];
+    let lent = lent(&grants, &both);
+    let first = masks(&lent, "one.test");
+    lent.lend(&secrets(&both));
+    // One that is in no header is nothing to a carrier.
+    lent.lend(&secrets(&[both[0], both[1], ("c", "value-of-c")]));
+    assert!(Arc::ptr_eq(&first, &masks(&lent, "one.test")));
+    // One that was taken back is masked all the same, and known when it comes again.
+    lent.lend(&secrets(&both[..1]));
+    assert!(Arc::ptr_eq(&first, &masks(&lent, "one.test")));
+    assert_eq!(added(&lent, "two.test", 443), Err("b".to_owned()));
+    lent.lend(&secrets(&both));
+    assert!(Arc::ptr_eq(&first, &masks(&lent, "two.test")));
+    lent.lend(&secrets(&[both[0], ("b", "other-value")]));
+    assert!(!Arc::ptr_eq(&first, &masks(&lent, "one.test")));
+}
+
+#[test]
+fn the_last_values_of_a_secret_are_masked_and_no_more_are_kept() {
+    let grants = ["a:header=X-A: {}@one.test", "b:header=X-B: Basic {basic:me}@one.test"];
+    let lent = lent(&grants, &[("a", "value-of-a"), ("b", "value-of-b")]);
+    for number in 1..=20 {
+        let value = format!("value-{number}-of-a");
+        lent.lend(&secrets(&[("a", &value), ("b", "value-of-b")]));
+    }
+    let all = "value-18-of-a value-19-of-a value-20-of-a value-of-b bWU6dmFsdWUtb2YtYg==";
+    let told = masked(&lent, "one.test", all);
+    assert!(told.chars().all(|letter| letter == '*' || letter == ' '), "{told}");
+    assert_eq!(masked(&lent, "one.test", "value-17-of-a"), "value-17-of-a");
 }
 
 #[test]

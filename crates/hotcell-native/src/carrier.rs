@@ -47,6 +47,8 @@ const NICE: i32 = 10;
 /// need, and little for a host.
 const MEMORY_BYTES: u64 = 256 << 20;
 const PIDS: u64 = 8;
+/// The one limit at which the kernel does not run a program for a crash either.
+const CORE_BYTES: u64 = 1;
 /// How long the process that opens sockets has to end.
 const MAKER_LOOKS: u32 = 100;
 const MAKER_APART: Duration = Duration::from_millis(5);
@@ -324,7 +326,7 @@ fn start(
                 std::process::exit(1);
             }
             let bound = bound(entrances.as_deref());
-            let headers = header_plan(paths, placed, settings, lent);
+            let headers = || header_plan(paths, placed, settings, lent);
             let plan = (settings.clone(), rules, headers);
             let fds = [supervisor, control.as_fd(), ready.as_fd(), records.as_fd()];
             let become_it = || be_carrier(&placed.ids, cell, plan, bound, fds);
@@ -366,7 +368,7 @@ pub(crate) fn may_begin(begin: OwnedFd) -> bool {
 fn be_carrier(
     ids: &IdLayout,
     cell: &CellNamespaces,
-    (settings, rules, headers): (EgressSettings, NameRules, HeaderPlan),
+    (settings, rules, headers): (EgressSettings, NameRules, impl FnOnce() -> HeaderPlan),
     bound: Bound,
     [supervisor, control, ready, records]: [BorrowedFd<'_>; 4],
 ) -> Result<std::convert::Infallible, StepError> {
@@ -375,12 +377,15 @@ fn be_carrier(
     let _ = rustix::process::nice(NICE);
     let_go_of_streams().step(name)?;
     let (sockets, theirs) = UnixStream::pair().step(name)?;
+    let hide = || "keep others from looking into it".to_owned();
     let maker = match fork().step(name)? {
         Forked::Child => {
             drop(sockets);
             // With the descriptor that it waits at, it ends as soon as the carrier does.
             rename_self(c"hotcell-sockets", &[c"hotcell", c"sockets"]);
             enter_network(cell)?;
+            // It needs no secret, but one that follows another is made when the keeper has them.
+            hide_self().step(hide)?;
             let never = go_on_with(&[theirs.as_fd()], || {
                 let asked = inherited_fds(&[3])?.into_iter().next().map(UnixStream::from);
                 make_sockets(&asked.ok_or(io::ErrorKind::NotFound)?)
@@ -393,8 +398,12 @@ fn be_carrier(
         }
     };
     rename_self(c"hotcell-carrier", &[c"hotcell", c"carry"]);
+    hide_self().step(hide)?;
+    let headers = headers();
     if let IdLayout::Private { base } = *ids {
         give_up_root(base).step(|| "give up root".to_owned())?;
+        // With other ids a process is again what the machine says.
+        hide_self().step(hide)?;
     }
     limit_self(bound).step(|| "take on limits".to_owned())?;
     go_on_with(&[sockets.as_fd(), supervisor, control, ready, records], || {
@@ -424,6 +433,14 @@ fn be_carrier(
     })
 }
 
+/// Keeps what is in the memory of this process from others of its user, and from whoever collects
+/// crashes.
+fn hide_self() -> rustix::io::Result<()> {
+    // Where this was forbidden before, nothing is lost: who cannot be dumped is not collected either.
+    let _ = rustix::process::setrlimit(Resource::Core, exactly(CORE_BYTES));
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+}
+
 /// What it needs to add headers to requests, read while it may still read everything.
 fn header_plan(
     paths: &CellPaths,
@@ -436,7 +453,6 @@ fn header_plan(
         return HeaderPlan::default();
     }
     // Without them its requests are refused, in words.
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     HeaderPlan {
         grants: placed.spec.secrets.clone(),
         lent: lent.to_vec(),
@@ -462,9 +478,12 @@ fn bound(entrances: Option<&[OwnedFd]>) -> Bound {
     }
 }
 
+fn exactly(most: u64) -> Rlimit {
+    Rlimit { current: Some(most), maximum: Some(most) }
+}
+
 /// Nothing is started from here on, neither a process nor a thread.
 fn limit_self(bound: Bound) -> rustix::io::Result<()> {
-    let exactly = |most: u64| Rlimit { current: Some(most), maximum: Some(most) };
     rustix::process::setrlimit(Resource::Nproc, exactly(0))?;
     match bound {
         Bound::Group => Ok(()),

@@ -78,7 +78,8 @@ impl ControlGroups {
         let places = shared.as_ref().map_or(&hierarchies, |shared| &shared.places);
         Ok(Self {
             cell: CellCgroups::of(places, cell, &cell_limits(&placed.spec.limits)),
-            carrier: CarrierCgroups::of(places, cell),
+            // Not in the shared one: cells may fill that, and what carries for one is not to end another.
+            carrier: CarrierCgroups::of(&hierarchies, cell),
             shared,
             hierarchies,
         })

@@ -27,7 +27,7 @@ pub struct CellLimits {
 const SUPERVISOR: &str = "supervisor";
 const CPU_PERIOD_US: u64 = 100_000;
 /// The processes of the cell that are not the exec's.
-const OWN_PIDS: u32 = 1;
+pub(super) const OWN_PIDS: u32 = 1;
 
 /// The groups of one cell.
 #[derive(Debug)]

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::{make, set};
+use super::cell::{OWN_PIDS, make, set};
 use super::{Controller, Hierarchies, Place, Version};
 use crate::StepError;
 
@@ -17,10 +18,6 @@ pub struct Together {
     /// Processes and threads of execs.
     pub pids: Option<u64>,
 }
-
-/// Processes of ours that a cell has beside those of its execs, the ones that carry its connections
-/// included.
-const OWN_PIDS: u64 = 4;
 
 impl Hierarchies {
     /// The same places in a group of this name.
@@ -55,8 +52,14 @@ impl Hierarchies {
             }
             match (controller, place.version) {
                 (Controller::Memory, Version::V2) => {
-                    let most = bounds.memory_bytes.map_or("max".to_owned(), |it| it.to_string());
-                    set(directory, "memory.max", most)?;
+                    match bounds.memory_bytes {
+                        None => set(directory, "memory.max", "max")?,
+                        Some(most) if has_room(directory, most) => {
+                            set(directory, "memory.max", most)?;
+                        }
+                        // The kernel would end processes of cells that are there.
+                        Some(_) => {}
+                    }
                     let swap = if bounds.memory_bytes.is_some() { "0" } else { "max" };
                     let _ = fs::write(directory.join("memory.swap.max"), swap);
                 }
@@ -71,7 +74,7 @@ impl Hierarchies {
                 (Controller::Pids, _) => {
                     let cells = fs::read_dir(directory).into_iter().flatten().flatten();
                     let cells = cells.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir()));
-                    let own = OWN_PIDS * (cells.count() as u64 + 1);
+                    let own = u64::from(OWN_PIDS) * (cells.count() as u64 + 1);
                     let most = bounds.pids.map(|pids| pids.saturating_add(own));
                     set(directory, "pids.max", most.map_or("max".to_owned(), |it| it.to_string()))?;
                 }
@@ -91,6 +94,18 @@ impl Hierarchies {
     }
 }
 
+/// Whether what is in use is no more than this, once what can be had anew was given back.
+fn has_room(directory: &Path, most: u64) -> bool {
+    let too_much = || {
+        let used = fs::read_to_string(directory.join("memory.current")).ok()?;
+        used.trim().parse::<u64>().ok()?.checked_sub(most).filter(|more| *more > 0)
+    };
+    let Some(more) = too_much() else { return true };
+    // Older kernels have no such file, and not all of it may come back.
+    let _ = fs::write(directory.join("memory.reclaim"), more.to_string());
+    too_much().is_none()
+}
+
 /// Cells that are there may use more than a bound that was lowered meanwhile; it holds from the next
 /// start on.
 fn still_in_use(done: Result<(), StepError>) -> Result<(), StepError> {
@@ -99,3 +114,7 @@ fn still_in_use(done: Result<(), StepError>) -> Result<(), StepError> {
         Ok(()) | Err(_) => done,
     }
 }
+
+#[cfg(test)]
+#[path = "together_tests.rs"]
+mod tests;

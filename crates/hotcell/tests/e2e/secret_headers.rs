@@ -178,6 +178,15 @@ fn requests_get_the_header_and_the_value_is_nowhere_in_the_cell(world: &World) {
     assert!(everywhere("cmdline", "sleep") > 0);
     assert!(processes.iter().any(|pid| memory_holds(*pid, "in-the-environment")));
     assert!(memory_holds(carrier(world, "c"), VALUE));
+    assert!(memory_holds(carrier(world, "c"), ca_key));
+    // Whoever opens sockets for the carrier has neither of it.
+    let makers = descendants(carrier(world, "c"));
+    assert_eq!(makers.len(), 1, "{makers:?}");
+    assert!(!memory_holds(makers[0], VALUE) && !memory_holds(makers[0], ca_key));
+    assert!(memory_holds(makers[0], "hotcell"), "its memory can be read");
+    for pid in [carrier(world, "c"), makers[0]] {
+        hides_itself(pid);
+    }
     live.kill();
 }
 
@@ -466,13 +475,27 @@ fn a_killed_carrier_is_replaced_by_one_that_has_the_value(world: &World) {
     upstream.hotcell(world, ["run", "--cell", "c", "touch /workspace/stop"]).run().succeeded();
     live.finish().succeeded();
     assert!(upstream.seen().iter().all(|head| head.contains(VALUE)));
-    let own = |pid: i32| fs::metadata(format!("/proc/{pid}/environ")).is_ok_and(is_roots);
-    assert!(own(world.keeper("c")) && own(carrier(world, "c")), "others look into them");
+    assert!(is_roots(world.keeper("c")), "others look into the keeper");
+    let carrier = carrier(world, "c");
+    for pid in std::iter::once(carrier).chain(descendants(carrier)) {
+        hides_itself(pid);
+    }
 }
 
-fn is_roots(found: fs::Metadata) -> bool {
+/// Whether nobody but root can look into a process, whoever it belongs to.
+fn is_roots(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt;
-    found.uid() == 0
+    fs::metadata(format!("/proc/{pid}/environ")).is_ok_and(|found| found.uid() == 0)
+}
+
+/// Neither others of its user nor a collector of crashes see what is in a process.
+#[track_caller]
+fn hides_itself(pid: i32) {
+    assert!(is_roots(pid), "others look into {pid}");
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let cores = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+    let most: Vec<&str> = cores.split_whitespace().take(2).collect();
+    assert!(most == ["1", "1"] || most == ["0", "0"], "{cores}");
 }
 
 fn without_the_value_nothing_is_sent(world: &World) {
