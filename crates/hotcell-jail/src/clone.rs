@@ -216,53 +216,10 @@ pub(crate) unsafe fn clone3_call(
         // SAFETY: as for this function.
         return unsafe { clone_call(args, entry, argument) };
     }
-    let args: *mut CloneArgs = args;
-    let size = std::mem::size_of::<CloneArgs>();
-    let result: i64;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the parent comes back with the syscall's result in rax and everything else as it
-    // was; the child has the new stack in rsp and never leaves the asm block.
-    unsafe {
-        std::arch::asm!(
-            "syscall",
-            "test rax, rax",
-            "jnz 2f",
-            "xor ebp, ebp",
-            "mov rdi, {argument}",
-            "and rsp, -16",
-            "call {entry}",
-            "ud2",
-            "2:",
-            entry = in(reg) entry,
-            argument = in(reg) argument,
-            inlateout("rax") libc::SYS_clone3 => result,
-            in("rdi") args,
-            in("rsi") size,
-            // Not late: the inputs above must not share what the syscall overwrites.
-            out("rcx") _,
-            out("r11") _,
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above, with the result in x0 and the new stack in sp.
-    unsafe {
-        std::arch::asm!(
-            "svc 0",
-            "cbnz x0, 2f",
-            "mov x29, xzr",
-            "mov x0, {argument}",
-            "blr {entry}",
-            "brk 1",
-            "2:",
-            entry = in(reg) entry,
-            argument = in(reg) argument,
-            in("x8") libc::SYS_clone3,
-            inlateout("x0") args => result,
-            in("x1") size,
-            out("x30") _,
-        );
-    }
-    born(result)
+    let size = std::mem::size_of::<CloneArgs>() as u64;
+    let arguments = [std::ptr::from_mut(args) as u64, size, 0, 0, 0];
+    // SAFETY: as for this function.
+    born(unsafe { call_to_be_two(libc::SYS_clone3, arguments, entry, argument) })
 }
 
 /// The same by `clone`.
@@ -276,55 +233,78 @@ unsafe fn clone_call(
 ) -> io::Result<Pid> {
     let flags = older_flags(args)?;
     let stack = args.stack + args.stack_size;
+    #[cfg(target_arch = "x86_64")]
+    let last = [args.child_tid, args.tls];
+    #[cfg(target_arch = "aarch64")]
+    let last = [args.tls, args.child_tid];
+    let arguments = [flags, stack, args.parent_tid, last[0], last[1]];
+    // SAFETY: as for this function.
+    born(unsafe { call_to_be_two(libc::SYS_clone, arguments, entry, argument) })
+}
+
+/// Makes a call after which there are two: one comes back with the result, the other has another stack
+/// and runs `entry(argument)`.
+///
+/// # Safety
+/// As for [`clone3_call`], and the arguments must be right for the call.
+unsafe fn call_to_be_two(
+    number: libc::c_long,
+    arguments: [u64; 5],
+    entry: extern "C" fn(*mut libc::c_void) -> !,
+    argument: *mut libc::c_void,
+) -> i64 {
     let result: i64;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as in `clone3_call`.
+    // SAFETY: the parent comes back with the syscall's result in rax and everything else as it
+    // was; the child has the new stack in rsp and never leaves the asm block. What it needs is in
+    // named registers: one that the compiler chooses may be rbp.
     unsafe {
         std::arch::asm!(
             "syscall",
             "test rax, rax",
             "jnz 2f",
             "xor ebp, ebp",
-            "mov rdi, {argument}",
+            "mov rdi, r13",
             "and rsp, -16",
-            "call {entry}",
+            "call r12",
             "ud2",
             "2:",
-            entry = in(reg) entry,
-            argument = in(reg) argument,
-            inlateout("rax") libc::SYS_clone => result,
-            in("rdi") flags,
-            in("rsi") stack,
-            in("rdx") args.parent_tid,
-            in("r10") args.child_tid,
-            in("r8") args.tls,
+            inlateout("rax") number => result,
+            in("rdi") arguments[0],
+            in("rsi") arguments[1],
+            in("rdx") arguments[2],
+            in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r12") entry,
+            in("r13") argument,
+            // Not late: the inputs above must not share what the syscall overwrites.
             out("rcx") _,
             out("r11") _,
         );
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: as in `clone3_call`.
+    // SAFETY: as above, with the result in x0 and the new stack in sp.
     unsafe {
         std::arch::asm!(
             "svc 0",
             "cbnz x0, 2f",
             "mov x29, xzr",
-            "mov x0, {argument}",
-            "blr {entry}",
+            "mov x0, x21",
+            "blr x20",
             "brk 1",
             "2:",
-            entry = in(reg) entry,
-            argument = in(reg) argument,
-            in("x8") libc::SYS_clone,
-            inlateout("x0") flags => result,
-            in("x1") stack,
-            in("x2") args.parent_tid,
-            in("x3") args.tls,
-            in("x4") args.child_tid,
+            in("x8") number,
+            inlateout("x0") arguments[0] => result,
+            in("x1") arguments[1],
+            in("x2") arguments[2],
+            in("x3") arguments[3],
+            in("x4") arguments[4],
+            in("x20") entry,
+            in("x21") argument,
             out("x30") _,
         );
     }
-    born(result)
+    result
 }
 
 fn born(result: i64) -> io::Result<Pid> {

@@ -36,6 +36,11 @@ impl FixtureHandler {
         Self { real: RealHandler::new(door, caller, versions), rounds }
     }
 
+    /// The same for a transport that knows of structured content that is JSON already.
+    pub(crate) fn over_own_transport(self) -> Self {
+        Self { real: self.real.over_own_transport(), ..self }
+    }
+
     /// What the fixtures add to what the server says it can.
     fn add(&self, capabilities: &mut ServerCapabilities, more: &serde_json::Value) {
         if self.rounds.is_none() {
