@@ -137,30 +137,18 @@ impl Lent {
             let header = value.and_then(|secret| header(name, form, &secret.value));
             for to in &form.destinations {
                 let place = (to.name.clone(), to.port);
+                let (mut headers, mut secrets) = (Vec::new(), name.to_string());
                 let next = match (places.remove(&place), &header) {
                     (Some(Treatment::NotHeld(missing)), _) => Treatment::NotHeld(missing),
                     (_, None) => Treatment::NotHeld(name.clone()),
-                    (Some(Treatment::Lending(before)), Some(header)) => {
-                        let mut headers = before.headers.clone();
+                    (before, Some(header)) => {
+                        if let Some(Treatment::Lending(before)) = before {
+                            headers.clone_from(&before.headers);
+                            secrets = format!("{}, {name}", before.secrets);
+                        }
                         headers.push(header.clone());
-                        let secrets = format!("{}, {name}", before.secrets);
-                        let masks = Arc::clone(masks);
-                        Treatment::Lending(Arc::new(Lending {
-                            scheme: to.scheme,
-                            headers,
-                            secrets,
-                            masks,
-                        }))
-                    }
-                    (Some(Treatment::AsItIs) | None, Some(header)) => {
-                        let (headers, secrets) = (vec![header.clone()], name.to_string());
-                        let masks = Arc::clone(masks);
-                        Treatment::Lending(Arc::new(Lending {
-                            scheme: to.scheme,
-                            headers,
-                            secrets,
-                            masks,
-                        }))
+                        let (scheme, masks) = (to.scheme, Arc::clone(masks));
+                        Treatment::Lending(Arc::new(Lending { scheme, headers, secrets, masks }))
                     }
                 };
                 places.insert(place, next);

@@ -283,8 +283,13 @@ impl Site {
             }
             let is_awake = match self.standing(&stored).await {
                 Standing::Over => continue,
-                Standing::Is(CellState::Starting) if self.is_waiting(&stored.spec.id) => continue,
-                Standing::Is(CellState::Ready | CellState::Starting) => true,
+                Standing::Is(CellState::Starting) => {
+                    if self.is_waiting(&stored.spec.id).await {
+                        continue;
+                    }
+                    true
+                }
+                Standing::Is(CellState::Ready) => true,
                 Standing::Is(CellState::Asleep | CellState::Stopped | CellState::Unavailable) => {
                     false
                 }
@@ -307,16 +312,16 @@ impl Site {
     }
 
     /// Whether somebody waits for room for a cell.
-    pub(crate) fn is_waiting(&self, cell: &CellId) -> bool {
+    pub(crate) async fn is_waiting(&self, cell: &CellId) -> bool {
         let Ok(file) = File::open(self.waiting_file(cell)) else { return false };
         // Whoever looks holds it for an instant, whoever waits for longer.
-        let is_held = || matches!(file.try_lock(), Err(TryLockError::WouldBlock));
-        (0..LOOKS).all(|look| {
-            if look > 0 {
-                std::thread::sleep(BETWEEN_LOOKS);
+        for _ in 0..LOOKS {
+            if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+                return false;
             }
-            is_held()
-        })
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+        true
     }
 
     fn waiting_file(&self, cell: &CellId) -> PathBuf {

@@ -33,13 +33,13 @@ impl Site {
     /// Where a cell stands that has no supervisor.
     pub(crate) async fn resting(&self, cell: &StoredCell) -> Result<Standing> {
         let end = self.find_journal_end(&cell.spec.id).await?;
-        match resting(&cell.spec, end, &self.settings, Timestamp::now()) {
+        let standing = resting(&cell.spec, end, &self.settings, Timestamp::now());
+        let may_be_made = standing == Standing::Over && end.is_none();
+        if may_be_made && self.is_waiting(&cell.spec.id).await {
             // Whoever makes it is there, and waits.
-            Standing::Over if end.is_none() && self.is_waiting(&cell.spec.id) => {
-                Ok(Standing::Is(CellState::Starting))
-            }
-            standing @ (Standing::Over | Standing::Is(_)) => Ok(standing),
+            return Ok(Standing::Is(CellState::Starting));
         }
+        Ok(standing)
     }
 }
 

@@ -42,17 +42,9 @@ const NOT_FOR_SERVICES: [HeaderName; 7] = [
 
 /// What would hold for the whole origin of the server, not for the service alone, and what would
 /// keep a page from saying that it is one of the service (`visitors.rs`).
-const NOT_FOR_CLIENTS: [HeaderName; 16] = [
+const NOT_UNDER_A_PATH: [HeaderName; 8] = [
     REFERRER_POLICY,
     SET_COOKIE,
-    STRICT_TRANSPORT_SECURITY,
-    ALT_SVC,
-    ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_ALLOW_CREDENTIALS,
-    ACCESS_CONTROL_ALLOW_HEADERS,
-    ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_EXPOSE_HEADERS,
-    ACCESS_CONTROL_MAX_AGE,
     HeaderName::from_static("clear-site-data"),
     HeaderName::from_static("service-worker-allowed"),
     HeaderName::from_static("nel"),
@@ -62,7 +54,7 @@ const NOT_FOR_CLIENTS: [HeaderName; 16] = [
 ];
 
 /// What would let pages of others read what the service answers, or lead clients elsewhere.
-const NOT_UNDER_OWN_NAME: [HeaderName; 8] = [
+const NOT_FOR_CLIENTS: [HeaderName; 8] = [
     STRICT_TRANSPORT_SECURITY,
     ALT_SVC,
     ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -182,12 +174,10 @@ pub(super) fn to_service(
 pub(super) fn to_client(headers: &mut HeaderMap, address: &Address, upgrade: Option<&HeaderValue>) {
     let agreed = headers.get(UPGRADE).cloned();
     drop_hops(headers);
+    NOT_FOR_CLIENTS.iter().for_each(|name| drop(headers.remove(name)));
     match address.under {
-        ReachedUnder::Path => NOT_FOR_CLIENTS.iter().for_each(|name| drop(headers.remove(name))),
-        ReachedUnder::OwnName => {
-            NOT_UNDER_OWN_NAME.iter().for_each(|name| drop(headers.remove(name)));
-            keep_own_cookies(headers);
-        }
+        ReachedUnder::Path => NOT_UNDER_A_PATH.iter().for_each(|name| drop(headers.remove(name))),
+        ReachedUnder::OwnName => keep_own_cookies(headers),
     }
     let home = address.home();
     lead(headers, LOCATION, |said| home.place(said));
