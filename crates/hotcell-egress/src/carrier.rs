@@ -370,6 +370,10 @@ impl Carrier {
         BufReader::new(read.take(MOST_ASK_BYTES)).read_line(&mut line).await?;
         let told = match serde_json::from_str(&line)? {
             CarrierAsk::Stats => CarrierTell::Stats(self.meter.stats()),
+            CarrierAsk::Carry(allowance) => {
+                self.meter.allow(allowance);
+                CarrierTell::Done
+            }
             CarrierAsk::Lend(secrets) => {
                 self.lent.lend(&secrets);
                 CarrierTell::Done

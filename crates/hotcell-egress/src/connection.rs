@@ -88,6 +88,10 @@ impl Carrier {
         if let Treatment::NotHeld(name) = self.lent.treatment(target) {
             return Err(denied(not_held(&name)));
         }
+        if self.meter.is_cut() {
+            let why = "the cells of the tenant have used all the bytes that they may today";
+            return Err(denied(why.to_owned()));
+        }
         if self.meter.is_used_up() {
             return Err(denied("the cell has used all the bytes that it may".to_owned()));
         }

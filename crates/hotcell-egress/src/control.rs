@@ -7,6 +7,8 @@ use std::time::Duration;
 use hotcell_model::{LentSecret, Network, NetworkStats};
 use serde::{Deserialize, Serialize};
 
+use crate::meter::Allowance;
+
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a carrier is asked for.
@@ -15,6 +17,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 pub enum CarrierAsk {
     /// To obey other rules, and to cut what they do not allow.
     Enforce(Network),
+    /// To carry something only if the tenant of the cell may.
+    Carry(Allowance),
     /// What was used.
     Stats,
     /// To add the values of these secrets to requests, in the place of those that it had.

@@ -18,6 +18,7 @@ mod plain_file;
 mod plan;
 mod proxy;
 mod records;
+mod records_after;
 mod resolve;
 mod settings;
 mod socket_maker;
@@ -42,6 +43,8 @@ mod name_table_tests;
 #[cfg(test)]
 mod proxy_tests;
 #[cfg(test)]
+mod records_after_tests;
+#[cfg(test)]
 mod records_tests;
 #[cfg(test)]
 mod resolve_tests;
@@ -53,8 +56,11 @@ pub use authority::AuthorityFile;
 pub use carrier::carry;
 pub use control::{CarrierAsk, CarrierTell, ask_carrier};
 pub use lending::HeaderPlan;
+pub use meter::{Allowance, used_today};
 pub use plan::CarryPlan;
 pub use records::{RecordLog, read_records};
-pub use settings::{EgressSettings, HostPin};
+pub use records_after::{has_records, read_after};
+pub use resolve::HostLookup;
+pub use settings::{EgressSettings, HostPin, TenantBytes};
 pub use socket_maker::make_sockets;
 pub use trust::{BUNDLES, Trust};

@@ -2,11 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use hotcell_model::NetworkStats;
-use rustix::fs::{OFlags, renameat};
+use hotcell_model::{NetworkStats, Timestamp};
+use rustix::fs::{Mode, OFlags, renameat};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -31,8 +33,34 @@ pub(crate) enum Way {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UsedUp;
 
+/// What was used, as it is written down.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Used {
+    #[serde(flatten)]
+    stats: NetworkStats,
+    /// The day of UTC on which something was last carried, since the epoch.
+    #[serde(default)]
+    day: u64,
+    /// What was carried on it, both ways.
+    #[serde(default)]
+    day_bytes: u64,
+}
+
+/// Whether the tenant of a cell may carry more today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Allowance {
+    /// It may.
+    Open,
+    /// Its cells have carried all that they may.
+    UsedUp,
+}
+
 #[derive(Debug)]
 pub(crate) struct Meter {
+    day: AtomicU64,
+    day_bytes: AtomicU64,
+    is_cut: AtomicBool,
     sent: AtomicU64,
     received: AtomicU64,
     open: AtomicU32,
@@ -49,7 +77,11 @@ impl Meter {
     /// Goes on from what was used before, as a file in this directory says.
     pub(crate) fn new(settings: &EgressSettings, directory: OwnedFd) -> Self {
         let before = read(&directory).unwrap_or_default();
+        let Used { stats: before, day, day_bytes } = before;
         Self {
+            day: day.into(),
+            day_bytes: day_bytes.into(),
+            is_cut: false.into(),
             sent: before.sent_bytes.into(),
             received: before.received_bytes.into(),
             open: 0.into(),
@@ -80,7 +112,9 @@ impl Meter {
         let flags = OFlags::WRONLY | OFlags::CREATE;
         let mut file = open_plain(&self.directory, USED_NEW, flags)?;
         file.set_len(0)?;
-        file.write_all(&serde_json::to_vec(&stats)?)?;
+        let day = self.day.load(Ordering::Relaxed);
+        let used = Used { stats, day, day_bytes: self.day_bytes.load(Ordering::Relaxed) };
+        file.write_all(&serde_json::to_vec(&used)?)?;
         Ok(renameat(&self.directory, USED_NEW, &self.directory, USED)?)
     }
 
@@ -102,6 +136,23 @@ impl Meter {
         stats.sent_bytes.saturating_add(stats.received_bytes)
     }
 
+    /// Takes note of whether the tenant may carry more.
+    pub(crate) fn allow(&self, allowance: Allowance) {
+        self.is_cut.store(allowance == Allowance::UsedUp, Ordering::Relaxed);
+    }
+
+    /// Whether the tenant may carry nothing more today.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Relaxed)
+    }
+
+    fn count_today(&self, bytes: u64, today: u64) {
+        if self.day.swap(today, Ordering::Relaxed) != today {
+            self.day_bytes.store(0, Ordering::Relaxed);
+        }
+        self.day_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Whether nothing more may be carried.
     pub(crate) fn is_used_up(&self) -> bool {
         self.max_bytes.is_some_and(|most| self.total() >= most)
@@ -110,9 +161,11 @@ impl Meter {
     /// Counts bytes that are about to be carried, and waits until that is within the rate.
     pub(crate) async fn take(&self, way: Way, bytes: usize) -> Result<(), UsedUp> {
         let bytes = bytes as u64;
-        if self.max_bytes.is_some_and(|most| self.total().saturating_add(bytes) > most) {
+        let is_beyond = |most| self.total().saturating_add(bytes) > most;
+        if self.is_cut() || self.max_bytes.is_some_and(is_beyond) {
             return Err(UsedUp);
         }
+        self.count_today(bytes, today());
         let count = match way {
             Way::Out => &self.sent,
             Way::In => &self.received,
@@ -132,7 +185,24 @@ impl Meter {
     }
 }
 
-fn read(directory: &OwnedFd) -> io::Result<NetworkStats> {
+/// The day of UTC, since the epoch.
+fn today() -> u64 {
+    const DAY_MS: u64 = 24 * 3600 * 1000;
+    Timestamp::now().0 / DAY_MS
+}
+
+/// What the cell with these records has carried today, both ways; as of the last second.
+#[must_use]
+pub fn used_today(records: &Path) -> u64 {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(directory) = rustix::fs::open(records, flags, Mode::empty()) else { return 0 };
+    match read(&directory) {
+        Ok(used) if used.day == today() => used.day_bytes,
+        Ok(_) | Err(_) => 0,
+    }
+}
+
+fn read(directory: &OwnedFd) -> io::Result<Used> {
     let mut text = Vec::new();
     open_plain(directory, USED, OFlags::RDONLY)?.take(USED_BYTES).read_to_end(&mut text)?;
     Ok(serde_json::from_slice(&text)?)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::EgressSettings;
-use crate::meter::{Meter, UsedUp, Way};
+use crate::meter::{Allowance, Meter, UsedUp, Way, used_today};
 
 fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(work)
@@ -29,6 +29,38 @@ fn bytes_of_both_ways_count_also_after_a_restart() {
     assert!(!later.is_used_up());
     run(async { assert_eq!(later.take(Way::Out, 10).await, Ok(())) });
     assert!(later.is_used_up());
+}
+
+#[test]
+fn what_is_carried_counts_for_its_day_and_stops_when_the_tenant_is_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || std::os::fd::OwnedFd::from(std::fs::File::open(directory.path()).unwrap());
+    let meter = Meter::new(&EgressSettings::default(), open());
+    assert_eq!(used_today(directory.path()), 0);
+    run(async {
+        assert_eq!(meter.take(Way::Out, 40).await, Ok(()));
+        assert_eq!(meter.take(Way::In, 50).await, Ok(()));
+        meter.allow(Allowance::UsedUp);
+        assert_eq!(meter.take(Way::In, 1).await, Err(UsedUp));
+        meter.allow(Allowance::Open);
+        assert_eq!(meter.take(Way::In, 10).await, Ok(()));
+    });
+    meter.save().unwrap();
+    assert_eq!(used_today(directory.path()), 100);
+    // A carrier that comes later on the day goes on from there.
+    let later = Meter::new(&EgressSettings::default(), open());
+    run(async { assert_eq!(later.take(Way::In, 5).await, Ok(())) });
+    later.save().unwrap();
+    assert_eq!(used_today(directory.path()), 105);
+    // What was carried on another day does not count.
+    let used = r#"{"connections":0,"sent_bytes":7,"received_bytes":7,"day":3,"day_bytes":14}"#;
+    std::fs::write(directory.path().join("network-used.json"), used).unwrap();
+    assert_eq!(used_today(directory.path()), 0);
+    let later = Meter::new(&EgressSettings::default(), open());
+    run(async { assert_eq!(later.take(Way::In, 5).await, Ok(())) });
+    later.save().unwrap();
+    assert_eq!(used_today(directory.path()), 5);
+    assert_eq!(later.stats().received_bytes, 12);
 }
 
 #[test]

@@ -12,12 +12,12 @@ use rustix::fs::{Gid, Mode, OFlags, Uid, fchown};
 
 use crate::plain_file::open_plain;
 
-const NEWEST: &str = "network.jsonl";
-const OLDER: &str = "network.1.jsonl";
+pub(crate) const NEWEST: &str = "network.jsonl";
+pub(crate) const OLDER: &str = "network.1.jsonl";
 /// When the newest file becomes the older one.
-const FILE_BYTES: u64 = 8 << 20;
+pub(crate) const FILE_BYTES: u64 = 8 << 20;
 /// No line that is written is longer.
-const LINE_BYTES: u64 = 16 << 10;
+pub(crate) const LINE_BYTES: u64 = 16 << 10;
 /// What was refused or failed and is written down, for each window.
 const REFUSALS: u32 = 50;
 const WINDOW: Duration = Duration::from_secs(10);

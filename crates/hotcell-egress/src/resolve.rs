@@ -93,6 +93,30 @@ impl HostResolver {
     }
 }
 
+/// Finds addresses of names that the operator wrote down for hotcell itself: what cells may not
+/// reach is not refused here.
+#[derive(Debug)]
+pub struct HostLookup(Result<TokioResolver, String>);
+
+impl HostLookup {
+    /// Asks these name servers; those of the host where there are none.
+    #[must_use]
+    pub fn new(nameservers: &[SocketAddr]) -> Self {
+        Self(resolver(nameservers))
+    }
+
+    /// The addresses of a name.
+    ///
+    /// # Errors
+    /// Why they could not be found out.
+    pub async fn find(&self, name: &str) -> Result<Vec<IpAddr>, String> {
+        let resolver = self.0.as_ref().map_err(Clone::clone)?;
+        let name = format!("{}.", name.trim_end_matches('.'));
+        let found = resolver.lookup_ip(name).await.map_err(|error| error.to_string())?;
+        Ok(found.iter().take(MOST_ADDRESSES).collect())
+    }
+}
+
 /// Those of these addresses that may be dialled.
 fn check(found: &[IpAddr], private: &[IpRange]) -> Result<Vec<IpAddr>, NoAddress> {
     let mut good = Vec::new();

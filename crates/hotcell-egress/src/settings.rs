@@ -1,11 +1,12 @@
 //! What an operator can choose about the network of cells.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use hotcell_model::{Error, HostName, Result};
+use hotcell_model::{Error, HostName, Result, Tenant};
 use serde::{Deserialize, Serialize};
 
 use crate::IpRange;
@@ -29,6 +30,26 @@ pub struct EgressSettings {
     /// added to requests.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
+    /// Bytes in both directions that the cells of a tenant may carry together in a day of UTC.
+    #[serde(default)]
+    pub of_tenants: TenantBytes,
+}
+
+/// How many bytes the cells of each tenant may carry; no limit for one of which none is said.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TenantBytes {
+    /// Of those that are named.
+    pub named: BTreeMap<Tenant, u64>,
+    /// Of all others.
+    pub others: Option<u64>,
+}
+
+impl TenantBytes {
+    /// How many those of a tenant may.
+    #[must_use]
+    pub fn of(&self, tenant: &Tenant) -> Option<u64> {
+        self.named.get(tenant).copied().or(self.others)
+    }
 }
 
 impl Default for EgressSettings {
@@ -41,6 +62,7 @@ impl Default for EgressSettings {
             max_bytes: None,
             bytes_per_s: None,
             ca_file: None,
+            of_tenants: TenantBytes::default(),
         }
     }
 }

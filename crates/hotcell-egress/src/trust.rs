@@ -50,8 +50,11 @@ impl Trust {
         trust
     }
 
-    /// How hosts are spoken to.
-    pub(crate) fn client(&self) -> Result<Arc<ClientConfig>, String> {
+    /// How hosts are spoken to, by HTTP/1.1 over TLS.
+    ///
+    /// # Errors
+    /// Why it cannot be found out whom to trust.
+    pub fn client(&self) -> Result<Arc<ClientConfig>, String> {
         if let Some(why) = &self.lacking {
             return Err(why.clone());
         }

@@ -8,13 +8,16 @@
 use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use hotcell_model::{CellId, CellLock, CellSpec, CellState, Error, Limits, Result};
+use hotcell_model::{
+    CellId, CellLock, CellSpec, CellState, Error, Limits, Result, Tenant, Tenants, Timestamp,
+};
 
 use crate::cell_standing::Standing;
 use crate::fault;
 use crate::site::Site;
+use crate::tenant_table::{Allowed, Quota, TenantTable};
 
 /// How often it is looked whether there is room by now.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -23,6 +26,10 @@ const NAMED: usize = 3;
 /// How often it is looked whether somebody waits, until that is sure.
 const LOOKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// So long after its last look somebody is taken to wait still.
+const PATIENT: Duration = Duration::from_secs(5);
+/// When to try again where it depends on what others do.
+pub(crate) const RETRY_S: u64 = 5;
 
 /// What all cells of a state directory may have together; `None` where it is not bounded.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +64,7 @@ impl Default for Admission {
     }
 }
 
-/// What the setting is called, what a cell is told to ask for less of, and the unit.
+/// What is added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bound {
     Cells,
@@ -72,11 +79,11 @@ impl Bound {
 
     fn setting(self) -> &'static str {
         match self {
-            Self::Cells => "admission.cells",
-            Self::Memory => "admission.memory_mb",
-            Self::Cpus => "admission.cpus",
-            Self::Pids => "admission.pids",
-            Self::Disk => "admission.disk_mb",
+            Self::Cells => "cells",
+            Self::Memory => "memory_mb",
+            Self::Cpus => "cpus",
+            Self::Pids => "pids",
+            Self::Disk => "disk_mb",
         }
     }
 
@@ -102,17 +109,6 @@ impl Bound {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "sums of limits are far below 2^52")]
-    fn allowed(self, admission: &Admission) -> Option<f64> {
-        match self {
-            Self::Cells => Some(f64::from(admission.cells)),
-            Self::Memory => admission.memory_mb.map(|mb| mb as f64),
-            Self::Cpus => admission.cpus,
-            Self::Pids => admission.pids.map(|pids| pids as f64),
-            Self::Disk => admission.disk_mb.map(|mb| mb as f64),
-        }
-    }
-
     /// Whether a cell without processes counts as well.
     fn counts_asleep(self) -> bool {
         match self {
@@ -122,12 +118,70 @@ impl Bound {
     }
 }
 
+/// How much may be there together: of all cells, or of those of one tenant.
+#[derive(Debug)]
+struct Bounds {
+    tenants: Tenants,
+    /// Each with the key that says it.
+    most: Vec<(Bound, f64, String)>,
+}
+
+impl Bounds {
+    /// What all cells may have together.
+    #[expect(clippy::cast_precision_loss, reason = "sums of limits are far below 2^52")]
+    fn of_all(admission: &Admission) -> Self {
+        let most = |bound: Bound| match bound {
+            Bound::Cells => Some(f64::from(admission.cells)),
+            Bound::Memory => admission.memory_mb.map(|mb| mb as f64),
+            Bound::Cpus => admission.cpus,
+            Bound::Pids => admission.pids.map(|pids| pids as f64),
+            Bound::Disk => admission.disk_mb.map(|mb| mb as f64),
+        };
+        let key = |bound: Bound| format!("admission.{}", bound.setting());
+        let most = Bound::ALL.into_iter().filter_map(|it| Some((it, most(it)?, key(it))));
+        Self { tenants: Tenants::All, most: most.collect() }
+    }
+
+    /// What those of one tenant may.
+    #[expect(clippy::cast_precision_loss, reason = "sums of limits are far below 2^52")]
+    fn of_tenant(table: &TenantTable, tenant: &Tenant) -> Self {
+        let quotas = [(Bound::Cells, Quota::Cells), (Bound::Memory, Quota::MemoryMb)];
+        let most = quotas.into_iter().filter_map(|(bound, quota)| {
+            let Allowed { limit, key } = table.allowed(tenant, quota)?;
+            Some((bound, limit as f64, key))
+        });
+        Self { tenants: Tenants::Of(tenant.clone()), most: most.collect() }
+    }
+
+    /// How many cells there may be, if nothing else is bounded.
+    fn only_cells(&self) -> Option<f64> {
+        match self.most.as_slice() {
+            [] => Some(f64::INFINITY),
+            [(Bound::Cells, most, _)] => Some(*most),
+            _ => None,
+        }
+    }
+}
+
 /// A cell that counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
     pub(crate) name: String,
+    pub(crate) tenant: Tenant,
     pub(crate) limits: Limits,
-    pub(crate) is_awake: bool,
+    pub(crate) presence: Presence,
+    pub(crate) created_at: Timestamp,
+}
+
+/// What a cell takes of what is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It has processes.
+    Awake,
+    /// It has none.
+    Asleep,
+    /// It waits for room.
+    Waiting,
 }
 
 /// Why a cell is not started now.
@@ -138,77 +192,127 @@ struct Refused {
     may_fit_later: bool,
 }
 
-/// Checks whether a cell fits beside others.
+/// Checks whether a cell of a tenant fits beside others.
 fn fits(
-    admission: &Admission,
+    bounds: &Bounds,
     others: &[Counted],
-    limits: &Limits,
+    (tenant, limits): (&Tenant, &Limits),
     machine_cpus: u32,
 ) -> std::result::Result<(), Refused> {
-    for bound in Bound::ALL {
-        let Some(allowed) = bound.allowed(admission) else { continue };
+    for (bound, allowed, key) in &bounds.most {
         let needed = bound.share(limits, machine_cpus);
-        let counted = |other: &&Counted| other.is_awake || bound.counts_asleep();
-        let mut holders: Vec<(f64, &str)> = others
-            .iter()
-            .filter(counted)
-            .map(|other| (bound.share(&other.limits, machine_cpus), other.name.as_str()))
-            .collect();
-        let taken: f64 = holders.iter().map(|(share, _)| share).sum();
-        if taken + needed <= allowed {
+        let counted = |other: &&Counted| {
+            let is_there = match other.presence {
+                Presence::Awake => true,
+                Presence::Asleep => bound.counts_asleep(),
+                Presence::Waiting => false,
+            };
+            is_there && bounds.tenants.include(&other.tenant)
+        };
+        let share = |other: &Counted| bound.share(&other.limits, machine_cpus);
+        let holders: Vec<&Counted> = others.iter().filter(counted).collect();
+        let taken: f64 = holders.iter().map(|other| share(other)).sum();
+        if taken + needed <= *allowed {
             continue;
         }
-        holders.sort_by(|one, other| other.0.total_cmp(&one.0));
-        return Err(refusal(bound, needed, taken, allowed, &holders));
+        // Whoever is told of others is told of its own.
+        let mut named: Vec<(f64, &str)> = holders
+            .iter()
+            .filter(|other| other.tenant == *tenant)
+            .map(|other| (share(other), other.name.as_str()))
+            .collect();
+        named.sort_by(|one, other| other.0.total_cmp(&one.0));
+        let whose = match bounds.tenants {
+            Tenants::All => "all cells",
+            Tenants::Of(_) => "the tenant's cells",
+        };
+        let refused = Hit { bound: *bound, key, whose, needed, taken, allowed: *allowed };
+        return Err(refused.refusal(&named));
     }
     Ok(())
 }
 
-fn refusal(
+/// A bound that a cell came up against.
+struct Hit<'a> {
     bound: Bound,
+    key: &'a str,
+    whose: &'static str,
     needed: f64,
     taken: f64,
     allowed: f64,
-    holders: &[(f64, &str)],
-) -> Refused {
-    let (unit, setting) = (bound.unit(), bound.setting());
-    let message = match bound {
-        Bound::Cells => format!("there are {taken} {unit} already, and {allowed} may be there"),
-        Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk => format!(
-            "the cell asks for {needed} {unit}; of the {allowed} that all cells may have together \
-             {taken} are taken"
-        ),
+}
+
+impl Hit<'_> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "sums of limits are far below 2^52 and not negative"
+    )]
+    fn refusal(&self, holders: &[(f64, &str)]) -> Refused {
+        let Self { bound, key, whose, needed, taken, allowed } = self;
+        let unit = bound.unit();
+        let message = match bound {
+            Bound::Cells => format!("there are {taken} {unit} already, and {allowed} may be there"),
+            Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk => format!(
+                "the cell asks for {needed} {unit}; of the {allowed} that {whose} may have \
+                 together {taken} are taken"
+            ),
+        };
+        let mut hint = String::new();
+        if !holders.is_empty() {
+            let named: Vec<String> = holders
+                .iter()
+                .take(NAMED)
+                .map(|(share, name)| match bound {
+                    Bound::Cells => (*name).to_owned(),
+                    Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk => {
+                        format!("{name} has {share}")
+                    }
+                })
+                .collect();
+            // Writing to a string cannot fail.
+            let _ = write!(hint, "end a cell with `hotcell kill` ({}), ", named.join(", "));
+        }
+        match bound {
+            Bound::Cells => {}
+            Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk => {
+                hint.push_str("ask for less, ");
+            }
+        }
+        let _ = write!(hint, "or let the operator raise {key}");
+        let error = Error::limit_exceeded(message).hint(hint).retry_after(RETRY_S).hit(
+            *key,
+            allowed.ceil() as u64,
+            taken.ceil() as u64,
+        );
+        Refused { error, may_fit_later: needed <= allowed }
+    }
+}
+
+/// Whether one who waits comes before another: whose tenant has fewer cells with processes, and
+/// among those of one tenant whoever was there first. So a tenant that wants much waits for itself.
+fn comes_before(one: &Counted, other: &Counted, others: &[Counted]) -> bool {
+    let has = |tenant: &Tenant| {
+        let awake = |it: &&Counted| it.presence == Presence::Awake && it.tenant == *tenant;
+        others.iter().filter(awake).count()
     };
-    let mut hint = String::new();
-    if !holders.is_empty() {
-        let named: Vec<String> = holders
-            .iter()
-            .take(NAMED)
-            .map(|(share, name)| match bound {
-                Bound::Cells => (*name).to_owned(),
-                Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk => {
-                    format!("{name} has {share}")
-                }
-            })
-            .collect();
-        // Writing to a string cannot fail.
-        let _ = write!(hint, "end a cell with `hotcell kill` ({}), ", named.join(", "));
-    }
-    match bound {
-        Bound::Cells => {}
-        Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk => hint.push_str("ask for less, "),
-    }
-    let _ = write!(hint, "or let the operator raise {setting}");
-    let error = Error::limit_exceeded(message).hint(hint);
-    Refused { error, may_fit_later: needed <= allowed }
+    let place = |it: &Counted| (has(&it.tenant), it.created_at);
+    place(one) < place(other)
+}
+
+/// The error for a cell that would fit and whose turn it is not.
+fn not_its_turn() -> Error {
+    Error::limit_exceeded("others wait for room, and come first")
+        .hint("try again, or let the operator raise what admission.* allows")
+        .retry_after(RETRY_S)
 }
 
 /// What was found when it was looked for room.
 enum Found {
     /// There is room; what is held keeps it until the cell is there to be counted.
     Room(Option<Box<dyn CellLock>>),
-    /// There is none, and there may be later.
-    Full(Error),
+    /// There is none, and there may be later. Until what is held is let go nobody else looks.
+    Full(Error, Vec<Counted>, Box<dyn CellLock>),
 }
 
 /// A cell that may be started now, with its lock, or that somebody else has started.
@@ -223,19 +327,27 @@ impl Site {
     /// Waits until there is room for a cell that is about to be started, or refuses it. While it
     /// waits the cell's lock is free: whoever wants to end or to see the cell does not wait too.
     pub(crate) async fn admit(&self, spec: &CellSpec, lock: Box<dyn CellLock>) -> Result<Admitted> {
-        let mut full = match self.look_for_room(spec).await? {
+        let (mut full, others, looking) = match self.look_for_room(spec).await? {
             Found::Room(room) => return Ok(Admitted::Now(lock, room)),
-            Found::Full(error) => error,
+            Found::Full(error, others, looking) => (error, others, looking),
         };
         drop(lock);
         let until = Instant::now() + self.settings.admission.wait;
-        let _waiting = self.wait_openly(&spec.id)?;
+        if Instant::now() >= until {
+            return Err(full);
+        }
+        let in_line = |it: &&Counted| it.presence == Presence::Waiting && it.tenant == spec.tenant;
+        let cells = others.iter().filter(in_line).count();
+        self.check_queue(&spec.tenant, cells).await?;
+        let waiting = self.wait_openly(&spec.id)?;
+        drop(looking);
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(full);
             }
             tokio::time::sleep(LOOK_AGAIN.min(left)).await;
+            note_patience(&waiting);
             let lock = self.store.lock_cell(&spec.id).await?;
             let stored = self.store.find_cell(&spec.id).await?;
             if stored.is_none_or(|stored| stored.ended_at.is_some()) {
@@ -250,53 +362,85 @@ impl Site {
             }
             full = match self.look_for_room(spec).await? {
                 Found::Room(room) => return Ok(Admitted::Now(lock, room)),
-                Found::Full(error) => error,
+                Found::Full(error, ..) => error,
             };
         }
     }
 
     async fn look_for_room(&self, spec: &CellSpec) -> Result<Found> {
-        let admission = &self.settings.admission;
-        let only_cells = Bound::ALL
-            .iter()
-            .all(|bound| *bound == Bound::Cells || bound.allowed(admission).is_none());
-        // The cell itself is in the index by now, and those asleep are too.
-        if only_cells && self.store.count_cells().await? <= u64::from(admission.cells) {
+        let all = Bounds::of_all(&self.settings.admission);
+        let own = Bounds::of_tenant(&self.settings.tenants, &spec.tenant);
+        if self.has_plain_room(&all).await? && self.has_plain_room(&own).await? {
             return Ok(Found::Room(None));
         }
         let machine_cpus = self.driver(&spec.driver)?.capabilities().await?.machine.cpus;
         let lock = self.store.lock_admission().await?;
         let others = self.others(&spec.id).await?;
-        match fits(admission, &others, &spec.limits, machine_cpus) {
-            Ok(()) => Ok(Found::Room(Some(lock))),
-            Err(Refused { error, may_fit_later: true }) => Ok(Found::Full(error)),
-            Err(Refused { error, may_fit_later: false }) => Err(error),
+        let place = |tenant: &Tenant, limits: &Limits, own: &Bounds| {
+            let asked = (tenant, limits);
+            fits(own, &others, asked, machine_cpus)
+                .and_then(|()| fits(&all, &others, asked, machine_cpus))
+        };
+        match place(&spec.tenant, &spec.limits, &own) {
+            Ok(()) => {}
+            Err(Refused { error, may_fit_later: true }) => {
+                return Ok(Found::Full(error, others, lock));
+            }
+            Err(Refused { error, may_fit_later: false }) => return Err(error),
         }
+        let me = Counted {
+            name: spec.id.to_string(),
+            tenant: spec.tenant.clone(),
+            limits: spec.limits,
+            presence: Presence::Waiting,
+            created_at: spec.created_at,
+        };
+        // One that could not be started now keeps nobody waiting.
+        let is_before_me = |other: &Counted| {
+            let own = Bounds::of_tenant(&self.settings.tenants, &other.tenant);
+            other.presence == Presence::Waiting
+                && comes_before(other, &me, &others)
+                && place(&other.tenant, &other.limits, &own).is_ok()
+        };
+        if self.settings.admission.wait.is_zero() || !others.iter().any(is_before_me) {
+            return Ok(Found::Room(Some(lock)));
+        }
+        Ok(Found::Full(not_its_turn(), others, lock))
     }
 
-    /// Every cell but this one that has not ended. One that waits for room itself has none yet.
+    /// Whether there is room however many of the cells have processes. The cell itself is in the
+    /// index by now, and those asleep are too.
+    #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^52 cells")]
+    async fn has_plain_room(&self, bounds: &Bounds) -> Result<bool> {
+        let Some(most) = bounds.only_cells() else { return Ok(false) };
+        Ok(most.is_infinite() || self.store.count_cells(&bounds.tenants).await? as f64 <= most)
+    }
+
+    /// Every cell but this one that has not ended.
     async fn others(&self, cell: &CellId) -> Result<Vec<Counted>> {
         let mut others = Vec::new();
-        for stored in self.store.list_cells().await? {
+        for stored in self.store.list_cells(&Tenants::All).await? {
             if stored.ended_at.is_some() || stored.spec.id == *cell {
                 continue;
             }
-            let is_awake = match self.standing(&stored).await {
+            let presence = match self.standing(&stored).await {
                 Standing::Over => continue,
-                Standing::Is(CellState::Starting) => {
-                    if self.is_waiting(&stored.spec.id).await {
-                        continue;
-                    }
-                    true
-                }
-                Standing::Is(CellState::Ready) => true,
+                Standing::Is(CellState::Starting) => match self.is_waiting(&stored.spec.id).await {
+                    true => Presence::Waiting,
+                    false => Presence::Awake,
+                },
+                Standing::Is(CellState::Ready) => Presence::Awake,
                 Standing::Is(CellState::Asleep | CellState::Stopped | CellState::Unavailable) => {
-                    false
+                    // One that is to wake may wait for room as well.
+                    match self.is_waiting(&stored.spec.id).await {
+                        true => Presence::Waiting,
+                        false => Presence::Asleep,
+                    }
                 }
             };
-            let spec = stored.spec;
-            let name = spec.alias.map_or_else(|| spec.id.to_string(), |alias| alias.to_string());
-            others.push(Counted { name, limits: spec.limits, is_awake });
+            let CellSpec { id, alias, tenant, limits, created_at, .. } = stored.spec;
+            let name = alias.map_or_else(|| id.to_string(), |alias| alias.to_string());
+            others.push(Counted { name, tenant, limits, presence, created_at });
         }
         Ok(others)
     }
@@ -314,6 +458,11 @@ impl Site {
     /// Whether somebody waits for room for a cell.
     pub(crate) async fn is_waiting(&self, cell: &CellId) -> bool {
         let Ok(file) = File::open(self.waiting_file(cell)) else { return false };
+        // Whoever waits looks again all the time; one that is stopped keeps nobody waiting.
+        let looked = file.metadata().and_then(|is| is.modified()).ok();
+        if looked.and_then(|at| at.elapsed().ok()).is_some_and(|ago| ago > PATIENT) {
+            return false;
+        }
         // Whoever looks holds it for an instant, whoever waits for longer.
         for _ in 0..LOOKS {
             if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
@@ -327,6 +476,12 @@ impl Site {
     fn waiting_file(&self, cell: &CellId) -> PathBuf {
         self.cell_dir(cell).join("waiting")
     }
+}
+
+/// Shows others that whoever waits still does.
+fn note_patience(waiting: &File) {
+    // If it cannot be noted, somebody else goes first.
+    let _ = waiting.set_modified(SystemTime::now());
 }
 
 #[cfg(test)]

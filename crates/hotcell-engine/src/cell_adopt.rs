@@ -1,13 +1,13 @@
 //! Takes over the cells that servers keep.
 
-use hotcell_model::{Cell, CellAdopt, CellSpec, CellState, Cells, Keep, Result};
+use hotcell_model::{Cell, CellSpec, CellState, Cells, Keep, Result, Tenants};
 
 use crate::site::Site;
 
 /// Holds every cell that a server made and that has a supervisor. Holding one twice is holding it.
-pub(crate) async fn cell_adopt(site: &Site, _: CellAdopt) -> Result<Cells> {
+pub(crate) async fn cell_adopt(site: &Site, tenants: &Tenants) -> Result<Cells> {
     let mut cells = Vec::new();
-    for stored in site.list_stored().await? {
+    for stored in site.list_stored(tenants).await? {
         if stored.ended_at.is_some() || stored.spec.keep != Keep::Server {
             continue;
         }

@@ -1,6 +1,6 @@
 //! Finds the cell that a caller names.
 
-use hotcell_model::{CellId, CellRef, Error, Result, StoredCell};
+use hotcell_model::{Alias, CellId, CellRef, Error, Result, StoredCell, Tenant};
 
 use crate::site::Site;
 
@@ -16,19 +16,27 @@ impl Site {
         }
     }
 
+    /// The cell of this tenant that is called so and has not ended, also if the index has lost it.
+    pub(crate) async fn find_alias(
+        &self,
+        tenant: &Tenant,
+        alias: &Alias,
+    ) -> Result<Option<StoredCell>> {
+        match self.store.find_alias(tenant, alias).await? {
+            Some(found) => Ok(Some(found)),
+            None => {
+                self.rebuild_once().await;
+                self.store.find_alias(tenant, alias).await
+            }
+        }
+    }
+
     /// The cell that is called so and has not ended, if there is one.
-    pub(crate) async fn find_cell(&self, cell: &CellRef) -> Result<Option<StoredCell>> {
+    async fn find_cell(&self, cell: &CellRef) -> Result<Option<StoredCell>> {
         let found = match cell {
-            // The door has put a name in its place.
-            CellRef::Default => None,
+            // An id was put in its place before anything was done.
+            CellRef::Default | CellRef::Alias(_) => None,
             CellRef::Id(id) => self.find_stored(id).await?,
-            CellRef::Alias(alias) => match self.store.find_alias(alias).await? {
-                Some(found) => Some(found),
-                None => {
-                    self.rebuild_once().await;
-                    self.store.find_alias(alias).await?
-                }
-            },
         };
         Ok(found.filter(|found| found.ended_at.is_none()))
     }

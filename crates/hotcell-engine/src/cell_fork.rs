@@ -130,9 +130,10 @@ async fn place(
     checkpoint: &CheckpointId,
     alias: Option<Alias>,
 ) -> Result<Placed> {
+    site.check_disk(&parent.spec.tenant).await?;
     let id = new_cell_id()?;
     let lock = site.store.lock_cell(&id).await?;
-    if site.make_cell_dir(&id)? == Made::Existed {
+    if site.make_cell_dir(&id, &parent.spec.tenant)? == Made::Existed {
         return Err(Error::unavailable("the id of the new cell is taken").hint("try again"));
     }
     let keep = match parent.spec.keep {

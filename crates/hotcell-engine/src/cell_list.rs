@@ -1,15 +1,15 @@
 //! Lists cells.
 
-use hotcell_model::{Cell, CellList, CellState, Cells, Result};
+use hotcell_model::{Cell, CellList, CellState, Cells, Result, Tenants};
 
 use crate::cell_remove::Busy;
 use crate::cell_standing::Standing;
 use crate::site::Site;
 
-/// Every cell that exists, newest first; stopped ones only if asked for.
-pub(crate) async fn cell_list(site: &Site, request: CellList) -> Result<Cells> {
+/// Every cell of these tenants, newest first; stopped ones only if asked for.
+pub(crate) async fn cell_list(site: &Site, tenants: &Tenants, request: CellList) -> Result<Cells> {
     let mut cells = Vec::new();
-    for stored in site.list_stored().await? {
+    for stored in site.list_stored(tenants).await? {
         if stored.ended_at.is_some() {
             continue;
         }

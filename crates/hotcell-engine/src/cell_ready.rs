@@ -40,7 +40,11 @@ impl Site {
         if let Some(workspace) = self.links.workspace_of(cell) {
             self.check_allowed(&workspace)?;
         }
-        self.check_secrets_allowed(&self.links.secrets_of(cell))
+        let grants = self.links.secrets_of(cell);
+        match self.links.tenant_of(cell) {
+            Some(tenant) => self.check_secrets_allowed(&tenant, &grants),
+            None => Ok(()),
+        }
     }
 
     async fn woken(&self, cell: &CellRef) -> Result<ReadyCell> {
@@ -112,7 +116,7 @@ impl Site {
         lock: Box<dyn CellLock>,
     ) -> Result<(Isolation, Box<dyn CellLock>)> {
         let spec = &cell.spec;
-        self.make_cell_dir(&spec.id)?;
+        self.make_cell_dir(&spec.id, &spec.tenant)?;
         let (lock, _room) = match self.admit(spec, lock).await? {
             Admitted::Now(lock, room) => (lock, room),
             Admitted::ByAnother(lock) => {

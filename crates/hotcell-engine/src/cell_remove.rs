@@ -21,6 +21,7 @@ impl Site {
         if let Err(error) = self.end_live(&spec.id).await {
             tracing::warn!(cell = %spec.id, %error, "the execs of a removed cell are not in the index");
         }
+        self.note_network(&spec.id).await;
         self.driver(&spec.driver)?.remove(&spec.id).await?;
         self.store.end_cell(&spec.id, Timestamp::now()).await?;
         self.links.forget(&spec.id);

@@ -2,8 +2,8 @@
 
 use hotcell_model::{
     Cell, CellId, CellLock, CellRef, CellSpawn, CellSpec, CellState, Claim, Error, ErrorCode,
-    ExecFilter, Keep, KeyScope, Limits, Network, Result, SecretGrant, StoredCell, Timestamp,
-    Workspace,
+    ExecFilter, Keep, KeyScope, Limits, Network, Result, SecretGrant, StoredCell, Tenant, Tenants,
+    Timestamp, Workspace,
 };
 
 use crate::cell_remove::Busy;
@@ -19,9 +19,9 @@ pub(crate) const KEY_KEEP_S: u64 = 24 * 3600;
 const ATTEMPTS: u32 = 20;
 
 /// Makes a cell, or answers with the one that the key or the alias stands for.
-pub(crate) async fn cell_spawn(site: &Site, request: CellSpawn) -> Result<Cell> {
+pub(crate) async fn cell_spawn(site: &Site, tenant: &Tenant, request: CellSpawn) -> Result<Cell> {
     check::cell_spawn(&request)?;
-    let spawn = Spawn::plan(site, &request).await?;
+    let spawn = Spawn::plan(site, tenant, &request).await?;
     for _ in 0..ATTEMPTS {
         // A key goes before an alias: the cell that it stands for may be the one that has it.
         if request.idempotency_key.is_none()
@@ -57,6 +57,7 @@ fn is_held(spec: &CellSpec) -> bool {
 
 struct Spawn<'a> {
     site: &'a Site,
+    tenant: &'a Tenant,
     request: &'a CellSpawn,
     driver: &'a str,
     limits: Limits,
@@ -80,7 +81,7 @@ enum Origin {
 }
 
 impl<'a> Spawn<'a> {
-    async fn plan(site: &'a Site, request: &'a CellSpawn) -> Result<Self> {
+    async fn plan(site: &'a Site, tenant: &'a Tenant, request: &'a CellSpawn) -> Result<Self> {
         let name = request.driver.as_deref().unwrap_or(&site.settings.default_driver);
         let driver = site.driver(name)?;
         let capabilities = driver.capabilities().await?;
@@ -88,8 +89,9 @@ impl<'a> Spawn<'a> {
         check::enforceable(&request.limits, &capabilities)?;
         let workspace = site.allowed_workspace(request, &**driver).await?;
         let network = site.allowed_network(&request.network, &**driver)?;
-        let secrets = site.granted(&request.secrets, &**driver).await?;
-        Ok(Self { site, request, driver: driver.name(), limits, workspace, network, secrets })
+        let secrets = site.granted(tenant, &request.secrets, &**driver).await?;
+        let driver = driver.name();
+        Ok(Self { site, tenant, request, driver, limits, workspace, network, secrets })
     }
 
     async fn claim(&self) -> Result<ClaimedId> {
@@ -115,12 +117,16 @@ impl<'a> Spawn<'a> {
         let fingerprint = fingerprint::of_spawn(self.request);
         let expires = Timestamp::now().plus_seconds(KEY_KEEP_S);
         let store = &self.site.store;
-        store.claim_key(&KeyScope::Spawn, key, id.as_str(), fingerprint, expires).await.map(Some)
+        let scope = KeyScope::Spawn(self.tenant.clone());
+        store.claim_key(&scope, key, id.as_str(), fingerprint, expires).await.map(Some)
     }
 
     async fn release(&self, id: &CellId) -> Result<()> {
         match &self.request.idempotency_key {
-            Some(key) => self.site.store.release_key(&KeyScope::Spawn, key, id.as_str()).await,
+            Some(key) => {
+                let scope = KeyScope::Spawn(self.tenant.clone());
+                self.site.store.release_key(&scope, key, id.as_str()).await
+            }
             None => Ok(()),
         }
     }
@@ -184,7 +190,11 @@ impl<'a> Spawn<'a> {
     }
 
     async fn make(&self, claimed: &ClaimedId, lock: Box<dyn CellLock>) -> Result<Option<Cell>> {
-        let made = self.site.make_cell_dir(&claimed.id)?;
+        self.site.check_disk(self.tenant).await?;
+        if self.network != Network::None {
+            self.site.check_egress(self.tenant).await?;
+        }
+        let made = self.site.make_cell_dir(&claimed.id, self.tenant)?;
         if made == Made::Existed && claimed.origin == Origin::Fresh {
             return Ok(None);
         }
@@ -227,13 +237,14 @@ impl<'a> Spawn<'a> {
     /// The cell that has the alias; one that is over loses it.
     async fn find_owner_of_alias(&self) -> Result<Option<StoredCell>> {
         let Some(alias) = &self.request.alias else { return Ok(None) };
-        let by_alias = CellRef::Alias(alias.clone());
-        let Some(owner) = self.site.find_cell(&by_alias).await? else { return Ok(None) };
+        let Some(owner) = self.site.find_alias(self.tenant, alias).await? else {
+            return Ok(None);
+        };
         match self.site.standing(&owner).await {
             Standing::Is(_) => Ok(Some(owner)),
             Standing::Over => {
                 self.site.remove_if_over(&owner, Busy::Wait).await?;
-                self.site.find_cell(&by_alias).await
+                self.site.find_alias(self.tenant, alias).await
             }
         }
     }
@@ -260,8 +271,13 @@ impl<'a> Spawn<'a> {
     /// A cell that was made for one command and has ended: what ran in it is answered from its
     /// records by whoever runs it again with its key. `None`, with the key free, when nothing ran.
     async fn answer_ended(&self, cell: &StoredCell) -> Result<Option<Cell>> {
-        let any =
-            ExecFilter { cell: Some(cell.spec.id.clone()), status: None, limit: 1, before: None };
+        let any = ExecFilter {
+            tenants: Tenants::All,
+            cell: Some(cell.spec.id.clone()),
+            status: None,
+            limit: 1,
+            before: None,
+        };
         if self.site.store.list_execs(&any).await?.is_empty() {
             self.release(&cell.spec.id).await?;
             return Ok(None);
@@ -303,6 +319,7 @@ impl<'a> Spawn<'a> {
         };
         CellSpec {
             id,
+            tenant: self.tenant.clone(),
             alias: request.alias.clone(),
             driver: self.driver.to_owned(),
             image: request.image.clone(),
@@ -318,6 +335,7 @@ impl<'a> Spawn<'a> {
             workspace: self.workspace.clone(),
             env: request.env.clone(),
             secrets: self.secrets.clone(),
+            checkpoint_before: request.checkpoint_before,
             created_at: Timestamp::now(),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hotcell_model::{
     Cell, CellId, CellKill, CellList, CellSpawn, CellState, ErrorCode, Keep, KeyScope, KillWait,
-    RequestedLimits, Store, Timestamp,
+    RequestedLimits, Store, Tenant, Timestamp,
 };
 use hotcell_store::SqliteStore;
 
@@ -162,7 +162,10 @@ async fn a_key_whose_process_died_before_it_made_anything_is_taken_up() {
     let fingerprint = fingerprint::of_spawn(&keyed("k"));
     let store = SqliteStore::open(house.directory.path()).unwrap();
     let expires = Timestamp::now().plus_seconds(60);
-    store.claim_key(&KeyScope::Spawn, "k", id.as_str(), fingerprint, expires).await.unwrap();
+    store
+        .claim_key(&KeyScope::Spawn(Tenant::default()), "k", id.as_str(), fingerprint, expires)
+        .await
+        .unwrap();
     assert_eq!(ask(&house.engine(), keyed("k")).await.unwrap().id, id);
     assert_eq!(ask(&house.engine(), keyed("k")).await.unwrap().id, id);
     assert_eq!(house.driver.starts(), 1);

@@ -13,6 +13,7 @@ const CREATED: Timestamp = Timestamp(1_000_000);
 fn spec(keep: Keep) -> CellSpec {
     CellSpec {
         id: CellId::from_random(1),
+        tenant: hotcell_model::Tenant::default(),
         alias: None,
         driver: "fake".to_owned(),
         image: "host".to_owned(),
@@ -28,6 +29,7 @@ fn spec(keep: Keep) -> CellSpec {
         workspace: None,
         env: BTreeMap::new(),
         secrets: Vec::new(),
+        checkpoint_before: None,
         created_at: CREATED,
     }
 }

@@ -14,6 +14,7 @@ use crate::cell_find::no_cell;
 use crate::links;
 use crate::new_id::new_checkpoint_id;
 use crate::site::Site;
+use crate::view::View;
 
 /// How often a question is asked again whose connection broke.
 const ATTEMPTS: u32 = 5;
@@ -43,11 +44,17 @@ pub(crate) async fn checkpoint_list(site: &Site, request: CheckpointList) -> Res
 pub(crate) async fn checkpoint_compare(
     site: &Site,
     request: CheckpointCompare,
+    view: &View,
 ) -> Result<CheckpointDiff> {
     let cell = site.get_cell(&request.cell).await?;
     let CheckpointCompare { checkpoint, limit, patch_bytes, .. } = &request;
     let checkpointer = site.checkpointer(&cell)?;
-    checkpointer.compare(&cell.spec.id, checkpoint, *limit, *patch_bytes).await
+    let compared = checkpointer.compare(&cell.spec.id, checkpoint, *limit, *patch_bytes).await;
+    let mut diff = compared?;
+    if let Some(patch) = &mut diff.patch {
+        view.cover_changes(site, &cell.spec.id, &mut patch.text).await?;
+    }
+    Ok(diff)
 }
 
 /// Brings a cell's files back to a checkpoint.

@@ -27,6 +27,10 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
             Some(cell) => name(caller, cell),
             None => Ok(()),
         },
+        Request::AuditQuery(request) => match &mut request.cell {
+            Some(cell) => name(caller, cell),
+            None => Ok(()),
+        },
         Request::ExecRun(request) => make(site, caller, &mut request.cell).await,
         Request::FileCall(request) => make(site, caller, &mut request.cell).await,
         Request::FileStream(request) => make(site, caller, &mut request.cell).await,
@@ -40,9 +44,17 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         | Request::ExecInput(_)
         | Request::ExecCancel(_)
         | Request::ExecFollow(_)
+        | Request::ApprovalList(_)
+        | Request::PolicyCheck(_)
+        | Request::ApprovalGive(_)
         | Request::SecretSet(_)
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
+        | Request::TokenCreate(_)
+        | Request::TokensList(_)
+        | Request::TokenRevoke(_)
+        | Request::AuditVerify(_)
+        | Request::AuditSummary(_)
         | Request::Diagnose(_)
         | Request::Probe(_) => Ok(()),
     }
@@ -67,9 +79,13 @@ async fn make(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<()> {
         return Ok(());
     }
     name(caller, cell)?;
-    let workspace = match site.links.find_workspace(cell) {
-        Some(workspace) => Some(workspace),
-        None => site.find_cell(cell).await?.map(|found| found.spec.workspace),
+    let CellRef::Alias(alias) = &*cell else { return Ok(()) };
+    let workspace = match site.links.find_named(&caller.tenant, alias) {
+        Some(id) => Some(site.links.workspace_of(&id)),
+        None => {
+            let found = site.find_alias(&caller.tenant, alias).await?;
+            found.map(|found| found.spec.workspace)
+        }
     };
     if let Some(workspace) = workspace {
         return check_workspace(cell, workspace.as_ref(), caller.default_workspace.as_ref());
@@ -82,7 +98,7 @@ async fn make(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<()> {
         network: caller.default_network.clone(),
         ..CellSpawn::default()
     };
-    cell_spawn(site, request).await.map(drop)
+    cell_spawn(site, &caller.tenant, request).await.map(drop)
 }
 
 /// Refuses a cell that works on something else than is asked for.

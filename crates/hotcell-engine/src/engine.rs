@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use hotcell_model::{
-    Caller, Driver, Error, ExecFollow, ExecId, FileStream, NameRules, NetRule, PortDial, Query,
-    Reply, Request, Result, SecretStore, Store, Workspace,
+    ApprovalNeed, Caller, Driver, Error, ExecFollow, ExecId, FileStream, Ledger, NameRules,
+    NetRule, PortDial, Query, Reply, Request, Result, SecretStore, Store, TokenStore, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::approvals::approval_list;
+use crate::audit::{AuditCall, audit};
 use crate::cell_adopt::cell_adopt;
 use crate::cell_fork::cell_fork;
 use crate::cell_info::cell_info;
@@ -32,13 +35,20 @@ use crate::exec_wait::exec_wait;
 use crate::files::{file_call, file_stream};
 use crate::network::{net_change, net_log, net_show};
 use crate::new_id::new_exec_id;
+use crate::policies::{Rules, policy_check};
 use crate::ports::port_dial;
 use crate::probe::probe;
 use crate::project::{project_apply, project_diff, project_discard};
+use crate::recorded::Recording;
+use crate::rights;
 use crate::secrets::{secret_remove, secret_set, secrets_list};
 use crate::site::Site;
+use crate::tenancy::{self, Confined};
+use crate::tokens::{token_create, token_revoke, tokens_list};
+use crate::view::View;
 use crate::{
-    AllowedNames, AllowedWorkspaces, ExecStream, FileTransfer, PortStream, Settings, default_cell,
+    AllowedNames, AllowedWorkspaces, ExecStream, FileTransfer, Policies, PolicyUse, PortStream,
+    Settings, default_cell,
 };
 
 /// The answer to a request.
@@ -47,7 +57,7 @@ pub enum Answer {
     /// All at once.
     Reply(Reply),
     /// The output of an exec as it comes.
-    Stream(ExecStream),
+    Stream(Box<ExecStream>),
     /// The content of files as it comes and goes.
     Files(FileTransfer),
     /// A connection to a service in a cell.
@@ -84,18 +94,53 @@ impl Engine {
     ///
     /// # Errors
     /// The request could not be done; the error says why and what to do.
-    pub async fn call(&self, caller: &Caller, mut request: Request) -> Result<Answer> {
+    pub async fn call(&self, caller: &Caller, request: Request) -> Result<Answer> {
         tracing::debug!(principal = %caller.principal, "call");
-        let site = &self.site;
-        Box::pin(default_cell::put(site, caller, &mut request)).await?;
+        match Recording::begin(&self.site, caller, &request).await? {
+            Some(recording) => {
+                let caller = recording.caller();
+                recording.of(Box::pin(self.admit(&caller, request))).await
+            }
+            None => Box::pin(self.admit(caller, request)).await,
+        }
+    }
+
+    async fn admit(&self, caller: &Caller, mut request: Request) -> Result<Answer> {
+        rights::check(caller, &request)?;
+        let confined = Box::pin(async {
+            default_cell::put(&self.site, caller, &mut request).await?;
+            tenancy::confine(&self.site, caller, &mut request).await
+        });
+        if let Confined::Answered(reply) = confined.await? {
+            return Ok(Answer::Reply(*reply));
+        }
+        let approval = self.judged(caller, &request).await?;
+        let view = View::of(&self.site, caller);
+        let performed = Box::pin(self.perform(caller, request, approval, &view)).await;
+        let mut answer = performed.map_err(|error| view.error(error))?;
+        if let Answer::Reply(reply) = &mut answer {
+            Box::pin(view.cover(&self.site, reply)).await?;
+        }
+        Ok(answer)
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one arm for each request")]
+    async fn perform(
+        &self,
+        caller: &Caller,
+        request: Request,
+        approval: Option<ApprovalNeed>,
+        view: &View,
+    ) -> Result<Answer> {
+        let (site, tenant, tenants) = (&self.site, &caller.tenant, caller.tenants());
         let reply = match request {
             Request::CellSpawn(request) => {
-                let cell = Box::pin(cell_spawn(site, request)).await?;
+                let cell = Box::pin(cell_spawn(site, tenant, request)).await?;
                 self.sweep_beside();
                 Reply::Cell(cell)
             }
             Request::CellList(request) => {
-                let cells = cell_list(site, request).await?;
+                let cells = cell_list(site, &tenants, request).await?;
                 self.sweep_now().await;
                 Reply::Cells(cells)
             }
@@ -105,21 +150,19 @@ impl Engine {
                 Reply::CellKilled(killed)
             }
             Request::CellInfo(request) => Reply::CellDetails(cell_info(site, request).await?),
-            Request::CellAdopt(request) => Reply::Cells(Box::pin(cell_adopt(site, request)).await?),
+            Request::CellAdopt(_) => Reply::Cells(Box::pin(cell_adopt(site, &tenants)).await?),
             Request::CheckpointCreate(request) => {
-                let create =
-                    |site: Arc<Site>| async move { checkpoint_create(&site, request).await };
+                let create = |at: Arc<Site>| async move { checkpoint_create(&at, request).await };
                 Reply::Checkpoint(self.to_its_end(create).await?)
             }
             Request::CheckpointList(request) => {
                 Reply::Checkpoints(checkpoint_list(site, request).await?)
             }
             Request::CheckpointCompare(request) => {
-                Reply::CheckpointDiff(checkpoint_compare(site, request).await?)
+                Reply::CheckpointDiff(checkpoint_compare(site, request, view).await?)
             }
             Request::CheckpointRestore(request) => {
-                let restore =
-                    |site: Arc<Site>| async move { checkpoint_restore(&site, request).await };
+                let restore = |at: Arc<Site>| async move { checkpoint_restore(&at, request).await };
                 Reply::Checkpoint(self.to_its_end(restore).await?)
             }
             Request::CheckpointDelete(request) => {
@@ -135,48 +178,63 @@ impl Engine {
                 Reply::NetworkState(self.to_its_end(change).await?)
             }
             Request::NetLog(request) => Reply::NetRecords(net_log(site, request).await?),
-            Request::ProjectDiff(request) => {
-                Reply::ProjectChanges(project_diff(site, request).await?)
-            }
+            Request::ProjectDiff(it) => Reply::ProjectChanges(project_diff(site, it, view).await?),
             Request::ProjectApply(request) => {
                 let apply = |site: Arc<Site>| async move { project_apply(&site, request).await };
                 Reply::ProjectApplied(self.to_its_end(apply).await?)
             }
             Request::ProjectDiscard(request) => {
-                let discard =
-                    |site: Arc<Site>| async move { project_discard(&site, request).await };
+                let discard = |at: Arc<Site>| async move { project_discard(&at, request).await };
                 Reply::ProjectDiscarded(self.to_its_end(discard).await?)
             }
             Request::ExecRun(request) => {
-                Reply::ExecResult(Box::pin(exec_run(site, request)).await?)
+                let before = self.before(&request, approval).await?;
+                Reply::ExecResult(Box::pin(exec_run(site, request, before, view)).await?)
             }
             Request::ExecWait(request) => {
-                Reply::ExecResult(Box::pin(exec_wait(site, request)).await?)
+                Reply::ExecResult(Box::pin(exec_wait(site, request, view)).await?)
             }
             Request::ExecGet(request) => Reply::Exec(exec_get(site, request).await?),
             Request::ExecPoll(request) => {
-                Reply::ExecPage(Box::pin(exec_poll(site, request)).await?)
+                Reply::ExecPage(Box::pin(exec_poll(site, request, view)).await?)
             }
             Request::ExecInput(request) => {
-                Reply::InputAccepted(Box::pin(exec_input(site, request)).await?)
+                Reply::InputAccepted(Box::pin(exec_input(site, request, view)).await?)
             }
             Request::ExecCancel(request) => {
                 Reply::ExecCancelled(Box::pin(exec_cancel(site, request)).await?)
             }
-            Request::ExecList(request) => Reply::Execs(exec_list(site, request).await?),
-            Request::FileCall(request) => {
-                Reply::FileDone(Box::pin(file_call(site, request)).await?)
+            Request::PolicyCheck(request) => Reply::PolicyVerdict(policy_check(site, &request)?),
+            Request::ApprovalList(_) => Reply::Execs(approval_list(site, tenants).await?),
+            Request::ApprovalGive(request) => {
+                Reply::Exec(Box::pin(self.answer_approval(caller, request)).await?)
             }
-            Request::SecretSet(request) => Reply::Secret(secret_set(site, request).await?),
-            Request::SecretsList(request) => Reply::Secrets(secrets_list(site, request).await?),
-            Request::SecretRemove(request) => Reply::Secret(secret_remove(site, request).await?),
+            Request::ExecList(request) => Reply::Execs(exec_list(site, tenants, request).await?),
+            Request::FileCall(request) => {
+                Reply::FileDone(Box::pin(file_call(site, request, view)).await?)
+            }
+            Request::SecretSet(request) => Reply::Secret(secret_set(site, tenant, request).await?),
+            Request::SecretsList(request) => {
+                Reply::Secrets(secrets_list(site, tenant, request).await?)
+            }
+            Request::SecretRemove(request) => {
+                Reply::Secret(secret_remove(site, tenant, request).await?)
+            }
+            Request::TokenCreate(it) => Reply::TokenCreated(token_create(site, it).await?),
+            Request::TokensList(it) => Reply::Tokens(tokens_list(site, it).await?),
+            Request::TokenRevoke(it) => Reply::Token(token_revoke(site, it).await?),
+            Request::AuditQuery(it) => audit(site, caller, AuditCall::Query(it)).await?,
+            Request::AuditVerify(it) => audit(site, caller, AuditCall::Verify(it)).await?,
+            Request::AuditSummary(it) => audit(site, caller, AuditCall::Summary(it)).await?,
             Request::Diagnose(_) => Reply::Diagnoses(diagnose(site).await?),
             Request::Probe(_) => Reply::Probed(probe(site).await),
             Request::ExecFollow(request) => {
-                return exec_follow(site, request).await.map(Answer::Stream);
+                return exec_follow(site, request, view)
+                    .await
+                    .map(|stream| Answer::Stream(Box::new(stream)));
             }
             Request::FileStream(request) => {
-                return Box::pin(file_stream(site, request)).await.map(Answer::Files);
+                return Box::pin(file_stream(site, request, view)).await.map(Answer::Files);
             }
             Request::PortDial(request) => {
                 return Box::pin(port_dial(site, request)).await.map(Answer::Port);
@@ -193,6 +251,46 @@ impl Engine {
         let site = Arc::get_mut(&mut self.site)
             .ok_or_else(|| Error::internal("the engine is in use already"))?;
         site.secrets = Some(store);
+        Ok(())
+    }
+
+    /// Judges by these rules what callers ask for, or tells whoever asks. An approval is waited for
+    /// as long as is said here. To be said before the engine is asked for anything.
+    ///
+    /// # Errors
+    /// The engine is in use already.
+    pub fn judge_by(
+        &mut self,
+        policies: Arc<dyn Policies>,
+        used: PolicyUse,
+        ask_within: Duration,
+    ) -> Result<()> {
+        let site = Arc::get_mut(&mut self.site)
+            .ok_or_else(|| Error::internal("the engine is in use already"))?;
+        let ask_within_ms = u64::try_from(ask_within.as_millis()).unwrap_or(u64::MAX);
+        site.rules = Some(Rules { policies, used, ask_within_ms });
+        Ok(())
+    }
+
+    /// Keeps tokens of callers here. To be said before the engine is asked for anything.
+    ///
+    /// # Errors
+    /// The engine is in use already.
+    pub fn keep_tokens_in(&mut self, store: Arc<dyn TokenStore>) -> Result<()> {
+        let site = Arc::get_mut(&mut self.site)
+            .ok_or_else(|| Error::internal("the engine is in use already"))?;
+        site.tokens = Some(store);
+        Ok(())
+    }
+
+    /// Lets every call be written down here. To be said before the engine is asked for anything.
+    ///
+    /// # Errors
+    /// The engine is in use already.
+    pub fn keep_ledger_in(&mut self, ledger: Arc<dyn Ledger>) -> Result<()> {
+        let site = Arc::get_mut(&mut self.site)
+            .ok_or_else(|| Error::internal("the engine is in use already"))?;
+        site.ledger = Some(ledger);
         Ok(())
     }
 
@@ -221,6 +319,18 @@ impl Engine {
             .ok_or_else(|| Error::internal("the engine is in use already"))?;
         site.settings.names = AllowedNames::Only(rules);
         Ok(())
+    }
+
+    /// Whether commands may have to be approved.
+    #[must_use]
+    pub fn may_ask(&self) -> bool {
+        self.site.rules.as_ref().is_some_and(Rules::may_ask)
+    }
+
+    /// A text for a log, without what has the form of a secret.
+    #[must_use]
+    pub fn redacted(&self, text: &str) -> String {
+        self.site.find_shapes().map_or_else(|| text.to_owned(), |shapes| shapes.redact_text(text))
     }
 
     /// The choices of the operator.
@@ -254,7 +364,7 @@ impl Engine {
     /// Those of [`Engine::call`].
     pub async fn follow(&self, caller: &Caller, request: ExecFollow) -> Result<ExecStream> {
         match self.call(caller, request.into()).await? {
-            Answer::Stream(stream) => Ok(stream),
+            Answer::Stream(stream) => Ok(*stream),
             Answer::Reply(_) | Answer::Files(_) | Answer::Port(_) => Err(mismatch()),
         }
     }
@@ -281,6 +391,10 @@ impl Engine {
         }
     }
 
+    pub(crate) fn site(&self) -> &Arc<Site> {
+        &self.site
+    }
+
     /// Clears away what is over, once, before the answer: the process may end right after it.
     async fn sweep_now(&self) {
         if !self.swept.swap(true, Ordering::Relaxed) {
@@ -299,7 +413,10 @@ impl Engine {
 
     /// Does what must not stop halfway because its caller has gone: a cell that is held still would
     /// stay so.
-    async fn to_its_end<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
+    pub(crate) async fn to_its_end<
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    >(
         &self,
         work: impl FnOnce(Arc<Site>) -> F,
     ) -> Result<T> {
@@ -310,6 +427,12 @@ impl Engine {
             let _ = answer.send(work.await);
         });
         answered.await.map_err(|_| Error::internal("a change of a cell's files broke off"))?
+    }
+
+    /// How many wait to begin an exec in this process.
+    #[cfg(test)]
+    pub(crate) fn waiting_execs(&self) -> usize {
+        self.site.running.waiting()
     }
 
     fn spawn_beside(&self, work: impl Future<Output = ()> + Send + 'static) {

@@ -43,15 +43,8 @@ impl Site {
         if let Some(cell) = self.recent.find_cell(exec) {
             return Ok(cell);
         }
-        let found = match self.store.find_exec(exec).await? {
-            Some(found) => Some(found),
-            None => {
-                self.rebuild_once().await;
-                self.sync_all().await?;
-                self.store.find_exec(exec).await?
-            }
-        };
-        let found = found.ok_or_else(|| unknown(exec))?;
+        // It was looked for thoroughly before it was found to be its caller's.
+        let found = self.store.find_exec(exec).await?.ok_or_else(|| unknown(exec))?;
         self.recent.insert(exec, &found.cell);
         Ok(found.cell)
     }
@@ -68,7 +61,8 @@ impl Site {
     }
 }
 
-fn unknown(exec: &ExecId) -> Error {
+/// The error for an exec that does not exist or no longer does.
+pub(crate) fn unknown(exec: &ExecId) -> Error {
     Error::not_found(format!("there is no exec {exec}")).hint(
         "list execs with `hotcell ps --all`; they are kept for a day after their cell is gone",
     )

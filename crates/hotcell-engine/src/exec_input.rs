@@ -12,6 +12,7 @@ use hotcell_model::{
 use crate::exec_find::has_ended;
 use crate::exec_poll::exec_poll;
 use crate::site::Site;
+use crate::view::View;
 use crate::{check, fault, links};
 
 /// How much input goes into one frame.
@@ -19,7 +20,11 @@ const PIECE_BYTES: usize = 1 << 20;
 
 /// Sends the new size, then the input, then the signal. What was sent when a connection broke is
 /// not sent again: whether it arrived is not known, and twice is worse.
-pub(crate) async fn exec_input(site: &Site, request: ExecInput) -> Result<InputAccepted> {
+pub(crate) async fn exec_input(
+    site: &Site,
+    request: ExecInput,
+    view: &View,
+) -> Result<InputAccepted> {
     if let Some(size) = request.size {
         check::terminal_size(size)?;
     }
@@ -43,7 +48,9 @@ pub(crate) async fn exec_input(site: &Site, request: ExecInput) -> Result<InputA
         Ok(()) => {
             let output = match awaited {
                 None => None,
-                Some((wait_s, after_seq)) => Some(answer(site, &exec, wait_s, after_seq).await?),
+                Some((wait_s, after_seq)) => {
+                    Some(answer(site, &exec, wait_s, after_seq, view).await?)
+                }
             };
             Ok(InputAccepted { exec, output })
         }
@@ -55,7 +62,13 @@ pub(crate) async fn exec_input(site: &Site, request: ExecInput) -> Result<InputA
 const ANSWER_BYTES: u64 = 16 * 1024;
 
 /// What an exec prints after a seq.
-async fn answer(site: &Site, exec: &ExecId, wait_s: f64, after_seq: u64) -> Result<ExecPage> {
+async fn answer(
+    site: &Site,
+    exec: &ExecId,
+    wait_s: f64,
+    after_seq: u64,
+    view: &View,
+) -> Result<ExecPage> {
     let poll = ExecPoll {
         exec: exec.clone(),
         after_seq,
@@ -63,7 +76,7 @@ async fn answer(site: &Site, exec: &ExecId, wait_s: f64, after_seq: u64) -> Resu
         filter: OutputFilter::default(),
         max_bytes: ANSWER_BYTES,
     };
-    exec_poll(site, poll).await
+    exec_poll(site, poll, view).await
 }
 
 /// The seq of the last output so far.

@@ -1,17 +1,18 @@
 //! Lists execs, newest first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hotcell_model::{
-    CellId, Error, Exec, ExecFilter, ExecId, ExecList, ExecStatusFilter, Execs, Result, Timestamp,
+    CellId, Error, Exec, ExecFilter, ExecId, ExecList, ExecStatusFilter, Execs, Result, Tenant,
+    Tenants, Timestamp,
 };
 
 use crate::site::Site;
 
 const MAX_LIMIT: u32 = 1000;
 
-/// One page of execs.
-pub(crate) async fn exec_list(site: &Site, request: ExecList) -> Result<Execs> {
+/// One page of the execs of these tenants.
+pub(crate) async fn exec_list(site: &Site, tenants: Tenants, request: ExecList) -> Result<Execs> {
     if request.limit == 0 {
         return Err(Error::invalid("a list of 0 execs cannot be asked for")
             .hint(format!("choose between 1 and {MAX_LIMIT}")));
@@ -22,24 +23,47 @@ pub(crate) async fn exec_list(site: &Site, request: ExecList) -> Result<Execs> {
         None => None,
         Some(cell) => Some(site.get_cell_or_ended(cell).await?.spec.id),
     };
-    bring_up_to_date(site, cell.as_ref()).await?;
+    bring_up_to_date(site, &tenants, cell.as_ref()).await?;
     // One more than asked for tells whether there is another page.
-    let filter = ExecFilter { cell, status: request.status, limit: limit + 1, before };
+    let status = request.status;
+    let filter = ExecFilter { tenants, cell, status, limit: limit + 1, before };
     let mut execs = site.store.list_execs(&filter).await?;
     let more = execs.len() > limit as usize;
     execs.truncate(limit as usize);
     let next_cursor = execs.last().filter(|_| more).map(cursor);
-    Ok(Execs { execs, next_cursor })
+    let tenants = match filter.tenants {
+        Tenants::All => tenants_of(site, &execs).await?,
+        Tenants::Of(_) => BTreeMap::new(),
+    };
+    Ok(Execs { execs, next_cursor, tenants })
+}
+
+/// Whose the cells of these execs are.
+async fn tenants_of(site: &Site, execs: &[Exec]) -> Result<BTreeMap<CellId, Tenant>> {
+    let mut tenants = BTreeMap::new();
+    for exec in execs {
+        if !tenants.contains_key(&exec.cell)
+            && let Some(stored) = site.store.find_cell(&exec.cell).await?
+        {
+            tenants.insert(exec.cell.clone(), stored.spec.tenant);
+        }
+    }
+    Ok(tenants)
 }
 
 /// Reads the journals, and ends what dead supervisors left.
-async fn bring_up_to_date(site: &Site, cell: Option<&CellId>) -> Result<()> {
+pub(crate) async fn bring_up_to_date(
+    site: &Site,
+    tenants: &Tenants,
+    cell: Option<&CellId>,
+) -> Result<()> {
     if let Some(cell) = cell {
         return site.settle(cell).await;
     }
-    site.list_stored().await?;
-    site.sync_all().await?;
+    site.rebuild_once().await;
+    site.sync_all(tenants).await?;
     let live = ExecFilter {
+        tenants: tenants.clone(),
         cell: None,
         status: Some(ExecStatusFilter::Live),
         limit: u32::MAX,

@@ -1,5 +1,6 @@
 //! Reads output after a point, and waits for some if there is none yet.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_journal::Ended;
@@ -9,13 +10,14 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::page::{Page, Wanted};
 use crate::site::Site;
+use crate::view::View;
 use crate::{check, fault};
 
 /// How soon to look again where nobody tells of changes.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The output after a seq; waits for some, or for the end, when there is none.
-pub(crate) async fn exec_poll(site: &Site, request: ExecPoll) -> Result<ExecPage> {
+pub(crate) async fn exec_poll(site: &Site, request: ExecPoll, view: &View) -> Result<ExecPage> {
     let wanted = Wanted::check(&request)?;
     let deadline = Instant::now() + check::wait(request.wait_s)?;
     let mut exec = site.get_exec(&request.exec).await?;
@@ -23,7 +25,7 @@ pub(crate) async fn exec_poll(site: &Site, request: ExecPoll) -> Result<ExecPage
     let mut after_seq = request.after_seq;
     loop {
         // The state was read before the output: what is read after the end is complete.
-        let page = read(site, &exec, &wanted, after_seq).await?;
+        let page = read(site, &exec, &wanted, after_seq, view).await?;
         let over = exec.state == ExecState::Ended || Instant::now() >= deadline;
         if over || !page.is_empty() {
             return Ok(ExecPage {
@@ -35,24 +37,39 @@ pub(crate) async fn exec_poll(site: &Site, request: ExecPoll) -> Result<ExecPage
             });
         }
         after_seq = page.next_seq;
-        if !page.at_end {
+        if !page.at_end && page.waits.is_none() {
             continue;
         }
-        wait(site, &exec, after_seq, &mut awaited, deadline).await?;
+        // What is held back is shown when its time is over.
+        let until = page.waits.map_or(deadline, |left| deadline.min(Instant::now() + left));
+        if page.waits.is_some() {
+            sleep_until(until.min(Instant::now() + LOOK_AGAIN)).await;
+        } else {
+            wait(site, &exec, after_seq, &mut awaited, deadline).await?;
+        }
         exec = site.get_exec_in(&exec.cell, &exec.id).await?;
     }
 }
 
-async fn read(site: &Site, exec: &Exec, wanted: &Wanted, after_seq: u64) -> Result<Page> {
+async fn read(
+    site: &Site,
+    exec: &Exec,
+    wanted: &Wanted,
+    after_seq: u64,
+    view: &View,
+) -> Result<Page> {
     let ended = match exec.state {
         ExecState::Ended => Ended::Yes,
         ExecState::Queued | ExecState::Running => Ended::NotYet,
     };
     let (id, records, wanted) = (exec.id.clone(), site.records(&exec.cell), wanted.clone());
+    let shapes = view.shapes().map(Arc::clone);
     fault::blocking(move || {
-        wanted
-            .read(&records, &id, after_seq, ended)
-            .map_err(|error| fault::io(format_args!("read the output of exec {id}"), &error))
+        let page = match &shapes {
+            None => wanted.read(&records, &id, after_seq, ended),
+            Some(shapes) => wanted.read_masked(shapes, &records, &id, after_seq, ended),
+        };
+        page.map_err(|error| fault::io(format_args!("read the output of exec {id}"), &error))
     })
     .await
 }

@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use hotcell_link::{LinkError, Started};
 use hotcell_model::{
-    CellId, Claim, Error, ErrorCode, Exec, ExecId, ExecResult, ExecRun, ExecSpec, ExecState,
-    KeyScope, Pace, Result, Timestamp,
+    ApprovalNeed, CellId, CellRef, CheckpointId, Claim, Error, ErrorCode, Exec, ExecId, ExecResult,
+    ExecRun, ExecSpec, ExecState, KeyScope, Pace, Result, Timestamp,
 };
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -18,24 +18,39 @@ use crate::new_id::new_exec_id;
 use crate::result_bound::{HeadAndTail, half_of};
 use crate::running::ExecRoom;
 use crate::site::Site;
+use crate::view::View;
 use crate::{ExecEvent, ExecStream, check, fingerprint};
 
 /// How often an exec is asked for again whose connection broke before the answer.
 const ATTEMPTS: u32 = 5;
 
 /// Starts an exec, or finds the one that the key stands for, and waits a while for its end.
-pub(crate) async fn exec_run(site: &Arc<Site>, request: ExecRun) -> Result<ExecResult> {
+pub(crate) async fn exec_run(
+    site: &Arc<Site>,
+    request: ExecRun,
+    before: Before,
+    view: &View,
+) -> Result<ExecResult> {
     check::exec_run(&request)?;
     check::root(&request, &site.settings)?;
     let wait = check::wait(request.wait_s)?;
     let stream = match request.idempotency_key.clone() {
         None => {
             let id = request.exec.clone().map_or_else(new_exec_id, Ok)?;
-            start(site, &request, id, Origin::Fresh).await?
+            start(site, &request, &before, id, Origin::Fresh, view).await?
         }
-        Some(key) => start_keyed(site, &request, &key).await?,
+        Some(key) => start_keyed(site, &request, &before, &key, view).await?,
     };
     collect(site, stream, half_of(request.result_bytes), Instant::now() + wait).await
+}
+
+/// What comes before an exec's start.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Before {
+    /// What a person has to approve.
+    pub(crate) approval: Option<ApprovalNeed>,
+    /// The checkpoint that was made.
+    pub(crate) checkpoint: Option<CheckpointId>,
 }
 
 /// Whether an id may have been started before.
@@ -47,7 +62,13 @@ enum Origin {
     Earlier(CellId),
 }
 
-async fn start_keyed(site: &Arc<Site>, request: &ExecRun, key: &str) -> Result<ExecStream> {
+async fn start_keyed(
+    site: &Arc<Site>,
+    request: &ExecRun,
+    before: &Before,
+    key: &str,
+    view: &View,
+) -> Result<ExecStream> {
     let cell = site.get_cell_or_ended(&request.cell).await?.spec.id;
     let request = ExecRun { cell: cell.clone().into(), ..request.clone() };
     let scope = KeyScope::Run(cell.clone());
@@ -67,7 +88,7 @@ async fn start_keyed(site: &Arc<Site>, request: &ExecRun, key: &str) -> Result<E
             .hint("use another key, or ask for exactly the same"));
         }
     };
-    let started = start(site, &request, id.clone(), origin).await;
+    let started = start(site, &request, before, id.clone(), origin, view).await;
     if let Err(error) = &started
         && refused_for_good(error.code)
     {
@@ -98,31 +119,41 @@ fn refused_for_good(code: ErrorCode) -> bool {
 async fn start(
     site: &Arc<Site>,
     request: &ExecRun,
+    before: &Before,
     id: ExecId,
     mut origin: Origin,
+    view: &View,
 ) -> Result<ExecStream> {
     for _ in 0..ATTEMPTS {
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
-            return ExecStream::open(site, exec, 0, Pace::Free).await;
+            return ExecStream::open(site, exec, 0, Pace::Free, view).await;
         }
-        let room = site.admit_exec(&id).await?;
+        let room = site.admit_exec(&id, &request.cell).await?;
         let ready = site.ready(&request.cell).await?;
         // A supervisor that was just woken has none of what an earlier one did since.
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
             if exec.state != ExecState::Ended {
                 count(room, &exec.cell);
             }
-            return ExecStream::open(site, exec, 0, Pace::Free).await;
+            return ExecStream::open(site, exec, 0, Pace::Free, view).await;
         }
+        let tenant = site.tenant_of(&CellRef::Id(ready.id.clone())).await?;
+        site.check_disk(&tenant).await?;
+        let turn = site.admit_for_tenant(&tenant, &id).await?;
         let secrets = site.given_secrets(&ready.id).await?;
-        let begin = ready.link.start_with(spec(request, id.clone()), secrets);
-        match timeout(ANSWER_WITHIN, begin).await {
+        if let Origin::Fresh = origin {
+            site.note_start(&id, &ready.id, request).await?;
+        }
+        let begin = ready.link.start_with(spec(request, before, id.clone()), secrets);
+        let begun_or_not = timeout(ANSWER_WITHIN, begin).await;
+        drop(turn);
+        match begun_or_not {
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
                 count(room, &ready.id);
-                let exec = begun(request, id, ready.id, started);
+                let exec = begun(request, before, id, ready.id, started);
                 let half = half_of(request.result_bytes);
-                return Ok(ExecStream::for_result(site, exec, following, half));
+                return Ok(ExecStream::for_result(site, exec, following, half, view));
             }
             // It may have begun; if not, that is seen at the next look.
             Ok(Err(LinkError::Lost)) => {
@@ -225,7 +256,7 @@ fn count(room: Option<ExecRoom<'_>>, cell: &CellId) {
     }
 }
 
-fn spec(request: &ExecRun, id: ExecId) -> ExecSpec {
+fn spec(request: &ExecRun, before: &Before, id: ExecId) -> ExecSpec {
     ExecSpec {
         id,
         command: request.command.clone(),
@@ -237,6 +268,8 @@ fn spec(request: &ExecRun, id: ExecId) -> ExecSpec {
         priority: request.priority,
         pace: request.pace,
         as_root: request.as_root,
+        approval: before.approval.clone(),
+        checkpoint: before.checkpoint.clone(),
     }
 }
 
@@ -246,7 +279,7 @@ fn milliseconds(seconds: f64) -> u64 {
     ((seconds * 1000.0).ceil() as u64).max(1)
 }
 
-fn begun(request: &ExecRun, id: ExecId, cell: CellId, started: Started) -> Exec {
+fn begun(request: &ExecRun, before: &Before, id: ExecId, cell: CellId, started: Started) -> Exec {
     Exec {
         id,
         cell,
@@ -256,6 +289,8 @@ fn begun(request: &ExecRun, id: ExecId, cell: CellId, started: Started) -> Exec 
         as_root: request.as_root,
         queued_at: started.queued_at,
         started_at: started.started_at,
+        approval: started.approval.map(Box::new),
+        checkpoint: before.checkpoint.clone(),
         end: started.end,
     }
 }

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use hotcell_journal::{Align, Batch, Ended, LogReader};
 use hotcell_link::{FollowEvent, Following};
+use hotcell_masking::REACH_BEFORE;
 use hotcell_model::{Dropped, Error, Exec, ExecEnd, ExecState, Pace, Record, Result, Usage};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout_at};
 
 use crate::fault;
 use crate::site::Site;
+use crate::veil::Veil;
+use crate::view::View;
 
 /// How much is read from the files at once.
 const READ_BYTES: u64 = 256 * 1024;
@@ -48,6 +51,12 @@ pub struct ExecStream {
     pace: Pace,
     /// How much of the head and of the tail is wanted; all when left out.
     result_bound: Option<u64>,
+    /// What hides secrets from whoever must not see them.
+    veil: Option<Box<Veil>>,
+    /// What came and is not shown before what waits behind the veil.
+    after_veil: Option<ExecEvent>,
+    /// The last seq that was left out of a result, though the log has it.
+    left_out: u64,
 }
 
 enum Source {
@@ -72,12 +81,14 @@ impl ExecStream {
         exec: Exec,
         after_seq: u64,
         pace: Pace,
+        view: &View,
     ) -> Result<Self> {
         let source = match exec.state {
             ExecState::Ended => Source::Files(None),
             ExecState::Queued | ExecState::Running => Source::Broken,
         };
-        let mut stream = Self { pace, ..Self::new(site, exec, source, after_seq) };
+        let mut stream = Self { pace, ..Self::new(site, exec, source, after_seq, view) };
+        stream.look_back().await?;
         if matches!(stream.source, Source::Broken) {
             stream.attach().await?;
         }
@@ -92,12 +103,13 @@ impl ExecStream {
         exec: Exec,
         following: Following,
         bound: u64,
+        view: &View,
     ) -> Self {
-        let stream = Self::new(site, exec, Source::Live(following), 0);
+        let stream = Self::new(site, exec, Source::Live(following), 0, view);
         Self { result_bound: Some(bound), ..stream }
     }
 
-    fn new(site: &Arc<Site>, exec: Exec, source: Source, after_seq: u64) -> Self {
+    fn new(site: &Arc<Site>, exec: Exec, source: Source, after_seq: u64, view: &View) -> Self {
         Self {
             site: Arc::clone(site),
             exec,
@@ -109,15 +121,86 @@ impl ExecStream {
             failures: 0,
             pace: Pace::Free,
             result_bound: None,
+            veil: view.veil().map(Box::new),
+            after_veil: None,
+            left_out: 0,
         }
     }
 
-    /// The next event; `None` after the end. Can be cancelled without losing an event.
+    /// The next event; `None` after the end. Can be cancelled without losing an event. Where
+    /// secrets are hidden, a record that is part of one is empty.
     ///
     /// # Errors
     /// The output can be reached neither through the supervisor nor in the files. The stream stays
     /// where it is: asked again, it tries again.
     pub async fn next(&mut self) -> Result<Option<ExecEvent>> {
+        loop {
+            let Some(veil) = &mut self.veil else { return self.next_raw().await };
+            if let Some(shown) = veil.pop() {
+                return Ok(Some(ExecEvent::Record(shown.record)));
+            }
+            let deadline = veil.deadline();
+            if deadline.is_none()
+                && let Some(event) = self.after_veil.take()
+            {
+                return Ok(Some(event));
+            }
+            let event = match deadline {
+                None => self.next_raw().await?,
+                Some(deadline) => match timeout_at(deadline, self.next_raw()).await {
+                    Ok(event) => event?,
+                    Err(_) => {
+                        self.veil.iter_mut().for_each(|veil| veil.release());
+                        continue;
+                    }
+                },
+            };
+            let Some(event) = event else { return Ok(None) };
+            self.put_behind_veil(event);
+        }
+    }
+
+    fn put_behind_veil(&mut self, event: ExecEvent) {
+        let Some(veil) = &mut self.veil else { return };
+        match event {
+            ExecEvent::Record(record) => veil.push(record),
+            ExecEvent::Dropped(dropped) => {
+                if dropped.to_seq == self.left_out {
+                    veil.skip()
+                } else {
+                    veil.gap()
+                }
+                self.after_veil = Some(ExecEvent::Dropped(dropped));
+            }
+            ExecEvent::Ended(mut exec) => {
+                veil.finish();
+                veil.cover(&mut exec.command);
+                self.after_veil = Some(ExecEvent::Ended(exec));
+            }
+        }
+    }
+
+    /// Looks at what lies before the first record that is wanted: a secret may begin there.
+    async fn look_back(&mut self) -> Result<()> {
+        if self.veil.is_none() || self.last_seq == 0 {
+            return Ok(());
+        }
+        let (exec, last_seq) = (self.exec.id.clone(), self.last_seq);
+        let records = self.site.records(&self.exec.cell);
+        let before = fault::blocking(move || {
+            LogReader::at(&records, &exec)
+                .and_then(|mut reader| {
+                    reader.read_before(last_seq, REACH_BEFORE as u64, Align::Raw)
+                })
+                .map_err(|error| fault::io(format_args!("read the output of exec {exec}"), &error))
+        })
+        .await?;
+        self.veil.iter_mut().for_each(|veil| veil.feed_all(before.clone()));
+        Ok(())
+    }
+
+    /// The next event as it is.
+    async fn next_raw(&mut self) -> Result<Option<ExecEvent>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
@@ -285,10 +368,13 @@ impl ExecStream {
             | Source::Files(_)
             | Source::Done => return Ok(()),
         };
-        if let Some(bound) = self.result_bound.take()
-            && self.seen_bytes.is_some_and(|seen| printed(&end.usage) > seen + bound)
-        {
-            return self.skip_to_tail(bound, printed(&end.usage)).await;
+        if let Some(bound) = self.result_bound.take() {
+            // Secrets are found by what stands before what is shown.
+            let reach = if self.veil.is_some() { 2 * REACH_BEFORE as u64 } else { 0 };
+            let bound = bound + reach;
+            if self.seen_bytes.is_some_and(|seen| printed(&end.usage) > seen + bound) {
+                return self.skip_to_tail(bound, printed(&end.usage)).await;
+            }
         }
         if self.seen_bytes != Some(printed(&end.usage))
             && let Some(batch) = self.read_after(READ_BYTES, Ended::Yes, None).await?.batch
@@ -333,6 +419,7 @@ impl ExecStream {
         if let (Some(first), Some(seen)) = (tail.records.first(), self.seen_bytes)
             && first.seq > self.last_seq + 1
         {
+            self.left_out = first.seq - 1;
             self.state(Dropped {
                 dropped_bytes: printed.saturating_sub(seen + tail_bytes),
                 from_seq: self.last_seq + 1,

@@ -8,12 +8,17 @@ use tokio::time::Instant;
 use crate::exec_run::collect;
 use crate::result_bound::half_of;
 use crate::site::Site;
+use crate::view::View;
 use crate::{ExecStream, check};
 
 /// Answers as the run that began the exec would.
-pub(crate) async fn exec_wait(site: &Arc<Site>, request: ExecWait) -> Result<ExecResult> {
+pub(crate) async fn exec_wait(
+    site: &Arc<Site>,
+    request: ExecWait,
+    view: &View,
+) -> Result<ExecResult> {
     let deadline = Instant::now() + check::wait(request.wait_s)?;
     let exec = site.get_exec(&request.exec).await?;
-    let stream = ExecStream::open(site, exec, 0, Pace::Free).await?;
+    let stream = ExecStream::open(site, exec, 0, Pace::Free, view).await?;
     collect(site, stream, half_of(request.result_bytes), deadline).await
 }

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use hotcell_journal::{Entry, ExecTable, JournalTail, read_journal};
 use hotcell_model::{
     CellId, EndCause, ErrorCode, Exec, ExecEnd, ExecFilter, ExecId, ExecState, ExecStatusFilter,
-    Result, Timestamp,
+    Result, Tenants, Timestamp,
 };
 
 use crate::fault;
 use crate::journal_end::journal_length;
+use crate::noted::Span;
 use crate::site::Site;
 
 /// Whether a cell's supervisor is there to go on with its execs.
@@ -75,7 +76,10 @@ impl Site {
         let Some(table) = self.fold(cell, &tail, from).await? else {
             return Ok(Synced::Overtaken);
         };
-        self.store.put_execs(cell, &table.changed(), tail.end).await?;
+        let changed = table.changed();
+        let span = Span { from, to: tail.end, begun_anew: from < indexed };
+        self.note_ends(cell, &changed, span).await;
+        self.store.put_execs(cell, &changed, tail.end).await?;
         Ok(Synced::Yes)
     }
 
@@ -115,12 +119,15 @@ impl Site {
             return Ok(());
         }
         let indexed = self.store.indexed_bytes(cell).await?;
+        let span = Span { from: indexed, to: indexed, begun_anew: false };
+        self.note_ends(cell, &lost, span).await;
         self.store.put_execs(cell, &lost, indexed).await
     }
 
     /// The execs of a cell that have no end in the index.
     pub(crate) async fn live_execs(&self, cell: &CellId) -> Result<Vec<Exec>> {
         let filter = ExecFilter {
+            tenants: Tenants::All,
             cell: Some(cell.clone()),
             status: Some(ExecStatusFilter::Live),
             limit: u32::MAX,
@@ -129,11 +136,12 @@ impl Site {
         self.store.list_execs(&filter).await
     }
 
-    /// Brings the index of every cell up to date that has a directory and is known to the store.
-    /// A cell whose journal cannot be read does not hide the execs of the others.
-    pub(crate) async fn sync_all(&self) -> Result<()> {
-        for cell in self.cells_on_disk()? {
-            if self.store.find_cell(&cell).await?.is_none() {
+    /// Brings the index of every cell of these tenants up to date that has a directory. A cell whose
+    /// journal cannot be read does not hide the execs of the others.
+    pub(crate) async fn sync_all(&self, tenants: &Tenants) -> Result<()> {
+        for stored in self.store.list_cells(tenants).await? {
+            let cell = stored.spec.id;
+            if !self.cell_dir(&cell).exists() {
                 continue;
             }
             if let Err(error) = self.sync(&cell).await {
@@ -200,7 +208,11 @@ fn known_before(entries: &[Entry]) -> HashSet<&ExecId> {
             Entry::Queued { exec, .. } => {
                 introduced.insert(exec);
             }
-            Entry::Started { exec, .. } | Entry::Ended { exec, .. } => {
+            Entry::Awaited { exec, .. }
+            | Entry::Answered { exec, .. }
+            | Entry::Kept { exec, .. }
+            | Entry::Started { exec, .. }
+            | Entry::Ended { exec, .. } => {
                 if !introduced.contains(exec) {
                     known.insert(exec);
                 }

@@ -25,9 +25,12 @@ pub(crate) struct JournalEnd {
 impl JournalEnd {
     fn of(entry: &Entry) -> Self {
         match entry {
-            Entry::Opened { at, .. } | Entry::Queued { at, .. } | Entry::Started { at, .. } => {
-                Self { at: *at, closed: None }
-            }
+            Entry::Opened { at, .. }
+            | Entry::Queued { at, .. }
+            | Entry::Awaited { at, .. }
+            | Entry::Kept { at, .. }
+            | Entry::Started { at, .. } => Self { at: *at, closed: None },
+            Entry::Answered { answer, .. } => Self { at: answer.at, closed: None },
             Entry::Ended { end, .. } => Self { at: end.ended_at, closed: None },
             Entry::Closed { reason, at } => Self { at: *at, closed: Some(*reason) },
         }

@@ -5,6 +5,10 @@
 //! it. A cell's journal is the truth about its execs; the store is an index that can be rebuilt.
 
 mod admission;
+mod approvals;
+mod audit;
+mod audit_summary;
+mod before;
 mod cell_adopt;
 mod cell_find;
 mod cell_fork;
@@ -19,6 +23,7 @@ mod check;
 mod checkpoint;
 mod default_cell;
 mod diagnose;
+mod digest;
 mod engine;
 mod exec_cancel;
 mod exec_find;
@@ -33,24 +38,40 @@ mod exec_wait;
 mod fault;
 mod files;
 mod fingerprint;
+mod glass;
 mod index;
 mod journal_end;
 mod links;
+mod marker_guard;
+mod masked_files;
+mod masked_page;
 mod network;
 mod new_id;
+mod noted;
 mod page;
+mod policies;
 mod ports;
 mod probe;
 mod project;
 mod rebuild;
 mod recent;
+mod recorded;
 mod result_bound;
+mod rights;
 mod running;
 mod secrets;
 mod settings;
 mod site;
 mod sweep;
+mod tenancy;
+mod tenant_room;
+mod tenant_table;
+mod tokens;
+mod veil;
+mod view;
 
+#[cfg(test)]
+mod audit_summary_tests;
 #[cfg(test)]
 mod cell_life_tests;
 #[cfg(test)]
@@ -68,11 +89,19 @@ mod exec_poll_tests;
 #[cfg(test)]
 mod exec_run_tests;
 #[cfg(test)]
+mod masked_tests;
+#[cfg(test)]
+mod quota_tests;
+#[cfg(test)]
 mod rebuild_tests;
+#[cfg(test)]
+mod recorded_tests;
 #[cfg(test)]
 mod result_bound_tests;
 #[cfg(test)]
 mod sweep_tests;
+#[cfg(test)]
+mod tenancy_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -82,5 +111,7 @@ pub use admission::Admission;
 pub use engine::{Answer, Engine};
 pub use exec_stream::{ExecEvent, ExecStream};
 pub use files::{ContentReceiver, ContentSender, FileTransfer, Transferred};
+pub use policies::{Policies, PolicyUse};
 pub use ports::PortStream;
 pub use settings::{AllowedNames, AllowedSecrets, AllowedWorkspaces, Settings};
+pub use tenant_table::{Allowed, Quota, TenantSettings, TenantTable};

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use hotcell_link::{Ask, Following, Link, LinkError, Tell};
 use hotcell_model::{
-    Alias, CellId, CellRef, CellSpec, Error, ErrorCode, Exec, Pace, Result, SecretGrant, Workspace,
+    Alias, CellId, CellRef, CellSpec, CheckpointBefore, Error, ErrorCode, Exec, Pace, Result,
+    SecretGrant, Tenant, Tenants, Workspace,
 };
 use tokio::time::{sleep, timeout};
 
@@ -29,12 +30,16 @@ pub(crate) struct Links {
 /// What this process has with one cell.
 #[derive(Debug)]
 pub(crate) struct Slot {
+    /// Whose it is.
+    tenant: Tenant,
     alias: Option<Alias>,
     /// The directory of the host that is its workspace.
     workspace: Option<Workspace>,
     driver: String,
     /// The secrets that it is granted.
     secrets: Vec<SecretGrant>,
+    /// Before which of its commands a checkpoint is made.
+    checkpoint_before: Option<CheckpointBefore>,
     /// The driver that makes changes of the host visible in the cell, where that has to be done.
     refreshed_by: Option<String>,
     link: tokio::sync::Mutex<Option<Arc<Link>>>,
@@ -50,25 +55,32 @@ impl Slot {
 }
 
 impl Links {
-    /// The open link to a cell, without asking anyone. An open link proves that the cell has not
-    /// ended, and so that its alias is still its own.
+    /// The open link to a cell, without asking anyone.
     pub(crate) fn find_open(&self, cell: &CellRef) -> Option<(CellId, Arc<Link>)> {
+        let CellRef::Id(id) = cell else { return None };
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let (id, slot) = match cell {
-            CellRef::Default => return None,
-            CellRef::Id(id) => slots.get_key_value(id)?,
-            CellRef::Alias(alias) => {
-                slots.iter().find(|(_, slot)| slot.alias.as_ref() == Some(alias))?
-            }
-        };
-        slot.open_link().map(|link| (id.clone(), link))
+        slots.get(id)?.open_link().map(|link| (id.clone(), link))
     }
 
-    /// The workspace of a cell to which a link is open; `None` where none is.
-    pub(crate) fn find_workspace(&self, cell: &CellRef) -> Option<Option<Workspace>> {
-        let (id, _) = self.find_open(cell)?;
+    /// The cell of a tenant that is called so and to which a link is open. That proves that it has not
+    /// ended, and so that its alias is still its own.
+    pub(crate) fn find_named(&self, tenant: &Tenant, alias: &Alias) -> Option<CellId> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.get(&id).map(|slot| slot.workspace.clone())
+        let is_meant = |slot: &Slot| slot.alias.as_ref() == Some(alias) && slot.tenant == *tenant;
+        let (id, slot) = slots.iter().find(|(_, slot)| is_meant(slot))?;
+        slot.open_link().map(|_| id.clone())
+    }
+
+    /// Whether a cell to which there was a link belongs to one of these tenants.
+    pub(crate) fn know(&self, tenants: &Tenants, cell: &CellId) -> bool {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get(cell).is_some_and(|slot| tenants.include(&slot.tenant))
+    }
+
+    /// Whose a cell is to which there was a link.
+    pub(crate) fn tenant_of(&self, cell: &CellId) -> Option<Tenant> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get(cell).map(|slot| slot.tenant.clone())
     }
 
     /// The directory of the host that is the workspace of a cell to which there was a link.
@@ -81,6 +93,16 @@ impl Links {
     pub(crate) fn secrets_of(&self, cell: &CellId) -> Vec<SecretGrant> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.get(cell).map(|slot| slot.secrets.clone()).unwrap_or_default()
+    }
+
+    /// Before which commands of a cell a checkpoint is made; `None` where no link is open.
+    pub(crate) fn find_checkpoint_before(
+        &self,
+        cell: &CellRef,
+    ) -> Option<Option<CheckpointBefore>> {
+        let (id, _) = self.find_open(cell)?;
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.get(&id).map(|slot| slot.checkpoint_before)
     }
 
     /// The driver of a cell to which there was a link.
@@ -104,10 +126,12 @@ impl Links {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.entry(spec.id.clone()).or_insert_with(|| {
             Arc::new(Slot {
+                tenant: spec.tenant.clone(),
                 alias: spec.alias.clone(),
                 workspace: spec.workspace.clone(),
                 driver: spec.driver.clone(),
                 secrets: spec.secrets.clone(),
+                checkpoint_before: spec.checkpoint_before,
                 refreshed_by: spec.refreshed_by().map(str::to_owned),
                 link: tokio::sync::Mutex::default(),
                 holds: AtomicBool::new(false),

@@ -3,26 +3,27 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use hotcell_journal::{Align, Batch, Ended, LogReader};
 use hotcell_model::{Dropped, Error, ExecId, ExecPoll, OutputFilter, Record, Result, Stream};
 use regex::bytes::{Regex, RegexBuilder};
 
 /// The most that one page holds, whatever is asked for.
-const MAX_PAGE_BYTES: u64 = 4 << 20;
+pub(crate) const MAX_PAGE_BYTES: u64 = 4 << 20;
 /// A pattern whose automaton grows beyond this is refused.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// An exec that prints faster than it is searched does not keep a caller for ever.
-const MAX_BATCHES: u32 = 10_000;
+pub(crate) const MAX_BATCHES: u32 = 10_000;
 
 /// Which part of the output is wanted, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
-    tail_lines: Option<u64>,
-    grep: Option<Regex>,
-    stream: Option<Stream>,
-    max_bytes: u64,
+    pub(crate) tail_lines: Option<u64>,
+    pub(crate) grep: Option<Regex>,
+    pub(crate) stream: Option<Stream>,
+    pub(crate) max_bytes: u64,
 }
 
 /// One page.
@@ -34,7 +35,9 @@ pub(crate) struct Page {
     pub(crate) next_seq: u64,
     /// Whether nothing comes after it for the time being.
     pub(crate) at_end: bool,
-    after_seq: u64,
+    /// For how long something is held back that comes after it, if something is.
+    pub(crate) waits: Option<Duration>,
+    pub(crate) after_seq: u64,
 }
 
 impl Page {
@@ -43,12 +46,19 @@ impl Page {
         self.records.is_empty() && self.dropped.is_none()
     }
 
-    fn after(seq: u64) -> Self {
-        Self { records: Vec::new(), dropped: None, next_seq: seq, at_end: false, after_seq: seq }
+    pub(crate) fn after(seq: u64) -> Self {
+        Self {
+            records: Vec::new(),
+            dropped: None,
+            next_seq: seq,
+            at_end: false,
+            waits: None,
+            after_seq: seq,
+        }
     }
 
     /// Moves on to where a batch ended, and takes over its gaps; its records are the caller's.
-    fn advance(&mut self, batch: &mut Batch) {
+    pub(crate) fn advance(&mut self, batch: &mut Batch) {
         self.next_seq = self.next_seq.max(batch.next_seq);
         self.at_end = batch.at_end;
         for gap in batch.dropped.drain(..).filter(|gap| gap.to_seq > self.after_seq) {

@@ -9,11 +9,18 @@ use hotcell_model::{
 use crate::checkpoint::Running;
 use crate::settings::AllowedWorkspaces;
 use crate::site::Site;
+use crate::view::View;
 
 /// Tells what a cell has changed.
-pub(crate) async fn project_diff(site: &Site, request: ProjectDiff) -> Result<ProjectChanges> {
+pub(crate) async fn project_diff(
+    site: &Site,
+    request: ProjectDiff,
+    view: &View,
+) -> Result<ProjectChanges> {
     let cell = site.get_cell(&request.cell).await?;
-    site.projects_of(&cell)?.diff(&cell.spec.id, &request).await
+    let mut changes = site.projects_of(&cell)?.diff(&cell.spec.id, &request).await?;
+    view.cover_changes(site, &cell.spec.id, &mut changes.patch).await?;
+    Ok(changes)
 }
 
 /// Brings it to the real files. What runs in the cell is held still meanwhile.

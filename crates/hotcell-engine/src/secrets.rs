@@ -5,32 +5,43 @@ use std::sync::Arc;
 use hotcell_link::GivenSecret;
 use hotcell_model::{
     CellId, Driver, Error, ErrorCode, LentSecret, Result, Secret, SecretForm, SecretGrant,
-    SecretList, SecretName, SecretRemove, SecretSet, SecretStore, SecretsList,
+    SecretList, SecretName, SecretRemove, SecretSet, SecretStore, SecretsList, Tenant,
 };
 
 use crate::network::networks;
-use crate::settings::AllowedSecrets;
+use crate::settings::LentSecrets;
 use crate::site::Site;
 use crate::{check, fault};
 
 /// Keeps a secret.
-pub(crate) async fn secret_set(site: &Site, request: SecretSet) -> Result<Secret> {
-    site.with_secrets(move |store| store.set(&request.name, &request.value)).await
+pub(crate) async fn secret_set(site: &Site, tenant: &Tenant, request: SecretSet) -> Result<Secret> {
+    let tenant = tenant.clone();
+    site.with_secrets(move |store| store.set(&tenant, &request.name, &request.value)).await
 }
 
 /// Lists secrets.
-pub(crate) async fn secrets_list(site: &Site, _: SecretsList) -> Result<SecretList> {
-    let secrets = site.with_secrets(|store| store.list()).await?;
+pub(crate) async fn secrets_list(
+    site: &Site,
+    tenant: &Tenant,
+    _: SecretsList,
+) -> Result<SecretList> {
+    let tenant = tenant.clone();
+    let secrets = site.with_secrets(move |store| store.list(&tenant)).await?;
     Ok(SecretList { secrets })
 }
 
 /// Forgets a secret.
-pub(crate) async fn secret_remove(site: &Site, request: SecretRemove) -> Result<Secret> {
-    site.with_secrets(move |store| store.remove(&request.name)).await
+pub(crate) async fn secret_remove(
+    site: &Site,
+    tenant: &Tenant,
+    request: SecretRemove,
+) -> Result<Secret> {
+    let tenant = tenant.clone();
+    site.with_secrets(move |store| store.remove(&tenant, &request.name)).await
 }
 
 impl Site {
-    async fn with_secrets<T: Send + 'static>(
+    pub(crate) async fn with_secrets<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn SecretStore) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -44,15 +55,16 @@ impl Site {
     /// What a new cell is granted, if the operator allows it and the secrets are there.
     pub(crate) async fn granted(
         &self,
+        tenant: &Tenant,
         asked: &[SecretGrant],
         driver: &dyn Driver,
     ) -> Result<Vec<SecretGrant>> {
-        let grants = self.as_lent(asked);
-        self.check_secrets_allowed(&grants)?;
+        let grants = self.as_lent(tenant, asked);
+        self.check_secrets_allowed(tenant, &grants)?;
         check::secrets(&grants)?;
         for SecretGrant { name, form } in &grants {
-            let asked = name.clone();
-            let value = self.with_secrets(move |store| store.resolve(&asked)).await?;
+            let (owner, asked) = (tenant.clone(), name.clone());
+            let value = self.with_secrets(move |store| store.resolve(&owner, &asked)).await?;
             match form {
                 SecretForm::Env { .. } => {}
                 SecretForm::Header(form) => {
@@ -65,10 +77,10 @@ impl Site {
     }
 
     /// Where the operator lends secrets, a plain name stands for all that was lent under it.
-    fn as_lent(&self, asked: &[SecretGrant]) -> Vec<SecretGrant> {
-        let lent = match &self.settings.secrets {
-            AllowedSecrets::Any => return asked.to_vec(),
-            AllowedSecrets::Only(lent) => lent,
+    fn as_lent(&self, tenant: &Tenant, asked: &[SecretGrant]) -> Vec<SecretGrant> {
+        let lent = match self.settings.secrets_of(tenant) {
+            LentSecrets::Any => return asked.to_vec(),
+            LentSecrets::Only(lent) => lent,
         };
         let mut grants: Vec<SecretGrant> = Vec::new();
         for grant in asked {
@@ -85,10 +97,14 @@ impl Site {
         grants
     }
 
-    pub(crate) fn check_secrets_allowed(&self, grants: &[SecretGrant]) -> Result<()> {
-        let lent = match &self.settings.secrets {
-            AllowedSecrets::Any => return Ok(()),
-            AllowedSecrets::Only(lent) => lent,
+    pub(crate) fn check_secrets_allowed(
+        &self,
+        tenant: &Tenant,
+        grants: &[SecretGrant],
+    ) -> Result<()> {
+        let lent = match self.settings.secrets_of(tenant) {
+            LentSecrets::Any => return Ok(()),
+            LentSecrets::Only(lent) => lent,
         };
         match grants.iter().find(|grant| !lent.iter().any(|it| it.covers(grant))) {
             None => Ok(()),
@@ -103,11 +119,15 @@ impl Site {
         if grants.is_empty() {
             return Ok(Vec::new());
         }
+        let tenant = self
+            .links
+            .tenant_of(cell)
+            .ok_or_else(|| Error::unavailable(format!("cell {cell} is gone")).hint("try again"))?;
         let resolved = self.with_secrets(move |store| {
             let mut given = Vec::new();
             let mut lent: Vec<LentSecret> = Vec::new();
             for SecretGrant { name, form } in grants {
-                let value = store.resolve(&name).map_err(|error| gone(&name, error))?;
+                let value = store.resolve(&tenant, &name).map_err(|error| gone(&name, error))?;
                 match form {
                     SecretForm::Env { variable } => {
                         let (name, value) = (name.to_string(), value.expose().to_owned());

@@ -1,8 +1,8 @@
 //! What an operator can choose about the engine.
 
-use hotcell_model::{LIMITS, NameRules, SecretGrant, Workspace};
+use hotcell_model::{LIMITS, NameRules, SecretGrant, Tenant, Workspace};
 
-use crate::Admission;
+use crate::{Admission, TenantTable};
 
 /// The choices of an operator; each cell keeps those that were in force when it was spawned.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,32 @@ pub struct Settings {
     pub secrets: AllowedSecrets,
     /// Whether commands may be root in their cell.
     pub as_root: bool,
+    /// Whether what has the form of a secret is masked for agents.
+    pub redact_shapes: bool,
+    /// Names of values that are masked, beyond those that are known.
+    pub redact_names: Vec<String>,
+    /// What is said of tenants.
+    pub tenants: TenantTable,
+}
+
+impl Settings {
+    /// Which secrets cells of a tenant may be granted.
+    pub(crate) fn secrets_of(&self, tenant: &Tenant) -> LentSecrets<'_> {
+        match &self.secrets {
+            AllowedSecrets::Any => LentSecrets::Any,
+            AllowedSecrets::Only(all) => {
+                LentSecrets::Only(self.tenants.secrets_of(tenant).unwrap_or(all))
+            }
+        }
+    }
+}
+
+/// Which secrets cells of one tenant may be granted.
+pub(crate) enum LentSecrets<'a> {
+    /// Whichever is asked for.
+    Any,
+    /// These.
+    Only(&'a [SecretGrant]),
 }
 
 /// Which names cells may reach over the network.
@@ -76,6 +102,9 @@ impl Default for Settings {
             admission: Admission::default(),
             secrets: AllowedSecrets::Only(Vec::new()),
             as_root: true,
+            redact_shapes: true,
+            redact_names: Vec::new(),
+            tenants: TenantTable::default(),
         }
     }
 }

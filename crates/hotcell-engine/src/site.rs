@@ -4,15 +4,22 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use hotcell_model::{CellId, Driver, Error, Result, SecretStore, Store};
+use hotcell_masking::Shapes;
+use hotcell_model::{
+    CellId, Driver, Error, Ledger, Result, SecretStore, Store, Tenant, TokenStore,
+};
 use tokio::sync::Mutex;
 
 use crate::links::Links;
+use crate::policies::Rules;
 use crate::recent::RecentExecs;
 use crate::running::RunningExecs;
 use crate::{Settings, fault};
+
+/// Where it stands beside a cell's records whose they are.
+const TENANT: &str = "tenant";
 
 /// One state directory as one process sees it.
 #[derive(Debug)]
@@ -23,9 +30,17 @@ pub(crate) struct Site {
     pub(crate) settings: Settings,
     /// Where secrets are kept, if anywhere.
     pub(crate) secrets: Option<Arc<dyn SecretStore>>,
+    /// The rules that callers obey, or may ask about.
+    pub(crate) rules: Option<Rules>,
+    /// Where tokens of callers are kept, if anywhere.
+    pub(crate) tokens: Option<Arc<dyn TokenStore>>,
+    /// Where everything is written down, if anywhere.
+    pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
     pub(crate) running: RunningExecs,
+    /// What has the form of a secret; made when it is first looked for.
+    pub(crate) shapes: OnceLock<Arc<Shapes>>,
     /// Whether this process has looked for what the index may lack.
     pub(crate) rebuilt: Mutex<bool>,
 }
@@ -50,9 +65,13 @@ impl Site {
             drivers,
             settings,
             secrets: None,
+            rules: None,
+            tokens: None,
+            ledger: None,
             links: Links::default(),
             recent: RecentExecs::default(),
             running: RunningExecs::default(),
+            shapes: OnceLock::new(),
             rebuilt: Mutex::default(),
         }
     }
@@ -71,6 +90,11 @@ impl Site {
         self.state_dir.join("cells")
     }
 
+    /// Where those show themselves who wait for room.
+    pub(crate) fn waiting_dir(&self) -> PathBuf {
+        self.state_dir.join("waiting")
+    }
+
     /// What the engine keeps of a cell.
     pub(crate) fn cell_dir(&self, cell: &CellId) -> PathBuf {
         self.cells_dir().join(cell.as_str())
@@ -81,13 +105,35 @@ impl Site {
         self.cell_dir(cell).join("records")
     }
 
-    /// Makes a cell's directories.
-    pub(crate) fn make_cell_dir(&self, cell: &CellId) -> Result<Made> {
+    /// Makes a cell's directories. Whose it is stands beside its records, as long as there are any:
+    /// it is there before them, so that no records are ever without it.
+    pub(crate) fn make_cell_dir(&self, cell: &CellId, tenant: &Tenant) -> Result<Made> {
         let failed = |error| fault::io(format_args!("make the directory of cell {cell}"), &error);
         make_dir(self.cells_dir()).map_err(failed)?;
         let made = make_dir(self.cell_dir(cell)).map_err(failed)?;
+        let noted = self.cell_dir(cell).join(TENANT);
+        if !tenant.is_default()
+            && fs::read(&noted).ok().as_deref() != Some(tenant.as_str().as_bytes())
+        {
+            fs::write(&noted, tenant.as_str()).map_err(failed)?;
+        }
         make_dir(self.records(cell)).map_err(failed)?;
         Ok(made)
+    }
+
+    /// Whose records these are, when nothing else tells it. Those of `main` need no word.
+    ///
+    /// # Errors
+    /// `conflict` when it cannot be told: then they are nobody's.
+    pub(crate) fn tenant_on_disk(&self, cell: &CellId) -> Result<Tenant> {
+        let nobodys = |what: &dyn std::fmt::Display| {
+            Error::conflict(format!("whose the records of cell {cell} are cannot be told: {what}"))
+        };
+        match fs::read_to_string(self.cell_dir(cell).join(TENANT)) {
+            Ok(name) => name.parse().map_err(|error: Error| nobodys(&error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Tenant::default()),
+            Err(error) => Err(nobodys(&error)),
+        }
     }
 
     /// Removes a cell's directories with everything in them. Idempotent.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use hotcell_model::{CellId, Result, StoredCell, Timestamp};
+use hotcell_model::{CellId, Result, StoredCell, Tenants, Timestamp};
 
 use crate::cell_remove::Busy;
 use crate::cell_standing::Standing;
@@ -28,8 +28,12 @@ impl Site {
     }
 
     async fn sweep_cells(&self) -> Result<()> {
-        let (ended, mut existing): (Vec<_>, Vec<_>) =
-            self.store.list_cells().await?.into_iter().partition(|cell| cell.ended_at.is_some());
+        let (ended, mut existing): (Vec<_>, Vec<_>) = self
+            .store
+            .list_cells(&Tenants::All)
+            .await?
+            .into_iter()
+            .partition(|cell| cell.ended_at.is_some());
         let now = Timestamp::now();
         let old = |cell: &&StoredCell| {
             cell.ended_at.is_some_and(|at| at.plus_seconds(self.settings.log_keep_s) <= now)
@@ -57,6 +61,7 @@ impl Site {
 
     async fn sweep_records(&self, cell: &CellId) -> Result<()> {
         let Some(_lock) = self.store.try_lock_cell(cell).await? else { return Ok(()) };
+        self.note_network(cell).await;
         self.remove_cell_dir(cell).await?;
         self.store.delete_cell(cell).await
     }
@@ -80,6 +85,7 @@ impl Site {
             placed.extend(driver.list().await?.into_iter().map(|cell| cell.spec.id));
         }
         for cell in unknown.iter().filter(|cell| !placed.contains(*cell)) {
+            self.note_network(cell).await;
             self.remove_cell_dir(cell).await?;
         }
         Ok(())

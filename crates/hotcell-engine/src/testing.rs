@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -23,6 +23,8 @@ use crate::{Engine, Settings};
 pub(crate) struct FakeDriver {
     cells: Mutex<HashMap<CellId, FakeCell>>,
     starts: AtomicU32,
+    /// What every cell has on disk.
+    pub(crate) disk_bytes: AtomicU64,
     pub(crate) refuse_to_start: AtomicBool,
     pub(crate) hang_in_start: AtomicBool,
     pub(crate) out_of_reach: AtomicBool,
@@ -125,6 +127,10 @@ impl Driver for FakeDriver {
     async fn remove(&self, cell: &CellId) -> Result<()> {
         self.cells.lock().unwrap().remove(cell);
         Ok(())
+    }
+
+    async fn disk_bytes(&self, _: &CellId) -> Result<Option<u64>> {
+        Ok(Some(self.disk_bytes.load(Ordering::SeqCst)))
     }
 
     async fn list(&self) -> Result<Vec<PlacedCell>> {

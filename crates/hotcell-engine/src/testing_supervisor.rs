@@ -331,7 +331,7 @@ impl State {
                 (tell, None)
             }
             Ask::Cancel { exec, .. } => (self.cancel(&exec), None),
-            Ask::Pace { .. } => (Tell::Done, None),
+            Ask::Pace { .. } | Ask::Answer { .. } => (Tell::Done, None),
             Ask::Hold => {
                 self.holds += 1;
                 (Tell::Done, None)
@@ -383,6 +383,7 @@ impl State {
             state,
             queued_at: exec.queued_at,
             started_at: exec.started_at,
+            approval: None,
             end: exec.end.clone(),
         })
     }

@@ -1,6 +1,8 @@
 //! One line of the journal: what it says and how it is written.
 
-use hotcell_model::{CloseReason, Command, ExecEnd, ExecId, Timestamp};
+use hotcell_model::{
+    Approval, ApprovalAnswer, CheckpointId, CloseReason, Command, ExecEnd, ExecId, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 /// The version that this build writes, and the newest it reads.
@@ -32,6 +34,31 @@ pub enum Entry {
         pty: bool,
         /// Whether it runs as uid 0 of the cell.
         as_root: bool,
+        /// When.
+        at: Timestamp,
+    },
+    /// An exec that was asked for starts only once it is approved.
+    Awaited {
+        /// Which exec.
+        exec: ExecId,
+        /// By what, and until when.
+        approval: Approval,
+        /// When.
+        at: Timestamp,
+    },
+    /// Somebody answered, or nobody did in time.
+    Answered {
+        /// Which exec.
+        exec: ExecId,
+        /// What.
+        answer: ApprovalAnswer,
+    },
+    /// A checkpoint was made before an exec.
+    Kept {
+        /// Which exec.
+        exec: ExecId,
+        /// Which checkpoint.
+        checkpoint: CheckpointId,
         /// When.
         at: Timestamp,
     },

@@ -53,19 +53,29 @@ impl ExecTable {
                     as_root: *as_root,
                     queued_at: *at,
                     started_at: None,
+                    approval: None,
+                    checkpoint: None,
                     end: None,
                 });
                 self.changed.insert(place);
             }
-            Entry::Started { exec, at } => {
-                let Some(&place) = self.places.get(exec) else { return };
-                let known = &mut self.execs[place];
+            Entry::Awaited { exec, approval, .. } => {
+                self.change(exec, |known| known.approval = Some(Box::new(approval.clone())));
+            }
+            Entry::Answered { exec, answer } => self.change(exec, |known| {
+                if let Some(approval) = &mut known.approval {
+                    approval.answer = Some(answer.clone());
+                }
+            }),
+            Entry::Kept { exec, checkpoint, .. } => {
+                self.change(exec, |known| known.checkpoint = Some(checkpoint.clone()));
+            }
+            Entry::Started { exec, at } => self.change(exec, |known| {
                 known.started_at = Some(*at);
                 if known.end.is_none() {
                     known.state = ExecState::Running;
                 }
-                self.changed.insert(place);
-            }
+            }),
             Entry::Ended { exec, end } => {
                 let Some(&place) = self.places.get(exec) else { return };
                 self.end(place, end.clone());
@@ -102,6 +112,12 @@ impl ExecTable {
         for place in std::mem::take(&mut self.open) {
             self.end(place, ExecEnd::without_process(EndCause::Lost, at));
         }
+    }
+
+    fn change(&mut self, exec: &ExecId, change: impl FnOnce(&mut Exec)) {
+        let Some(&place) = self.places.get(exec) else { return };
+        change(&mut self.execs[place]);
+        self.changed.insert(place);
     }
 
     fn insert(&mut self, exec: Exec) -> usize {

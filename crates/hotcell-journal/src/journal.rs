@@ -53,7 +53,12 @@ impl JournalWriter {
             Entry::Ended { exec, .. } => {
                 open.remove(&exec);
             }
-            Entry::Opened { .. } | Entry::Started { .. } | Entry::Closed { .. } => {}
+            Entry::Opened { .. }
+            | Entry::Awaited { .. }
+            | Entry::Answered { .. }
+            | Entry::Kept { .. }
+            | Entry::Started { .. }
+            | Entry::Closed { .. } => {}
         })?;
         if seen.size > seen.end {
             rustix::fs::ftruncate(&file, seen.end)

@@ -32,6 +32,8 @@ mod tail;
 #[cfg(test)]
 mod align_tests;
 #[cfg(test)]
+mod before_tests;
+#[cfg(test)]
 mod exec_table_tests;
 #[cfg(test)]
 mod fault_tests;
@@ -56,3 +58,4 @@ pub use journal::JournalWriter;
 pub use journal_read::{JournalTail, read_journal};
 pub use log_reader::{Align, Batch, Ended, LogReader, remove_logs};
 pub use output_log::OutputLog;
+pub use tail::last_lines;

@@ -1,5 +1,6 @@
 //! Reading a log: a cursor that many may have at once, while it is written and after.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -14,7 +15,7 @@ use crate::grep::GrepCursor;
 use crate::log_place::{DIRECTORY, LogPlace};
 use crate::scan::{Scanner, Step, View};
 use crate::seek::{Reach, seek};
-use crate::segment::STREAMS;
+use crate::segment::{STREAMS, stream_index};
 use crate::tail;
 
 /// The most records and gaps in one batch: what many tiny records take in memory is bounded too.
@@ -178,6 +179,27 @@ impl LogReader {
         Ok(batch)
     }
 
+    /// The last records up to `seq`: of each stream at least so many bytes, if they are there and not
+    /// too far back. What comes after them is read on from here without a search.
+    ///
+    /// # Errors
+    /// The log cannot be read, or a newer Hotcell wrote it.
+    pub fn read_before(&mut self, seq: u64, bytes: u64, align: Align) -> io::Result<Batch> {
+        if seq == 0 {
+            return Ok(Batch::default());
+        }
+        self.read = ReadCursor::default();
+        self.read.move_to(&self.place, seq)?;
+        let begins_later = self.read.scanner.last() > 0;
+        let last = self.read.pass(&self.place, seq, bytes, align)?;
+        let length: u64 = last.records.iter().map(|record| record.bytes.len() as u64).sum();
+        if length >= bytes || !begins_later {
+            return Ok(last);
+        }
+        self.read.begin_at(seek(&self.place, seq, Reach::Before(bytes))?);
+        self.read.pass(&self.place, seq, bytes, align)
+    }
+
     /// The last lines of the output so far, or of one of its streams, in order. Where they are more
     /// than `max_bytes`, the first are cut. Several streams count as one text, as on a terminal.
     ///
@@ -218,11 +240,46 @@ impl LogReader {
 impl ReadCursor {
     fn move_to(&mut self, place: &LogPlace, after: u64) -> io::Result<()> {
         if !is_near(&self.scanner, after) {
-            self.scanner = seek(place, after, Reach::Record)?;
-            let held = self.scanner.header().map(|header| header.held);
-            self.aligner = held.map_or_else(Utf8Aligner::new, Utf8Aligner::holding);
+            self.begin_at(seek(place, after, Reach::Record)?);
         }
         Ok(())
+    }
+
+    fn begin_at(&mut self, scanner: Scanner) {
+        self.scanner = scanner;
+        let held = self.scanner.header().map(|header| header.held);
+        self.aligner = held.map_or_else(Utf8Aligner::new, Utf8Aligner::holding);
+    }
+
+    /// Passes what is up to `seq`, and keeps the last of each stream.
+    fn pass(&mut self, place: &LogPlace, seq: u64, bytes: u64, align: Align) -> io::Result<Batch> {
+        let mut batch = Batch::after(seq);
+        let mut kept: [(VecDeque<Record>, u64); 3] = Default::default();
+        while self.scanner.last() < seq {
+            match self.scanner.peek(place, Ended::NotYet)? {
+                Step::End => break,
+                Step::Gap(gap) => batch.add_gap(gap, 0),
+                Step::Record(view) if view.seq > seq => break,
+                Step::Record(view) => {
+                    let (records, length) = &mut kept[stream_index(view.stream)];
+                    let record = view.align(&mut self.aligner, align);
+                    *length += record.bytes.len() as u64;
+                    records.push_back(record);
+                    while let Some(first) = records.front()
+                        && (*length - first.bytes.len() as u64 >= bytes
+                            || records.len() > MAX_BATCH_ITEMS)
+                    {
+                        *length -= first.bytes.len() as u64;
+                        records.pop_front();
+                    }
+                }
+            }
+            self.scanner.advance();
+        }
+        self.scanner.release();
+        batch.records = kept.into_iter().flat_map(|(records, _)| records).collect();
+        batch.records.sort_by_key(|record| record.seq);
+        Ok(batch)
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) enum Reach {
     Record,
     /// Where the lines begin that are unfinished after a seq.
     Line,
+    /// Where at least so many bytes of output are left before the segment with that record.
+    Before(u64),
 }
 
 /// A scanner at or before the record after `after`.
@@ -34,7 +36,10 @@ pub(crate) fn seek(place: &LogPlace, after: u64, reach: Reach) -> io::Result<Sca
         match reach {
             Reach::Record => Verdict::Here,
             Reach::Line if begins_before => Verdict::Here,
-            Reach::Line => Verdict::Earlier,
+            Reach::Before(bytes) if header.total_before() + bytes <= wanted.total_before() => {
+                Verdict::Here
+            }
+            Reach::Line | Reach::Before(_) => Verdict::Earlier,
         }
     })
 }

@@ -41,6 +41,17 @@ pub(crate) fn tail_lines(
     Ok(window.finish(next_seq))
 }
 
+/// The last lines of records, in order; where they are more than `max_bytes`, the first are cut.
+#[must_use]
+pub fn last_lines(batch: Batch, lines: u64, max_bytes: u64) -> Batch {
+    let mut window = Window { lines, max_bytes: max_bytes.max(1), ..Window::default() };
+    batch.dropped.into_iter().for_each(|gap| window.add_gap(gap));
+    let gaps = std::mem::take(&mut window.gaps);
+    batch.records.into_iter().for_each(|record| window.add(record));
+    window.gaps = gaps;
+    window.finish(batch.next_seq)
+}
+
 /// The last records, as few as hold the lines that are wanted.
 #[derive(Debug, Default)]
 struct Window {

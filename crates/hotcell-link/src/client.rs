@@ -14,7 +14,7 @@ use crate::conversation::UploadCredit;
 use crate::files::FileConversation;
 use crate::following::Following;
 use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
-use crate::hello::{FILES, PORTS, SECRETS};
+use crate::hello::{APPROVALS, FILES, PORTS, SECRETS};
 use crate::inflow::{WINDOW, inflow};
 use crate::ports::PortConnection;
 use crate::waiters::{FileWaiter, FollowWaiter, PortWaiter, Waiter, Waiters};
@@ -125,6 +125,9 @@ impl Link {
     ) -> Result<(Started, Following), LinkError> {
         if !secrets.is_empty() {
             self.require(SECRETS, "takes no secrets")?;
+        }
+        if spec.approval.is_some() {
+            self.require(APPROVALS, "cannot let a command wait for approval")?;
         }
         let ask = Ask::Start { spec: Box::new(spec), window: Some(WINDOW), secrets };
         match self.open_follow(&ask).await? {

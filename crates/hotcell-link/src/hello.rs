@@ -23,6 +23,9 @@ pub const PORTS: &str = "ports";
 /// The feature of a supervisor that takes secrets, and masks them in output.
 pub const SECRETS: &str = "secrets";
 
+/// The feature of a supervisor that lets execs wait for approval.
+pub const APPROVALS: &str = "approvals";
+
 /// The first frame of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -60,7 +63,7 @@ impl Hello {
     pub fn ours() -> Self {
         Self {
             versions: SUPPORTED,
-            features: vec![FILES.to_owned(), PORTS.to_owned(), SECRETS.to_owned()],
+            features: [FILES, PORTS, SECRETS, APPROVALS].map(str::to_owned).to_vec(),
             software: concat!("hotcell ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

@@ -1,8 +1,9 @@
 //! What is asked of a supervisor and what it tells.
 
 use hotcell_model::{
-    CancelStatus, CellStats, CloseReason, Error, ExecEnd, ExecId, ExecSpec, ExecState, FileOp,
-    FileResult, LimitHit, Signal, Stream, TerminalSize, Timestamp,
+    Approval, ApprovalAnswer, CancelStatus, CellStats, CheckpointId, CloseReason, Error, ExecEnd,
+    ExecId, ExecSpec, ExecState, FileOp, FileResult, LimitHit, Signal, Stream, TerminalSize,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +65,16 @@ pub enum Ask {
         signal: Signal,
         /// The grace.
         grace_ms: u64,
+    },
+    /// Let an exec that waits for approval start, or end.
+    Answer {
+        /// Which exec.
+        exec: ExecId,
+        /// What was answered.
+        answer: ApprovalAnswer,
+        /// The checkpoint that was made before it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<CheckpointId>,
     },
     /// Count this connection among the holders of the cell.
     Hold,
@@ -146,6 +157,9 @@ pub struct Started {
     pub queued_at: Timestamp,
     /// When its process was started.
     pub started_at: Option<Timestamp>,
+    /// The approval that it needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
     /// How it ended, when it was started before and has.
     #[serde(default)]
     pub end: Option<ExecEnd>,

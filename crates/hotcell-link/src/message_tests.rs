@@ -72,6 +72,8 @@ fn a_start_on_the_wire() {
         priority: -1,
         as_root: true,
         pace: Pace::Follower,
+        approval: None,
+        checkpoint: None,
     };
     let wire = json!({ "start": {
         "spec": {
@@ -135,6 +137,7 @@ fn answers_on_the_wire() {
         state: ExecState::Ended,
         queued_at: Timestamp(0),
         started_at: Some(Timestamp(1)),
+        approval: None,
         end: Some(end()),
     };
     let wire_end = json!({

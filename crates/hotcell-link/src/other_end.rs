@@ -119,6 +119,8 @@ pub(crate) fn exec_spec() -> ExecSpec {
         priority: 0,
         as_root: false,
         pace: hotcell_model::Pace::Free,
+        approval: None,
+        checkpoint: None,
     }
 }
 

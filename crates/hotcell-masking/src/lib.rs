@@ -1,9 +1,15 @@
-//! Keeps the values of secrets out of streams of bytes: out of what execs print, before anything is
-//! written down, and out of what servers answer. However it is cut into pieces, the same is replaced.
+//! Keeps secrets out of streams of bytes: the values that are known ([`Masks`]) out of what execs
+//! print, before anything is written down, and out of what servers answer; what has the form of a
+//! secret ([`Shapes`]) out of what agents are shown. However it is cut into pieces, the same is
+//! replaced.
 
 mod automaton;
 mod forms;
+pub mod marker;
+mod shapes;
 
+#[cfg(test)]
+mod marker_tests;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +18,7 @@ use std::sync::Arc;
 
 use self::automaton::{Automaton, START, State};
 use self::forms::{forms, is_break};
+pub use self::shapes::{Finder, MOST_NAME, REACH_BEFORE, Redactor, Region, Shapes};
 
 /// So many line breaks in a row are passed over at least: a terminal makes two of one.
 const LEAST_BREAKS: usize = 2;
@@ -76,7 +83,9 @@ impl Masks {
         if !self.values.insert((name.to_owned(), value.to_vec())) {
             return;
         }
-        let shown: Arc<[u8]> = Arc::from(format!("[secret {name}]").into_bytes());
+        let mut shown = Vec::new();
+        marker::write(name, &mut shown);
+        let shown: Arc<[u8]> = Arc::from(shown);
         for form in forms(value) {
             if self.patterns.add(form.into_iter()).is_some() {
                 self.shown.push(Arc::clone(&shown));

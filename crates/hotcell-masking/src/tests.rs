@@ -44,11 +44,11 @@ fn base64(bytes: &[u8]) -> String {
 #[test]
 fn a_value_becomes_its_name_and_the_rest_stays() {
     let masks = masks(&[("token", "hunter2-hunter2"), ("other", "another-value")]);
-    assert_eq!(text(&masks, "a hunter2-hunter2 b"), "a [secret token] b");
-    assert_eq!(text(&masks, "hunter2-hunter2another-value"), "[secret token][secret other]");
+    assert_eq!(text(&masks, "a hunter2-hunter2 b"), "a [REDACTED:token] b");
+    assert_eq!(text(&masks, "hunter2-hunter2another-value"), "[REDACTED:token][REDACTED:other]");
     assert_eq!(text(&masks, "hunter2-hunter"), "hunter2-hunter");
     // Of two that lie over one another nothing is left.
-    assert_eq!(text(&masks, "hunter2-hunter2-hunter2"), "[secret token]");
+    assert_eq!(text(&masks, "hunter2-hunter2-hunter2"), "[REDACTED:token]");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn what_is_short_is_found_everywhere_and_so_is_not_masked() {
 #[test]
 fn of_two_that_begin_alike_the_longer_one_is_meant() {
     let masks = masks(&[("short", "abcdefgh"), ("long", "abcdefgh12345678")]);
-    assert_eq!(text(&masks, "abcdefgh12345678 abcdefgh1"), "[secret long] [secret short]1");
+    assert_eq!(text(&masks, "abcdefgh12345678 abcdefgh1"), "[REDACTED:long] [REDACTED:short]1");
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn a_value_in_base64_is_masked_wherever_it_stands() {
             let encoded = base64(format!("{before}{value}{after}").as_bytes());
             for given in [encoded.clone(), encoded.replace('+', "-").replace('/', "_")] {
                 let shown = text(&masks, &given);
-                assert!(shown.contains("[secret token]"), "{before:?} {after:?}: {shown}");
-                assert!(shown.len() < "[secret token]".len() + given.len() - 12, "{shown}");
+                assert!(shown.contains("[REDACTED:token]"), "{before:?} {after:?}: {shown}");
+                assert!(shown.len() < "[REDACTED:token]".len() + given.len() - 12, "{shown}");
             }
         }
     }
@@ -90,11 +90,11 @@ fn key() -> String {
 fn a_value_of_many_lines_is_masked_whatever_ends_them() {
     let key = key();
     let masks = masks(&[("key", &key)]);
-    assert_eq!(text(&masks, &format!("a\n{key}b\n")), "a\n[secret key]\nb\n");
-    assert_eq!(text(&masks, &key.replace('\n', "\r\n")), "[secret key]\r\n");
-    assert_eq!(text(&masks, &key.replace('\n', " ")).matches("[secret key]").count(), 11);
+    assert_eq!(text(&masks, &format!("a\n{key}b\n")), "a\n[REDACTED:key]\nb\n");
+    assert_eq!(text(&masks, &key.replace('\n', "\r\n")), "[REDACTED:key]\r\n");
+    assert_eq!(text(&masks, &key.replace('\n', " ")).matches("[REDACTED:key]").count(), 11);
     let line = key.lines().nth(3).unwrap();
-    assert_eq!(text(&masks, &format!("3:{line}\n")), "3:[secret key]\n");
+    assert_eq!(text(&masks, &format!("3:{line}\n")), "3:[REDACTED:key]\n");
     assert_eq!(text(&masks, "in short\n"), "in short\n");
 }
 
@@ -112,9 +112,9 @@ fn base64_in_lines_is_masked_wherever_they_are_cut() {
                     .map(|l| std::str::from_utf8(l).unwrap())
                     .collect();
                 let shown = text(&masks, &lines.join(line_end));
-                assert_eq!(shown.matches("[secret key]").count(), 1, "{shown}");
+                assert_eq!(shown.matches("[REDACTED:key]").count(), 1, "{shown}");
                 // Beside the name there is what depends on the bytes before and after.
-                assert!(shown.len() < "[secret key]".len() + 2 * before.len() + 24, "{shown}");
+                assert!(shown.len() < "[REDACTED:key]".len() + 2 * before.len() + 24, "{shown}");
             }
         }
     }
@@ -124,13 +124,13 @@ fn base64_in_lines_is_masked_wherever_they_are_cut() {
 fn a_value_in_json_or_in_an_address_is_masked() {
     let masks = masks(&[("p", "pass \"wörd\"/+&\n*secret*~")]);
     for (given, shown) in [
-        (r#"{"p":"pass \"wörd\"/+&\n*secret*~"}"#, r#"{"p":"[secret p]"}"#),
-        (r#"{"p":"pass \"w\u00f6rd\"/+&\n*secret*~"}"#, r#"{"p":"[secret p]"}"#),
-        ("?p=pass%20%22w%C3%B6rd%22%2F%2B%26%0A%2Asecret%2A~&q", "?p=[secret p]&q"),
-        ("?p=pass%20%22w%c3%b6rd%22%2f%2b%26%0a%2asecret%2a~&q", "?p=[secret p]&q"),
-        ("?p=pass+%22w%C3%B6rd%22%2F%2B%26%0A%2Asecret%2A~&q", "?p=[secret p]&q"),
-        ("/pass%20%22w%C3%B6rd%22/%2B%26%0A%2Asecret%2A~/", "/[secret p]/"),
-        ("?p=pass%20%22w%C3%B6rd%22%2F%2B%26%0A*secret*~", "?p=[secret p]"),
+        (r#"{"p":"pass \"wörd\"/+&\n*secret*~"}"#, r#"{"p":"[REDACTED:p]"}"#),
+        (r#"{"p":"pass \"w\u00f6rd\"/+&\n*secret*~"}"#, r#"{"p":"[REDACTED:p]"}"#),
+        ("?p=pass%20%22w%C3%B6rd%22%2F%2B%26%0A%2Asecret%2A~&q", "?p=[REDACTED:p]&q"),
+        ("?p=pass%20%22w%c3%b6rd%22%2f%2b%26%0a%2asecret%2a~&q", "?p=[REDACTED:p]&q"),
+        ("?p=pass+%22w%C3%B6rd%22%2F%2B%26%0A%2Asecret%2A~&q", "?p=[REDACTED:p]&q"),
+        ("/pass%20%22w%C3%B6rd%22/%2B%26%0A%2Asecret%2A~/", "/[REDACTED:p]/"),
+        ("?p=pass%20%22w%C3%B6rd%22%2F%2B%26%0A*secret*~", "?p=[REDACTED:p]"),
     ] {
         assert_eq!(text(&masks, given), shown);
     }
@@ -176,7 +176,7 @@ fn a_secret_that_becomes_known_is_found_in_what_is_held() {
     masks.add("two", b"hunter2-second");
     let mut all = masker.take(&masks, b"second hunter2-hunter2");
     all.extend(masker.release(&masks));
-    assert_eq!(all, b"[secret two] [secret one]");
+    assert_eq!(all, b"[REDACTED:two] [REDACTED:one]");
 }
 
 #[test]

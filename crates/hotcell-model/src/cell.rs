@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Alias, CellId, Isolation, Limits, Network, SecretGrant, SecretName, Timestamp, Workspace,
-    WorkspaceMode,
+    Alias, CellId, CheckpointBefore, Isolation, Limits, Network, SecretGrant, SecretName, Tenant,
+    Timestamp, Workspace, WorkspaceMode,
 };
 
 /// What keeps a cell in being.
@@ -91,6 +91,9 @@ impl CloseReason {
 pub struct CellSpec {
     /// Its name for ever.
     pub id: CellId,
+    /// Whose it is.
+    #[serde(default)]
+    pub tenant: Tenant,
     /// The name its user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<Alias>,
@@ -127,6 +130,9 @@ pub struct CellSpec {
     /// Secrets that it is granted, by name; their values stand nowhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretGrant>,
+    /// Before which of its commands a checkpoint is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_before: Option<CheckpointBefore>,
     /// When it was spawned.
     pub created_at: Timestamp,
 }
@@ -146,6 +152,10 @@ impl CellSpec {
 pub struct Cell {
     /// Its id.
     pub id: CellId,
+    /// Whose it is; left out for the tenant `main`.
+    #[serde(default, skip_serializing_if = "Tenant::is_default")]
+    #[schemars(with = "String")]
+    pub tenant: Tenant,
     /// The name its user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<Alias>,
@@ -173,6 +183,9 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub secrets: Vec<SecretName>,
+    /// Before which of its commands a checkpoint is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_before: Option<CheckpointBefore>,
     /// What separates it from the host; known once it has been started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
@@ -184,6 +197,7 @@ impl Cell {
     pub fn from_spec(spec: &CellSpec, state: CellState, isolation: Option<Isolation>) -> Self {
         Self {
             id: spec.id.clone(),
+            tenant: spec.tenant.clone(),
             alias: spec.alias.clone(),
             state,
             driver: spec.driver.clone(),
@@ -195,6 +209,7 @@ impl Cell {
             network: spec.network.clone(),
             workspace: spec.workspace.clone(),
             secrets: names_of(&spec.secrets),
+            checkpoint_before: spec.checkpoint_before,
             isolation,
         }
     }

@@ -16,6 +16,14 @@ pub enum CheckpointMeans {
     Copied,
 }
 
+/// Before which commands of a cell a checkpoint is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckpointBefore {
+    /// Before those that remove or overwrite something, and those of which that cannot be known.
+    Destructive,
+}
+
 /// What a checkpoint is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointPurpose {

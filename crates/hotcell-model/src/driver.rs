@@ -125,6 +125,12 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// Every cell this driver keeps something of.
     async fn list(&self) -> Result<Vec<PlacedCell>>;
 
+    /// What a cell has on disk, as last measured; `None` where nobody has measured it.
+    async fn disk_bytes(&self, cell: &CellId) -> Result<Option<u64>> {
+        let _ = cell;
+        Ok(None)
+    }
+
     /// What keeps states of cells' files; `None` where that cannot be done.
     fn checkpointer(&self) -> Option<&dyn Checkpointer> {
         None

@@ -93,6 +93,23 @@ pub struct Error {
     /// What the caller can do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Seconds after which the same request may be done, where that can be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u64>,
+    /// The bound that it came up against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Box<QuotaHit>>,
+}
+
+/// A bound that is used up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuotaHit {
+    /// The key of the configuration that says it.
+    pub key: String,
+    /// How much there may be.
+    pub limit: u64,
+    /// How much there is.
+    pub current: u64,
 }
 
 macro_rules! constructors {
@@ -101,7 +118,8 @@ macro_rules! constructors {
             #[doc = concat!("An error with the code `", stringify!($name), "`.")]
             #[must_use]
             pub fn $name(message: impl Into<String>) -> Self {
-                Self { code: ErrorCode::$code, message: message.into(), hint: None }
+                let (hint, retry_after_s, quota) = (None, None, None);
+                Self { code: ErrorCode::$code, message: message.into(), hint, retry_after_s, quota }
             }
         )*
     };
@@ -119,6 +137,20 @@ impl Error {
         unsupported => Unsupported,
         unavailable => Unavailable,
         internal => Internal,
+    }
+
+    /// The same error with when to try again.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds.max(1));
+        self
+    }
+
+    /// The same error with the bound that was come up against.
+    #[must_use]
+    pub fn hit(mut self, key: impl Into<String>, limit: u64, current: u64) -> Self {
+        self.quota = Some(Box::new(QuotaHit { key: key.into(), limit, current }));
+        self
     }
 
     /// The same error with a word on what to do.

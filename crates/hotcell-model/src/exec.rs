@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{CellId, Error, ExecId, Pace, Timestamp};
+use crate::{Approval, ApprovalNeed, CellId, CheckpointId, Error, ExecId, Pace, Timestamp};
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -97,13 +97,19 @@ pub struct ExecSpec {
     /// Whether it waits from its start on for whoever is going to follow it.
     #[serde(default)]
     pub pace: Pace,
+    /// What it has to be approved for before it takes its place in the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalNeed>,
+    /// The checkpoint that was made before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointId>,
 }
 
 /// Where an exec is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecState {
-    /// Waiting for a place among those that run.
+    /// Waiting for approval, or for a place among those that run.
     Queued,
     /// Its process runs.
     Running,
@@ -139,6 +145,8 @@ pub enum EndCause {
     OomKilled,
     /// Its supervisor died: how it would have ended is not known.
     Lost,
+    /// It needed an approval that was refused or did not come: it never started.
+    Denied,
 }
 
 impl EndCause {
@@ -152,6 +160,7 @@ impl EndCause {
             Self::Cancelled => "cancelled",
             Self::OomKilled => "oom_killed",
             Self::Lost => "lost",
+            Self::Denied => "denied",
         }
     }
 }
@@ -264,9 +273,23 @@ pub struct Exec {
     /// When its process was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
+    /// The approval that it needed before it could start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<Approval>>,
+    /// The checkpoint that was made before it, to go back to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointId>,
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<ExecEnd>,
+}
+
+impl Exec {
+    /// Whether a person has to approve it before it starts.
+    #[must_use]
+    pub fn awaits_approval(&self) -> bool {
+        self.end.is_none() && self.approval.as_ref().is_some_and(|approval| approval.is_pending())
+    }
 }
 
 /// A signal by number; written and read by name.

@@ -42,6 +42,27 @@ pub enum FileOp {
 }
 
 impl FileOp {
+    /// What it is called in the ledger.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "read",
+            Self::Write(_) => "write",
+            Self::Edit(_) => "edit",
+            Self::List(_) => "list",
+            Self::Stat(_) => "stat",
+            Self::Delete(_) => "delete",
+            Self::MakeDirectory(_) => "make_directory",
+            Self::Move(_) => "move",
+            Self::Copy(_) => "copy",
+            Self::Search(_) => "search",
+            Self::Batch(_) => "batch",
+            Self::Export(_) => "export",
+            Self::Import(_) => "import",
+            Self::Watch(_) => "watch",
+        }
+    }
+
     /// Whether the cell may have more on disk afterwards.
     #[must_use]
     pub fn lets_grow(&self) -> bool {

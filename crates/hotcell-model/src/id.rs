@@ -13,7 +13,8 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// a cell's directory is made with `mkdir`, which finds a collision out.
 const LENGTH: usize = 10;
 
-fn encode(prefix: &str, random: u64) -> String {
+/// An id that stands for these random bits.
+pub(crate) fn random_id(prefix: &str, random: u64) -> String {
     let mut text = String::with_capacity(prefix.len() + LENGTH);
     text.push_str(prefix);
     for place in 0..LENGTH {
@@ -23,7 +24,8 @@ fn encode(prefix: &str, random: u64) -> String {
     text
 }
 
-fn is_encoded(prefix: &str, text: &str) -> bool {
+/// Whether a text is an id with this prefix.
+pub(crate) fn is_encoded(prefix: &str, text: &str) -> bool {
     text.strip_prefix(prefix)
         .is_some_and(|rest| rest.len() == LENGTH && rest.bytes().all(|b| ALPHABET.contains(&b)))
 }
@@ -38,7 +40,7 @@ macro_rules! id {
             /// The id that stands for these random bits; the caller brings the randomness.
             #[must_use]
             pub fn from_random(bits: u64) -> Self {
-                Self(encode($prefix, bits))
+                Self(random_id($prefix, bits))
             }
 
             /// The id as text.

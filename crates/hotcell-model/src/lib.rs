@@ -2,6 +2,8 @@
 //!
 //! Nothing here does IO or knows an async runtime; every other crate speaks in these types.
 
+mod approval;
+mod audit;
 mod caller;
 mod cell;
 mod checkpoint;
@@ -13,19 +15,26 @@ mod file_result;
 mod host_name;
 mod id;
 mod isolation;
+mod ledger;
 mod limits;
 mod network;
 mod output;
+mod policy;
 mod project;
 mod reply;
 mod request;
+mod rights;
 mod schema;
 mod secret;
 mod secret_grant;
 mod stable_hash;
 mod store;
+mod tenants;
 mod time;
+mod token;
 
+#[cfg(test)]
+mod caller_tests;
 #[cfg(test)]
 mod error_tests;
 #[cfg(test)]
@@ -37,21 +46,31 @@ mod limits_tests;
 #[cfg(test)]
 mod network_tests;
 #[cfg(test)]
+mod rights_tests;
+#[cfg(test)]
 mod stable_hash_tests;
 #[cfg(test)]
 mod time_tests;
+#[cfg(test)]
+mod token_tests;
 
-pub use caller::Caller;
+pub use approval::{
+    Approval, ApprovalAnswer, ApprovalGive, ApprovalList, ApprovalNeed, ApprovalVerdict, Grant,
+};
+pub use audit::{
+    Anomaly, AnomalyKind, AuditPage, AuditQuery, AuditSummary, AuditVerify, LedgerSummary, Tally,
+};
+pub use caller::{At, Caller, Sight};
 pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep};
 pub use checkpoint::{
-    CellFork, ChangeKind, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
-    CheckpointDiff, CheckpointList, CheckpointMeans, CheckpointPurpose, CheckpointRestore,
-    Checkpointer, Checkpoints, Patch, PathChange,
+    CellFork, ChangeKind, Checkpoint, CheckpointBefore, CheckpointCompare, CheckpointCreate,
+    CheckpointDelete, CheckpointDiff, CheckpointList, CheckpointMeans, CheckpointPurpose,
+    CheckpointRestore, Checkpointer, Checkpoints, Patch, PathChange,
 };
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,
 };
-pub use error::{Error, ErrorCode, Result};
+pub use error::{Error, ErrorCode, QuotaHit, Result};
 pub use exec::{
     Command, EndCause, Exec, ExecEnd, ExecSpec, ExecState, LimitHit, Priority, Signal, Stdin,
     TerminalSize, Usage,
@@ -72,12 +91,19 @@ pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId};
 pub use isolation::{
     Isolation, IsolationLevel, LAYER_NAMES, Layer, MissingLayer, RequiredIsolation,
 };
+pub use ledger::{
+    AppendWait, Appended, Detail, EntryKind, FaultKind, KnownEntry, Ledger, LedgerCheck,
+    LedgerEntry, LedgerFault, LedgerFilter, LedgerRecord, LedgerReport, LedgerState, Verdict,
+};
 pub use limits::{LIMITS, Limits, RequestedLimits};
 pub use network::{
-    NameRules, NetChange, NetLog, NetRecord, NetRecords, NetShow, NetVerdict, Network,
-    NetworkState, NetworkStats, Networks, USUAL_PORTS,
+    NameRules, NetChange, NetCursor, NetLog, NetRecord, NetRecords, NetShow, NetTail, NetVerdict,
+    Network, NetworkState, NetworkStats, Networks, USUAL_PORTS,
 };
 pub use output::{Dropped, Message, Record, Stream};
+pub use policy::{
+    Checked, CheckedLanguage, PolicyCheck, PolicyDecision, PolicyPart, PolicyVerdict,
+};
 pub use project::{
     Occupancy, ProjectApplied, ProjectApply, ProjectChange, ProjectChanges, ProjectDiff,
     ProjectDiscard, ProjectDiscarded, ProjectPaths, Projects, Workspace, WorkspaceMode,
@@ -91,6 +117,7 @@ pub use request::{
     ExecInput, ExecList, ExecPoll, ExecRun, ExecStatusFilter, ExecWait, KillWait, OutputFilter,
     Pace, PortDial, Probe, Query, RESULT_BYTES, Request,
 };
+pub use rights::{Role, Scope, Tenant};
 pub use secret::{
     LentSecret, Secret, SecretList, SecretName, SecretRemove, SecretSet, SecretSource, SecretStore,
     SecretValue, SecretsList,
@@ -101,4 +128,9 @@ pub use secret_grant::{
 };
 pub use stable_hash::stable_hash;
 pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
+pub use tenants::{Reach, Tenants};
 pub use time::Timestamp;
+pub use token::{
+    AccessToken, AccessTokens, TokenCreate, TokenCreated, TokenId, TokenName, TokenRevoke,
+    TokenStore, TokenText, TokensList,
+};

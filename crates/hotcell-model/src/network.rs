@@ -340,6 +340,29 @@ pub struct NetRecords {
     pub records: Vec<NetRecord>,
 }
 
+/// How much of what a cell did over the network was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NetCursor {
+    /// Which file.
+    pub file: u64,
+    /// How much of it, in bytes.
+    pub offset: u64,
+    /// What stands right before that, as a hash: another file may have the name and the number of
+    /// the one that was read.
+    pub before: u64,
+}
+
+/// What came since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetTail {
+    /// The newest last.
+    pub records: Vec<NetRecord>,
+    /// How much was read now.
+    pub cursor: NetCursor,
+    /// Whether something was thrown away before it was read.
+    pub missed: bool,
+}
+
 /// What carries connections of cells to names that they may reach.
 #[async_trait]
 pub trait Networks: Send + Sync {
@@ -352,8 +375,17 @@ pub trait Networks: Send + Sync {
     /// The newest of what is in a cell's directory of records, the newest last.
     async fn log(&self, records: &Path, limit: u32) -> Result<Vec<NetRecord>>;
 
+    /// Whether there is anything in a cell's directory of records. Cheap.
+    fn has_log(&self, records: &Path) -> bool;
+
+    /// What came since `cursor`, in the order in which it was written.
+    async fn log_after(&self, records: &Path, cursor: &NetCursor) -> Result<NetTail>;
+
     /// What a cell used; `None` while nothing carries its connections.
     async fn stats(&self, cell: &CellId) -> Result<Option<NetworkStats>>;
+
+    /// What the cell with these records has carried today (UTC), both ways, also one that has ended.
+    async fn used_today(&self, records: &Path) -> Result<u64>;
 
     /// Hands over the values of the secrets that a cell uses as headers, in the place of those that
     /// were handed over before. They are kept in memory alone.

@@ -1,12 +1,15 @@
 //! Everything the engine can answer, in one enum.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cell, CellId, Checkpoint, CheckpointDiff, Checkpoints, Diagnosis, Dropped, Error, Exec, ExecId,
-    FileDone, NetRecords, NetworkState, NetworkStats, ProjectApplied, ProjectChanges,
-    ProjectDiscarded, Record, Secret, SecretList,
+    AccessToken, AccessTokens, AuditPage, Cell, CellId, Checkpoint, CheckpointDiff, Checkpoints,
+    Diagnosis, Dropped, Error, Exec, ExecId, FileDone, LedgerReport, LedgerSummary, NetRecords,
+    NetworkState, NetworkStats, PolicyVerdict, ProjectApplied, ProjectChanges, ProjectDiscarded,
+    Record, Secret, SecretList, Tenant, TokenCreated,
 };
 
 /// Every answer of the product.
@@ -48,12 +51,26 @@ pub enum Reply {
     ExecCancelled(ExecCancelled),
     /// Several execs.
     Execs(Execs),
+    /// What the policy says of a command.
+    PolicyVerdict(PolicyVerdict),
     /// What came of doing something with files.
     FileDone(FileDone),
     /// A secret, by name.
     Secret(Secret),
     /// Several secrets, by name.
     Secrets(SecretList),
+    /// A token that was made, with what opens the door.
+    TokenCreated(TokenCreated),
+    /// Several tokens.
+    Tokens(AccessTokens),
+    /// A token.
+    Token(AccessToken),
+    /// Entries of the ledger.
+    AuditPage(AuditPage),
+    /// Whether the ledger is as it was written.
+    LedgerReport(LedgerReport),
+    /// What stands out in the ledger.
+    LedgerSummary(LedgerSummary),
     /// What the machine can enforce.
     Diagnoses(Diagnoses),
     /// Whether the store can be reached and drivers be used.
@@ -189,6 +206,10 @@ pub struct Execs {
     /// What to pass to see the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// Whose the cells of these execs are, for who sees those of several tenants.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(skip)]
+    pub tenants: BTreeMap<CellId, Tenant>,
 }
 
 /// What the machine can enforce.

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Alias, CellDetails, CellFork, CellKilled, CellRef, Cells, Checkpoint, CheckpointCompare,
-    CheckpointCreate, CheckpointDelete, CheckpointDiff, CheckpointList, CheckpointRestore,
-    Checkpoints, Command, Diagnoses, Exec, ExecCancelled, ExecId, ExecPage, ExecResult, Execs,
-    FileCall, FileDone, FileStream, InputAccepted, Keep, NetChange, NetLog, NetRecords, NetShow,
-    Network, NetworkState, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges,
+    AccessToken, AccessTokens, Alias, ApprovalGive, ApprovalList, AuditPage, AuditQuery,
+    AuditSummary, AuditVerify, CellDetails, CellFork, CellKilled, CellRef, Cells, Checkpoint,
+    CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointDiff,
+    CheckpointList, CheckpointRestore, Checkpoints, Command, Diagnoses, Exec, ExecCancelled,
+    ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream, InputAccepted, Keep,
+    LedgerReport, LedgerSummary, NetChange, NetLog, NetRecords, NetShow, Network, NetworkState,
+    PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges,
     ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Secret, SecretGrant,
     SecretList, SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize,
-    Workspace,
+    TokenCreate, TokenCreated, TokenRevoke, TokensList, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -25,7 +27,7 @@ pub trait Query: Into<Request> {
 }
 
 macro_rules! requests {
-    ($($(#[doc = $doc:literal])* $name:ident => $answer:ident($reply:ty)),* $(,)?) => {
+    ($($(#[doc = $doc:literal])* $word:literal $name:ident => $answer:ident($reply:ty)),* $(,)?) => {
         /// Every action of the product.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Request {
@@ -37,6 +39,23 @@ macro_rules! requests {
             FileStream(FileStream),
             /// Connects to a service in a cell; answered by a stream. Wakes a sleeping cell.
             PortDial(PortDial),
+        }
+
+        impl Request {
+            /// What each of them is called.
+            pub const NAMES: &'static [&'static str] =
+                &[$($word,)* "exec_follow", "file_stream", "port_dial"];
+
+            /// What it is called in the ledger and in errors.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => $word,)*
+                    Self::ExecFollow(_) => "exec_follow",
+                    Self::FileStream(_) => "file_stream",
+                    Self::PortDial(_) => "port_dial",
+                }
+            }
         }
 
         impl From<PortDial> for Request {
@@ -80,65 +99,83 @@ macro_rules! requests {
 
 requests! {
     /// Makes a cell. Legal at any time; the alias must be free unless `reuse_alias`.
-    CellSpawn => Cell(crate::Cell),
+    "cell_spawn" CellSpawn => Cell(crate::Cell),
     /// Lists cells. Legal at any time.
-    CellList => Cells(Cells),
+    "cell_list" CellList => Cells(Cells),
     /// Shows one cell with its use of resources. Legal for any cell that exists.
-    CellInfo => CellDetails(CellDetails),
+    "cell_info" CellInfo => CellDetails(CellDetails),
     /// Ends a cell and removes its files. Legal for any cell; with running execs only by force.
-    CellKill => CellKilled(CellKilled),
+    "cell_kill" CellKill => CellKilled(CellKilled),
     /// Holds every cell that servers keep, so that none ends with the server that made it.
-    CellAdopt => Cells(Cells),
+    "cell_adopt" CellAdopt => Cells(Cells),
     /// Keeps the present state of a cell's files. Legal for any cell whose driver can.
-    CheckpointCreate => Checkpoint(Checkpoint),
+    "checkpoint_create" CheckpointCreate => Checkpoint(Checkpoint),
     /// Lists a cell's checkpoints.
-    CheckpointList => Checkpoints(Checkpoints),
+    "checkpoint_list" CheckpointList => Checkpoints(Checkpoints),
     /// Tells what changed since a checkpoint.
-    CheckpointCompare => CheckpointDiff(CheckpointDiff),
+    "checkpoint_compare" CheckpointCompare => CheckpointDiff(CheckpointDiff),
     /// Brings a cell's files back to a checkpoint; with running execs only by force.
-    CheckpointRestore => Checkpoint(Checkpoint),
+    "checkpoint_restore" CheckpointRestore => Checkpoint(Checkpoint),
     /// Forgets a checkpoint.
-    CheckpointDelete => Checkpoint(Checkpoint),
+    "checkpoint_delete" CheckpointDelete => Checkpoint(Checkpoint),
     /// Makes cells that begin with the files of another.
-    CellFork => Cells(Cells),
+    "cell_fork" CellFork => Cells(Cells),
     /// Shows what a cell may reach over the network.
-    NetShow => NetworkState(NetworkState),
+    "net_show" NetShow => NetworkState(NetworkState),
     /// Changes that. For the operator: nothing in a cell may ask for it.
-    NetChange => NetworkState(NetworkState),
+    "net_change" NetChange => NetworkState(NetworkState),
     /// Tells what a cell did over the network.
-    NetLog => NetRecords(NetRecords),
+    "net_log" NetLog => NetRecords(NetRecords),
     /// Tells what a cell has changed in the directory of the host that is its workspace.
-    ProjectDiff => ProjectChanges(ProjectChanges),
+    "project_diff" ProjectDiff => ProjectChanges(ProjectChanges),
     /// Brings such changes to the real files. For people: nothing in a cell may ask for it.
-    ProjectApply => ProjectApplied(ProjectApplied),
+    "project_apply" ProjectApply => ProjectApplied(ProjectApplied),
     /// Forgets such changes.
-    ProjectDiscard => ProjectDiscarded(ProjectDiscarded),
+    "project_discard" ProjectDiscard => ProjectDiscarded(ProjectDiscarded),
     /// Starts an exec and waits a while for its end. Wakes a sleeping cell.
-    ExecRun => ExecResult(ExecResult),
+    "exec_run" ExecRun => ExecResult(ExecResult),
     /// Waits a while for the end of an exec, and answers as the run that began it would.
-    ExecWait => ExecResult(ExecResult),
+    "exec_wait" ExecWait => ExecResult(ExecResult),
     /// Shows one exec. Legal until 24 h after its cell is gone.
-    ExecGet => Exec(Exec),
+    "exec_get" ExecGet => Exec(Exec),
     /// Reads output after a point, waiting for some if asked. Legal as long as `ExecGet` is.
-    ExecPoll => ExecPage(ExecPage),
+    "exec_poll" ExecPoll => ExecPage(ExecPage),
     /// Sends input, end of file, a signal or a new size. Legal while the exec runs.
-    ExecInput => InputAccepted(InputAccepted),
+    "exec_input" ExecInput => InputAccepted(InputAccepted),
+    /// Tells what the policy says of a command. Nothing is run.
+    "policy_check" PolicyCheck => PolicyVerdict(PolicyVerdict),
+    /// Lists the execs that wait for approval. For the operator.
+    "approval_list" ApprovalList => Execs(Execs),
+    /// Lets an exec that waits for approval start, or end. For the operator.
+    "approval_give" ApprovalGive => Exec(Exec),
     /// Ends an exec and all its descendants. Legal at any time; what has ended stays as it is.
-    ExecCancel => ExecCancelled(ExecCancelled),
+    "exec_cancel" ExecCancel => ExecCancelled(ExecCancelled),
     /// Lists execs, newest first.
-    ExecList => Execs(Execs),
+    "exec_list" ExecList => Execs(Execs),
     /// Does something with the files of a cell. Wakes a sleeping cell.
-    FileCall => FileDone(FileDone),
+    "file_call" FileCall => FileDone(FileDone),
     /// Keeps a secret. For people: nothing in a cell may ask for it.
-    SecretSet => Secret(Secret),
+    "secret_set" SecretSet => Secret(Secret),
     /// Lists the names of secrets. For people.
-    SecretsList => Secrets(SecretList),
+    "secrets_list" SecretsList => Secrets(SecretList),
     /// Forgets a secret; the next exec of a cell that is granted it is refused. For people.
-    SecretRemove => Secret(Secret),
+    "secret_remove" SecretRemove => Secret(Secret),
+    /// Makes a token for callers over HTTP; told once. For people.
+    "token_create" TokenCreate => TokenCreated(TokenCreated),
+    /// Lists tokens, without what opens the door. For people.
+    "tokens_list" TokensList => Tokens(AccessTokens),
+    /// Ends a token, at every server on the state directory. For people.
+    "token_revoke" TokenRevoke => Token(AccessToken),
+    /// Reads entries of the ledger.
+    "audit_query" AuditQuery => AuditPage(AuditPage),
+    /// Looks whether the ledger is as it was written. For whoever sees all of it.
+    "audit_verify" AuditVerify => LedgerReport(LedgerReport),
+    /// Tells what stands out in the ledger.
+    "audit_summary" AuditSummary => LedgerSummary(LedgerSummary),
     /// Looks at everything that cells need on this machine. Slow; for people.
-    Diagnose => Diagnoses(Diagnoses),
+    "diagnose" Diagnose => Diagnoses(Diagnoses),
     /// Looks whether the store can be reached and drivers be used. Cheap; for probes.
-    Probe => Probed(Probed),
+    "probe" Probe => Probed(Probed),
 }
 
 /// Makes a cell.
@@ -168,6 +205,9 @@ pub struct CellSpawn {
     /// Secrets that it is granted, of those that the operator allows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretGrant>,
+    /// Before which of its commands a checkpoint is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_before: Option<CheckpointBefore>,
     /// The driver that places it; the engine's default when left out.
     pub driver: Option<String>,
     /// A second spawn with the same key within 24 h answers with the first one's cell. One that
@@ -190,6 +230,7 @@ impl Default for CellSpawn {
             workspace: None,
             env: BTreeMap::new(),
             secrets: Vec::new(),
+            checkpoint_before: None,
             driver: None,
             idempotency_key: None,
         }

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    Alias, CellId, CellRef, CheckpointId, ExecId, NameRules, NetRule, Network, Signal, Timestamp,
+    Alias, CellId, CellRef, CheckpointId, ExecId, NameRules, NetRule, Network, Signal, Tenant,
+    Timestamp,
 };
 
 macro_rules! text {
@@ -54,6 +55,11 @@ text! {
     NetRule: {
         "description": "Names and ports: `name`, `name:port`, `*.suffix`, `*`.",
         "type": "string"
+    },
+    Tenant: {
+        "description": "Whose something is.",
+        "type": "string",
+        "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"
     },
     Timestamp: {
         "description": "RFC 3339 in UTC.",

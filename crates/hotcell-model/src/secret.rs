@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Error, Result, Timestamp};
+use crate::{Error, Result, Tenant, Timestamp};
 
 /// The name of a secret: all of it that is ever shown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -168,30 +168,30 @@ pub struct SecretRemove {
     pub name: SecretName,
 }
 
-/// Where secrets are kept. Its methods wait for files.
+/// Where secrets are kept, those of each tenant apart. Its methods wait for files.
 pub trait SecretStore: fmt::Debug + Send + Sync {
-    /// Keeps a secret. Whole or not at all, also when the process is killed.
+    /// Keeps a secret of a tenant. Whole or not at all, also when the process is killed.
     ///
     /// # Errors
     /// `conflict` for one whose value comes from elsewhere; `unavailable` when it cannot be kept.
-    fn set(&self, name: &SecretName, value: &SecretValue) -> Result<Secret>;
+    fn set(&self, tenant: &Tenant, name: &SecretName, value: &SecretValue) -> Result<Secret>;
 
-    /// Every secret there is.
+    /// Every secret of a tenant.
     ///
     /// # Errors
     /// `unavailable` when they cannot be opened.
-    fn list(&self) -> Result<Vec<Secret>>;
+    fn list(&self, tenant: &Tenant) -> Result<Vec<Secret>>;
 
-    /// Forgets a secret.
+    /// Forgets a secret of a tenant.
     ///
     /// # Errors
     /// `not_found` when there is none of that name; `conflict` for one whose value comes from
     /// elsewhere.
-    fn remove(&self, name: &SecretName) -> Result<Secret>;
+    fn remove(&self, tenant: &Tenant, name: &SecretName) -> Result<Secret>;
 
-    /// What a secret is worth.
+    /// What a secret of a tenant is worth.
     ///
     /// # Errors
     /// `not_found` when there is none of that name; `unavailable` when it cannot be had.
-    fn resolve(&self, name: &SecretName) -> Result<SecretValue>;
+    fn resolve(&self, tenant: &Tenant, name: &SecretName) -> Result<SecretValue>;
 }

@@ -3,14 +3,15 @@
 use async_trait::async_trait;
 
 use crate::{
-    Alias, CellId, CellSpec, Exec, ExecId, ExecStatusFilter, Isolation, Result, Timestamp,
+    Alias, CellId, CellSpec, Exec, ExecId, ExecStatusFilter, Isolation, Result, Tenant, Tenants,
+    Timestamp,
 };
 
 /// What an idempotency key was given for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyScope {
-    /// Spawning a cell.
-    Spawn,
+    /// Spawning a cell of this tenant.
+    Spawn(Tenant),
     /// Running an exec in this cell.
     Run(CellId),
 }
@@ -43,6 +44,8 @@ pub struct StoredCell {
 /// Which execs to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecFilter {
+    /// Only those of these tenants. Where the page before ended counts only if it is theirs.
+    pub tenants: Tenants,
     /// Only those of this cell.
     pub cell: Option<CellId>,
     /// Only those in this status.
@@ -81,7 +84,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// behind.
     async fn lock_admission(&self) -> Result<Box<dyn CellLock>>;
 
-    /// Adds a cell. `conflict` when a cell that has not ended has its alias or its id exists.
+    /// Waits for the one lock under which execs of a tenant are admitted, in the same way.
+    async fn lock_tenant(&self, tenant: &Tenant) -> Result<Box<dyn CellLock>>;
+
+    /// Adds a cell. `conflict` when a cell of its tenant that has not ended has its alias, or its id
+    /// exists.
     async fn insert_cell(&self, cell: &StoredCell) -> Result<()>;
 
     /// Records the isolation a cell was started with. `not_found` when there is no such cell.
@@ -96,14 +103,19 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The cell with this id, ended or not.
     async fn find_cell(&self, cell: &CellId) -> Result<Option<StoredCell>>;
 
-    /// The cell that has this alias and has not ended.
-    async fn find_alias(&self, alias: &Alias) -> Result<Option<StoredCell>>;
+    /// The same, if it belongs to one of these tenants. One that belongs to another takes no other
+    /// time than one that does not exist.
+    async fn find_cell_among(&self, tenants: &Tenants, cell: &CellId)
+    -> Result<Option<StoredCell>>;
 
-    /// Every cell, newest first, those that have ended included.
-    async fn list_cells(&self) -> Result<Vec<StoredCell>>;
+    /// The cell of this tenant that has this alias and has not ended.
+    async fn find_alias(&self, tenant: &Tenant, alias: &Alias) -> Result<Option<StoredCell>>;
 
-    /// How many cells have not ended.
-    async fn count_cells(&self) -> Result<u64>;
+    /// Every cell of these tenants, newest first, those that have ended included.
+    async fn list_cells(&self, tenants: &Tenants) -> Result<Vec<StoredCell>>;
+
+    /// How many cells of these tenants have not ended.
+    async fn count_cells(&self, tenants: &Tenants) -> Result<u64>;
 
     /// Claims a key for `value` until `expires`, or tells what it stands for. Atomic among all
     /// processes. Keys past their time are free.
@@ -130,6 +142,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// The exec with this id.
     async fn find_exec(&self, exec: &ExecId) -> Result<Option<Exec>>;
+
+    /// The same, if it belongs to one of these tenants. One that belongs to another takes no other
+    /// time than one that does not exist.
+    async fn find_exec_among(&self, tenants: &Tenants, exec: &ExecId) -> Result<Option<Exec>>;
 
     /// Execs, newest first.
     async fn list_execs(&self, filter: &ExecFilter) -> Result<Vec<Exec>>;

@@ -25,6 +25,12 @@ impl Timestamp {
         Self(self.0.saturating_add(seconds.saturating_mul(1000)))
     }
 
+    /// This time plus `milliseconds`.
+    #[must_use]
+    pub fn plus_millis(self, milliseconds: u64) -> Self {
+        Self(self.0.saturating_add(milliseconds))
+    }
+
     /// How long before `later` this was; zero when it was not before.
     #[must_use]
     pub fn until(self, later: Self) -> Duration {

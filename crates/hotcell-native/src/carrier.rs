@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use hotcell_egress::{
-    CarrierAsk, CarrierTell, CarryPlan, EgressSettings, HeaderPlan, RecordLog, Trust, ask_carrier,
-    carry, make_sockets,
+    Allowance, CarrierAsk, CarrierTell, CarryPlan, EgressSettings, HeaderPlan, RecordLog, Trust,
+    ask_carrier, carry, make_sockets,
 };
 use hotcell_jail::cgroup::{CarrierCgroups, join};
 use hotcell_jail::enter::go_on_with;
@@ -35,6 +35,7 @@ use crate::keeper::let_go_of_streams;
 use crate::order::{Outcome, Placed, WhichProcess};
 use crate::paths::{CellPaths, read_json, write_json};
 use crate::start::open;
+use crate::tenant_egress::allowance;
 
 const READY_WITHIN_S: i64 = 10;
 /// How long after its death a carrier is started anew, twice as long each time that fails.
@@ -65,6 +66,8 @@ pub(crate) struct KeptCarrier {
     again_after: Duration,
     /// What it was told that the cell may reach; nothing is known of one that another keeper told.
     told: Option<Network>,
+    /// Whether it was told that its tenant may carry more; not known of one that another keeper told.
+    allowed: Option<Allowance>,
     look_at: Instant,
     /// Values that the next one is to have, too. In memory alone: whoever starts an exec brings
     /// them again.
@@ -80,9 +83,20 @@ impl KeptCarrier {
     ) -> Self {
         let begun_at = Instant::now();
         let (again_at, again_after) = (None, AGAIN_AFTER);
-        let (told, look_at) = (None, begun_at);
+        let (told, allowed, look_at) = (None, None, begun_at);
         let (lent, groups) = (Vec::new(), groups.clone());
-        Self { settings, process, begun_at, again_at, again_after, told, look_at, lent, groups }
+        Self {
+            settings,
+            process,
+            begun_at,
+            again_at,
+            again_after,
+            told,
+            allowed,
+            look_at,
+            lent,
+            groups,
+        }
     }
 
     /// The one that an earlier keeper of the cell has left, which goes on as it is.
@@ -115,6 +129,20 @@ impl KeptCarrier {
         }
     }
 
+    /// Tells it whether the tenant of the cell may carry more today, unless it knows.
+    fn tell_allowance(&mut self, paths: &CellPaths, placed: &Placed) -> io::Result<()> {
+        let allowance = allowance(&self.settings.of_tenants, &placed.spec.tenant, &placed.records);
+        if self.allowed == Some(allowance) {
+            return Ok(());
+        }
+        let stream = paths.connect_carrier()?.ok_or(io::ErrorKind::NotConnected)?;
+        match ask_carrier(&stream, &CarrierAsk::Carry(allowance))? {
+            CarrierTell::Done => self.allowed = Some(allowance),
+            CarrierTell::Stats(_) => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        Ok(())
+    }
+
     /// Tells it what the cell may reach now, unless it knows. One that does not do it is ended:
     /// nothing is carried against the rules, and the next one begins with them.
     fn tell_rules(&mut self, paths: &CellPaths, placed: &Placed) -> io::Result<()> {
@@ -130,6 +158,7 @@ impl KeptCarrier {
             }
             Ok(())
         });
+        let told = told.and_then(|()| self.tell_allowance(paths, placed));
         if told.is_err() {
             self.told = None;
             if let Some((_, pidfd)) = &self.process {
@@ -242,6 +271,10 @@ impl KeptCarrier {
                 self.look_at = self.begun_at + LOOK_EVERY;
                 self.process = Some(process);
                 self.told = Some(in_force);
+                // It carries until it is told.
+                self.allowed = Some(Allowance::Open);
+                // One that is not to be told is ended by this.
+                let _ = self.tell_rules(paths, placed);
                 Outcome::Done
             }
             Err(error) => {

@@ -158,6 +158,15 @@ impl Driver for NativeDriver {
         self.blocking(move |native| native.remove(&cell)).await
     }
 
+    async fn disk_bytes(&self, cell: &CellId) -> Result<Option<u64>> {
+        let cell = cell.clone();
+        self.blocking(move |native| {
+            let paths = native.paths.cell(&cell);
+            read_json(&paths.disk_used()).map_err(|error| at("measure", &paths, &error))
+        })
+        .await
+    }
+
     async fn list(&self) -> Result<Vec<PlacedCell>> {
         self.blocking(|native| native.list()).await
     }

@@ -39,12 +39,13 @@ mod start;
 mod start_tests;
 mod stragglers;
 mod task_count;
+mod tenant_egress;
 mod tree;
 mod watch;
 mod way;
 
 pub use driver::{CgroupUse, NativeDriver, NativeSettings};
-pub use hotcell_egress::{EgressSettings, HostPin, IpRange};
+pub use hotcell_egress::{EgressSettings, HostPin, IpRange, TenantBytes};
 pub use hotcell_jail::cgroup::Together;
 pub use keeper::keep;
 pub use start::Supervise;

@@ -5,9 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hotcell_egress::{CarrierAsk, CarrierTell, ask_carrier, read_records};
+use hotcell_egress::{
+    CarrierAsk, CarrierTell, ask_carrier, has_records, read_after, read_records, used_today,
+};
 use hotcell_model::{
-    CellId, CellSpec, Error, LentSecret, NetRecord, Network, NetworkStats, Networks, Result,
+    CellId, CellSpec, Error, LentSecret, NetCursor, NetRecord, NetTail, Network, NetworkStats,
+    Networks, Result,
 };
 
 use crate::carrier::in_force;
@@ -49,6 +52,20 @@ impl Networks for NativeDriver {
         .await
     }
 
+    fn has_log(&self, records: &Path) -> bool {
+        has_records(records)
+    }
+
+    async fn log_after(&self, records: &Path, cursor: &NetCursor) -> Result<NetTail> {
+        let (records, cursor) = (records.to_owned(), *cursor);
+        self.blocking(move |_| {
+            read_after(&records, &cursor).map_err(|error| {
+                Error::unavailable(format!("cannot read {}: {error}", records.display()))
+            })
+        })
+        .await
+    }
+
     async fn stats(&self, cell: &CellId) -> Result<Option<NetworkStats>> {
         let cell = cell.clone();
         self.blocking(move |native| {
@@ -60,6 +77,11 @@ impl Networks for NativeDriver {
             }
         })
         .await
+    }
+
+    async fn used_today(&self, records: &Path) -> Result<u64> {
+        let records = records.to_owned();
+        self.blocking(move |_| Ok(used_today(&records))).await
     }
 
     async fn lend(&self, cell: &CellId, secrets: Vec<LentSecret>) -> Result<()> {

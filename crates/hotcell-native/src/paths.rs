@@ -133,6 +133,11 @@ impl CellPaths {
         self.root.join("apply.json")
     }
 
+    /// What the cell has on disk, as last measured.
+    pub(crate) fn disk_used(&self) -> PathBuf {
+        self.root.join("disk-used.json")
+    }
+
     /// What the cell may reach over the network now; as it was spawned where there is none.
     pub(crate) fn network(&self) -> PathBuf {
         self.root.join("network.json")

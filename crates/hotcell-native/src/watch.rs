@@ -24,7 +24,7 @@ use crate::groups::ControlGroups;
 use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, Task};
-use crate::paths::{CellPaths, read_json};
+use crate::paths::{CellPaths, read_json, write_json};
 use crate::project::watch::ProjectWatch;
 use crate::project::{self, TARGET};
 use crate::removal::{remove_directory, remove_files};
@@ -119,6 +119,8 @@ pub(crate) fn watch(
         if account.next_look().is_some_and(|at| at <= Instant::now()) {
             let user = namespaces.as_ref().map(|namespaces| namespaces.user.as_fd());
             if let Some(state) = account.look(paths, &placed, user) {
+                // For whoever adds up what a tenant has; the next walk writes it again.
+                let _ = write_json(&paths.disk_used(), &state.used_bytes);
                 // A supervisor that is ending needs to know no more.
                 let _ = open.tell(state);
                 if account.wants_room() {
@@ -289,6 +291,9 @@ fn is_over(placed: &Placed) -> bool {
         Some(
             Entry::Opened { .. }
             | Entry::Queued { .. }
+            | Entry::Awaited { .. }
+            | Entry::Answered { .. }
+            | Entry::Kept { .. }
             | Entry::Started { .. }
             | Entry::Ended { .. },
         )

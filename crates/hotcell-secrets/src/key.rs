@@ -8,16 +8,29 @@ use std::path::Path;
 use hotcell_model::{Error, Result};
 use rustix::process::geteuid;
 
-const KEY_BYTES: usize = 32;
+pub(crate) const KEY_BYTES: usize = 32;
 /// Whoever else may read the key can open the secrets.
 const OTHERS: u32 = 0o077;
 
-/// The key in a file.
-pub(crate) struct Key(pub(crate) [u8; KEY_BYTES]);
+/// A file that holds a key of 32 bytes, and what is said of it where it cannot be used.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyFile<'a> {
+    /// Where it is.
+    pub path: &'a Path,
+    /// The setting that names it.
+    pub setting: &'static str,
+    /// What to do if others have read it.
+    pub if_seen: &'static str,
+}
 
-impl Key {
+impl KeyFile<'_> {
     /// Reads the key; none when there is no such file.
-    pub(crate) fn find(path: &Path) -> Result<Option<Self>> {
+    ///
+    /// # Errors
+    /// `denied` when others can read it, `invalid` when it holds no key, `unavailable` when it cannot
+    /// be read.
+    pub fn find(&self) -> Result<Option<[u8; KEY_BYTES]>> {
+        let Self { path, setting, if_seen } = *self;
         let shown = path.display();
         let mut file = match File::open(path) {
             Ok(file) => file,
@@ -26,7 +39,7 @@ impl Key {
                 return Err(Error::unavailable(format!(
                     "cannot open the key file {shown}: {error}"
                 ))
-                .hint("secrets.key_file names the file"));
+                .hint(format!("{setting} names the file")));
             }
         };
         let unreadable =
@@ -37,16 +50,15 @@ impl Key {
             return Err(Error::denied(format!(
                 "the key file {shown} belongs to user {owner}, who can read it; this is user {own}"
             ))
-            .hint(format!("`chown {own} {shown}`; if others have read it, set the secrets anew")));
+            .hint(format!("`chown {own} {shown}`; if others have read it, {if_seen}")));
         }
         if found.mode() & OTHERS != 0 {
-            return Err(Error::denied(format!("others may read the key file {shown}")).hint(
-                format!("`chmod 600 {shown}`; if others have read it, set the secrets anew"),
-            ));
+            return Err(Error::denied(format!("others may read the key file {shown}"))
+                .hint(format!("`chmod 600 {shown}`; if others have read it, {if_seen}")));
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(unreadable)?;
-        decode(text.trim()).map(|key| Some(Self(key))).ok_or_else(|| {
+        decode(text.trim()).map(Some).ok_or_else(|| {
             Error::invalid(format!("the key file {shown} holds no key"))
                 .hint("it has 64 hexadecimal digits; a new one is made where there is none")
         })
@@ -54,10 +66,14 @@ impl Key {
 
     /// Makes a key where there is none. Of several who do so at once one wins, and all have its key:
     /// the file is there whole or not at all.
-    pub(crate) fn make(path: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `unavailable` when the file cannot be made.
+    pub fn make(&self) -> Result<[u8; KEY_BYTES]> {
+        let Self { path, setting, .. } = *self;
         let failed = |error: std::io::Error| {
             Error::unavailable(format!("cannot make the key file {}: {error}", path.display()))
-                .hint("secrets.key_file names the file")
+                .hint(format!("{setting} names the file"))
         };
         let mut key = [0; KEY_BYTES];
         random(&mut key)?;
@@ -75,10 +91,10 @@ impl Key {
         match linked {
             Ok(()) => {
                 File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
-                Ok(Self(key))
+                Ok(key)
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                Self::find(path)?.ok_or_else(|| failed(error))
+                self.find()?.ok_or_else(|| failed(error))
             }
             Err(error) => Err(failed(error)),
         }

@@ -12,4 +12,5 @@ mod key_tests;
 mod store_tests;
 
 pub use image::leave_no_image;
+pub use key::KeyFile;
 pub use store::{ElsewhereSource, SealedStore};

@@ -7,7 +7,7 @@ use chacha20poly1305::{Key as CipherKey, XChaCha20Poly1305, XNonce};
 use hotcell_model::{Error, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::key::Key;
+use crate::key::KEY_BYTES;
 
 /// The first line; the number is that of the format.
 const HEAD: &[u8] = b"hotcell secrets 1\n";
@@ -33,7 +33,7 @@ pub(crate) enum Closed {
 }
 
 /// Seals secrets.
-pub(crate) fn seal(key: &Key, all: &All) -> Result<Vec<u8>> {
+pub(crate) fn seal(key: &[u8; KEY_BYTES], all: &All) -> Result<Vec<u8>> {
     let failed = || Error::internal("secrets cannot be sealed");
     let mut nonce = [0; NONCE_BYTES];
     getrandom::fill(&mut nonce)
@@ -46,7 +46,7 @@ pub(crate) fn seal(key: &Key, all: &All) -> Result<Vec<u8>> {
 }
 
 /// Opens what was sealed.
-pub(crate) fn open(key: &Key, file: &[u8]) -> Result<All, Closed> {
+pub(crate) fn open(key: &[u8; KEY_BYTES], file: &[u8]) -> Result<All, Closed> {
     let rest = file.strip_prefix(HEAD).ok_or(Closed::Format)?;
     let (nonce, sealed) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(Closed::Key)?;
     let plain = cipher(key)
@@ -55,6 +55,6 @@ pub(crate) fn open(key: &Key, file: &[u8]) -> Result<All, Closed> {
     serde_json::from_slice(&plain).map_err(|_| Closed::Format)
 }
 
-fn cipher(key: &Key) -> XChaCha20Poly1305 {
-    XChaCha20Poly1305::new(&CipherKey::from(key.0))
+fn cipher(key: &[u8; KEY_BYTES]) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(&CipherKey::from(*key))
 }

@@ -7,12 +7,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use hotcell_model::{
-    Error, Result, Secret, SecretName, SecretSource, SecretStore, SecretValue, Timestamp,
+    Error, Result, Secret, SecretName, SecretSource, SecretStore, SecretValue, Tenant, Timestamp,
 };
 use rustix::fs::{FlockOperation, flock};
 
 use crate::image::leave_no_image;
-use crate::key::Key;
+use crate::key::KeyFile;
 use crate::sealed::{All, Closed, Kept, open, seal};
 
 /// A secret whose value is not kept here.
@@ -59,6 +59,14 @@ impl SealedStore {
         self.directory.join("secrets.sealed")
     }
 
+    fn key(&self) -> KeyFile<'_> {
+        KeyFile {
+            path: &self.key_file,
+            setting: "secrets.key_file",
+            if_seen: "set the secrets anew",
+        }
+    }
+
     fn failed(&self, what: &str, error: &std::io::Error) -> Error {
         Error::unavailable(format!("cannot {what} {}: {error}", self.file().display()))
             .hint("check the state directory with `hotcell doctor`")
@@ -74,7 +82,7 @@ impl SealedStore {
         let (file, key_file) = (self.file(), self.key_file.display());
         let file = file.display();
         leave_no_image();
-        let key = Key::find(&self.key_file)?.ok_or_else(|| {
+        let key = self.key().find()?.ok_or_else(|| {
             Error::unavailable(format!("the key of {file} is not at {key_file}"))
                 .hint("bring the key file back, or name it with secrets.key_file")
         })?;
@@ -97,9 +105,9 @@ impl SealedStore {
         let _lock = self.lock()?;
         let mut all = self.read()?;
         let changed = change(&mut all)?;
-        let key = match Key::find(&self.key_file)? {
+        let key = match self.key().find()? {
             Some(key) => key,
-            None => Key::make(&self.key_file)?,
+            None => self.key().make()?,
         };
         self.replace(&seal(&key, &all)?).map_err(|error| self.failed("write", &error))?;
         Ok(changed)
@@ -125,8 +133,21 @@ impl SealedStore {
         File::open(&self.directory)?.sync_all()
     }
 
-    fn refuse_elsewhere(&self, name: &SecretName) -> Result<()> {
-        match self.elsewhere.contains_key(name) {
+    /// What the settings say of where secrets come from is about those of the tenant `main`.
+    fn elsewhere_of(
+        &self,
+        tenant: &Tenant,
+    ) -> impl Iterator<Item = (&SecretName, &ElsewhereSource)> {
+        let is_theirs = tenant.is_default();
+        self.elsewhere.iter().filter(move |_| is_theirs)
+    }
+
+    fn find_elsewhere(&self, tenant: &Tenant, name: &SecretName) -> Option<&ElsewhereSource> {
+        self.elsewhere.get(name).filter(|_| tenant.is_default())
+    }
+
+    fn refuse_elsewhere(&self, tenant: &Tenant, name: &SecretName) -> Result<()> {
+        match self.find_elsewhere(tenant, name).is_some() {
             true => {
                 Err(Error::conflict(format!("the settings say where secret {name} comes from"))
                     .hint(format!("take [secrets.{name}] out of the configuration first")))
@@ -137,24 +158,25 @@ impl SealedStore {
 }
 
 impl SecretStore for SealedStore {
-    fn set(&self, name: &SecretName, value: &SecretValue) -> Result<Secret> {
-        self.refuse_elsewhere(name)?;
+    fn set(&self, tenant: &Tenant, name: &SecretName, value: &SecretValue) -> Result<Secret> {
+        self.refuse_elsewhere(tenant, name)?;
         let set_at = Timestamp::now();
         self.change(|all| {
             let kept = Kept { value: value.expose().to_owned(), set_at };
-            all.insert(name.as_str().to_owned(), kept);
+            all.insert(place(tenant, name), kept);
             Ok(Secret { name: name.clone(), source: SecretSource::Stored, set_at: Some(set_at) })
         })
     }
 
-    fn list(&self) -> Result<Vec<Secret>> {
+    fn list(&self, tenant: &Tenant) -> Result<Vec<Secret>> {
         let mut listed: BTreeMap<SecretName, Secret> = BTreeMap::new();
-        for (name, kept) in self.read()? {
+        for (place, kept) in self.read()? {
+            let Some(name) = name_at(tenant, &place) else { continue };
             let name: SecretName = name.parse()?;
             let set_at = Some(kept.set_at);
             listed.insert(name.clone(), Secret { name, source: SecretSource::Stored, set_at });
         }
-        for (name, source) in &self.elsewhere {
+        for (name, source) in self.elsewhere_of(tenant) {
             let source = match source {
                 ElsewhereSource::Env { .. } => SecretSource::Env,
                 ElsewhereSource::File(_) => SecretSource::File,
@@ -164,17 +186,17 @@ impl SecretStore for SealedStore {
         Ok(listed.into_values().collect())
     }
 
-    fn remove(&self, name: &SecretName) -> Result<Secret> {
-        self.refuse_elsewhere(name)?;
+    fn remove(&self, tenant: &Tenant, name: &SecretName) -> Result<Secret> {
+        self.refuse_elsewhere(tenant, name)?;
         self.change(|all| {
-            let kept = all.remove(name.as_str()).ok_or_else(|| absent(name))?;
+            let kept = all.remove(&place(tenant, name)).ok_or_else(|| absent(name))?;
             let set_at = Some(kept.set_at);
             Ok(Secret { name: name.clone(), source: SecretSource::Stored, set_at })
         })
     }
 
-    fn resolve(&self, name: &SecretName) -> Result<SecretValue> {
-        match self.elsewhere.get(name) {
+    fn resolve(&self, tenant: &Tenant, name: &SecretName) -> Result<SecretValue> {
+        match self.find_elsewhere(tenant, name) {
             Some(ElsewhereSource::Env { variable, value }) => value.clone().ok_or_else(|| {
                 Error::unavailable(format!(
                     "secret {name} comes from the variable {variable}, which is not set here"
@@ -183,10 +205,24 @@ impl SecretStore for SealedStore {
             }),
             Some(ElsewhereSource::File(path)) => from_file(name, path),
             None => {
-                let kept = self.read()?.remove(name.as_str()).ok_or_else(|| absent(name))?;
+                let kept = self.read()?.remove(&place(tenant, name)).ok_or_else(|| absent(name))?;
                 SecretValue::new(kept.value.into_bytes())
             }
         }
+    }
+}
+
+/// Where a secret is kept. The names of the tenant `main` stand alone, as they did when there was no
+/// other; no name has a slash in it.
+fn place(tenant: &Tenant, name: &SecretName) -> String {
+    if tenant.is_default() { name.to_string() } else { format!("{tenant}/{name}") }
+}
+
+/// The name of what is kept there, if it is this tenant's.
+fn name_at<'a>(tenant: &Tenant, place: &'a str) -> Option<&'a str> {
+    match place.split_once('/') {
+        None => tenant.is_default().then_some(place),
+        Some((owner, name)) => (owner == tenant.as_str()).then_some(name),
     }
 }
 

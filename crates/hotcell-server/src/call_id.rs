@@ -87,6 +87,16 @@ pub(crate) fn span_within(
     )
 }
 
+/// On whose behalf a request is made: of whoever sent it, where that is known for each; else of
+/// whoever is there all the time.
+pub(crate) fn caller(extensions: &Extensions, id: &RequestId, usual: &Caller) -> Caller {
+    let over_http = extensions.get::<http::request::Parts>().map(|parts| &parts.extensions);
+    match over_http.and_then(|extensions| extensions.get::<Caller>()) {
+        Some(caller) => caller.clone(),
+        None => Caller { call_id: Some(id.to_string()), ..usual.clone() },
+    }
+}
+
 /// Notes what the call that is under way came to.
 pub(crate) fn note_status(status: &str) {
     Span::current().record(STATUS, status);
@@ -139,9 +149,16 @@ pub(crate) fn note_reply(reply: &Reply) {
         | Reply::ProjectApplied(_)
         | Reply::ProjectDiscarded(_)
         | Reply::Execs(_)
+        | Reply::PolicyVerdict(_)
         | Reply::FileDone(_)
         | Reply::Secret(_)
         | Reply::Secrets(_)
+        | Reply::TokenCreated(_)
+        | Reply::Tokens(_)
+        | Reply::Token(_)
+        | Reply::AuditPage(_)
+        | Reply::LedgerReport(_)
+        | Reply::LedgerSummary(_)
         | Reply::Diagnoses(_)
         | Reply::Probed(_) => {}
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hotcell_engine::{Answer, Engine, ExecStream, FileTransfer, PortStream};
 use hotcell_model::{
     Caller, CellAdopt, Error, ErrorCode, ExecFollow, ExecId, ExecPoll, ExecRun, ExecState,
-    ExecWait, FileStream, PortDial, Query, Reply, Request, Result,
+    ExecWait, FileStream, PortDial, Query, Reply, Request, Result, Tenant,
 };
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -21,10 +21,21 @@ const ADOPT_PAUSE: Duration = Duration::from_millis(200);
 /// How soon to look again for an exec that is just being started.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// Who may approve what an agent asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approvers {
+    /// The operator, and the person at the agent's client where that can ask one.
+    Clients,
+    /// The operator alone.
+    Operators,
+}
+
 /// One way into the engine.
 #[derive(Debug, Clone)]
 pub struct Door {
     engine: Arc<Engine>,
+    /// Whose server this is.
+    pub(crate) home: Tenant,
     pub(crate) dialect: Arc<dyn Dialect>,
     /// Done when nobody is to wait any more: what runs goes on, whoever waits is told so.
     pub(crate) closing: CancellationToken,
@@ -32,6 +43,8 @@ pub struct Door {
     pub(crate) draining: CancellationToken,
     pub(crate) meter: CallMeter,
     pub(crate) watches: Watches,
+    /// Whether the person at a client may approve what it asks for.
+    approvers: Approvers,
     #[cfg(feature = "conformance")]
     pub(crate) fixtures: Option<crate::conformance::Rounds>,
 }
@@ -40,16 +53,42 @@ impl Door {
     /// A door that speaks a dialect.
     #[must_use]
     pub fn new(engine: Arc<Engine>, dialect: Arc<dyn Dialect>) -> Self {
+        let meter = CallMeter::new(engine.settings().tenants.clone());
         Self {
             engine,
+            home: Tenant::default(),
             dialect,
             closing: CancellationToken::new(),
             draining: CancellationToken::new(),
-            meter: CallMeter::default(),
+            meter,
             watches: Watches::default(),
+            approvers: Approvers::Clients,
             #[cfg(feature = "conformance")]
             fixtures: None,
         }
+    }
+
+    /// The same door, with others to approve what is asked for.
+    #[must_use]
+    pub fn with_approvers(mut self, approvers: Approvers) -> Self {
+        self.approvers = approvers;
+        self
+    }
+
+    /// Whether the person at a client may have to be asked.
+    pub(crate) fn elicits(&self) -> bool {
+        self.approvers == Approvers::Clients && self.engine.may_ask()
+    }
+
+    /// The same door as that of a tenant's own server: its callers see figures of the server itself.
+    #[must_use]
+    pub fn at_home_in(self, home: Tenant) -> Self {
+        Self { home, ..self }
+    }
+
+    /// The server, where it asks on its own behalf.
+    pub(crate) fn own_caller(&self) -> Caller {
+        Caller::server().in_tenant(self.home.clone())
     }
 
     /// Takes over what other servers leave, for as long as this one serves.
@@ -81,7 +120,7 @@ impl Door {
     }
 
     async fn enter(&self, caller: &Caller, request: Request) -> Result<Reply> {
-        let _under_way = self.meter.begin()?;
+        let _under_way = self.meter.begin(caller)?;
         let reply = Box::pin(self.answer(caller, request)).await?;
         tracing::debug!("answered");
         Ok(reply)
@@ -90,10 +129,12 @@ impl Door {
     /// Notes that a call was answered with an error.
     pub(crate) fn refused(&self, error: &Error) {
         self.meter.refused(error.code);
+        // It may quote what was asked for.
+        let message = self.engine.redacted(&error.to_string());
         if error.code == ErrorCode::Internal {
-            tracing::error!(code = %error.code, %error, "refused");
+            tracing::error!(code = %error.code, error = message, "refused");
         } else {
-            tracing::debug!(code = %error.code, %error, "refused");
+            tracing::debug!(code = %error.code, error = message, "refused");
         }
     }
 
@@ -103,8 +144,12 @@ impl Door {
     }
 
     /// The same for a front that itself notes with `refused` what it answers with an error.
-    pub(crate) async fn attempt<Q: Query>(&self, caller: &Caller, query: Q) -> Result<Q::Answer> {
-        let reply = self.enter(caller, query.into()).await?;
+    pub(crate) async fn attempt<Q: Query>(
+        &self,
+        caller: &Caller,
+        request: Request,
+    ) -> Result<Q::Answer> {
+        let reply = self.enter(caller, request).await?;
         Q::answer(reply).ok_or_else(another_reply)
     }
 
@@ -118,7 +163,7 @@ impl Door {
         caller: &Caller,
         request: FileStream,
     ) -> Result<FileTransfer> {
-        let begun = match self.meter.begin() {
+        let begun = match self.meter.begin(caller) {
             Ok(_under_way) => Box::pin(self.engine.transfer(caller, request)).await,
             Err(error) => Err(error),
         };
@@ -135,7 +180,7 @@ impl Door {
 
     /// Connects to a service in a cell.
     pub(crate) async fn dial(&self, caller: &Caller, request: PortDial) -> Result<PortStream> {
-        let dialled = match self.meter.begin() {
+        let dialled = match self.meter.begin(caller) {
             Ok(_under_way) => Box::pin(self.engine.dial(caller, request)).await,
             Err(error) => Err(error),
         };
@@ -183,6 +228,9 @@ impl Door {
             | Request::ExecCancel(_)
             | Request::ExecList(_)
             | Request::ExecFollow(_)
+            | Request::ApprovalList(_)
+            | Request::PolicyCheck(_)
+            | Request::ApprovalGive(_)
             | Request::CheckpointCreate(_)
             | Request::CheckpointList(_)
             | Request::CheckpointCompare(_)
@@ -201,6 +249,12 @@ impl Door {
             | Request::SecretSet(_)
             | Request::SecretsList(_)
             | Request::SecretRemove(_)
+            | Request::TokenCreate(_)
+            | Request::TokensList(_)
+            | Request::TokenRevoke(_)
+            | Request::AuditQuery(_)
+            | Request::AuditVerify(_)
+            | Request::AuditSummary(_)
             | Request::Diagnose(_)
             | Request::Probe(_)) => self.reply(caller, request).await,
         }

@@ -35,7 +35,7 @@ pub(crate) struct ContentShown {
     /// pass it as offset to go on
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_offset: Option<u64>,
-    /// Whether bytes that are no text were replaced, so that the content has another length.
+    /// Whether something was replaced, so that the content has another length.
     #[serde(skip)]
     pub(crate) is_lossy: bool,
 }
@@ -44,11 +44,12 @@ pub(crate) const UTF8: &str = "utf8";
 pub(crate) const BASE64: &str = "base64";
 
 impl ContentShown {
-    /// Content in an encoding. Text begins and ends between characters.
+    /// Content in an encoding. Text begins and ends between characters. Where secrets are hidden the
+    /// content is shorter or longer than what was read.
     pub(crate) fn new(read: FileContent, content: Vec<u8>, encoding: Encoding) -> Self {
         let mut offset = read.offset;
-        let mut bytes = content.len() as u64;
-        let mut is_lossy = false;
+        let mut next_offset = read.offset + read.bytes;
+        let mut is_lossy = content.len() as u64 != read.bytes;
         let as_base64 = |content: &[u8]| (BASE64_STANDARD.encode(content), BASE64);
         let (shown, encoding) = match encoding {
             Encoding::Base64 => as_base64(&content),
@@ -56,11 +57,12 @@ impl ContentShown {
                 let cut_off = if offset > 0 { cut_head(&content) } else { 0 };
                 let rest = &content[cut_off..];
                 let whole = if read.truncated { whole_characters(rest) } else { rest };
+                let left = (rest.len() - whole.len()) as u64;
                 let whole = cut_off..cut_off + whole.len();
                 match text_in(content, whole) {
                     Ok(text) => {
                         offset += cut_off as u64;
-                        bytes = text.len() as u64;
+                        next_offset -= left;
                         (text, UTF8)
                     }
                     Err(content) if encoding == Encoding::Utf8 => {
@@ -82,7 +84,7 @@ impl ContentShown {
             first_line: read.first_line,
             last_line: read.last_line,
             truncated: read.truncated,
-            next_offset: read.truncated.then_some(offset + bytes),
+            next_offset: read.truncated.then_some(next_offset),
             is_lossy,
         }
     }

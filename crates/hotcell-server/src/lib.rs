@@ -5,6 +5,7 @@
 
 mod call_id;
 mod call_meter;
+mod client_stream;
 mod client_watch;
 #[cfg(feature = "conformance")]
 mod conformance;
@@ -22,12 +23,15 @@ mod toolsets;
 mod traces;
 mod watches;
 
+#[cfg(test)]
+mod call_id_tests;
+
 use std::sync::Arc;
 
 pub use client_watch::ClientWatch;
 pub use dialect::{Dialect, Outcome, Show, ToolCall};
 pub use dialects::hotcell::FileBounds;
-pub use door::Door;
+pub use door::{Approvers, Door};
 pub use toolsets::{Toolset, Toolsets};
 pub use traces::{Collector, Traces};
 

@@ -13,11 +13,13 @@ pub enum Toolset {
     Exec,
     /// Reading and changing files.
     Fs,
+    /// Asking what may be done.
+    Admin,
 }
 
 impl Toolset {
-    const ALL: [(&'static str, Self); 3] =
-        [("cell", Self::Cell), ("exec", Self::Exec), ("fs", Self::Fs)];
+    const ALL: [(&'static str, Self); 4] =
+        [("cell", Self::Cell), ("exec", Self::Exec), ("fs", Self::Fs), ("admin", Self::Admin)];
 }
 
 /// The sets that were chosen.

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hotcell_model::{CellId, CellLock};
+use hotcell_model::{CellId, CellLock, Tenant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
@@ -74,6 +74,11 @@ impl LockDirectory {
     /// Waits for the lock under which cells are admitted, in the same way.
     pub(crate) async fn lock_admission(&self) -> Result<FileLock, StoreError> {
         self.lock_file(None, self.path.join("admission.lock")).await
+    }
+
+    /// Waits for the lock under which execs of a tenant are admitted, in the same way.
+    pub(crate) async fn lock_tenant(&self, tenant: &Tenant) -> Result<FileLock, StoreError> {
+        self.lock_file(None, self.path.join(format!("tenant-{tenant}.lock"))).await
     }
 
     async fn lock_file(

@@ -1,7 +1,7 @@
 //! Cells in the database.
 
-use hotcell_model::{Alias, CellId, Isolation, StoredCell, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use hotcell_model::{Alias, CellId, Isolation, StoredCell, Tenant, Tenants, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use crate::StoreError;
 
@@ -12,8 +12,8 @@ pub(crate) fn insert(connection: &Connection, cell: &StoredCell) -> Result<(), S
     let spec = &cell.spec;
     let inserted = connection
         .prepare_cached(
-            "INSERT INTO cell (id, alias, created_at, ended_at, spec, isolation)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO cell (id, alias, created_at, ended_at, spec, isolation, tenant)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )
         .and_then(|mut statement| {
             statement.execute(params![
@@ -23,6 +23,7 @@ pub(crate) fn insert(connection: &Connection, cell: &StoredCell) -> Result<(), S
                 cell.ended_at.map(millis),
                 to_json(spec),
                 cell.isolation.as_ref().map(to_json),
+                spec.tenant.as_str(),
             ])
         });
     match inserted {
@@ -42,7 +43,7 @@ fn conflict(connection: &Connection, cell: &StoredCell) -> Result<StoreError, St
         && find(connection, &cell.spec.id)?.is_none()
     {
         // The owner may have ended meanwhile; the conflict was real all the same.
-        let owner = find_alias(connection, alias)?;
+        let owner = find_alias(connection, &cell.spec.tenant, alias)?;
         let owner =
             owner.map_or_else(|| "that has just ended".to_owned(), |o| o.spec.id.to_string());
         return Ok(StoreError::AliasTaken { alias: alias.clone(), owner });
@@ -85,44 +86,79 @@ pub(crate) fn find(
     connection: &Connection,
     cell: &CellId,
 ) -> Result<Option<StoredCell>, StoreError> {
-    find_where(connection, "id = ?1", cell.as_str())
+    find_where(connection, "id = ?1", &[cell.as_str()])
+}
+
+/// Those of other tenants are left out by the query, so that they cost what is not there costs.
+pub(crate) fn find_among(
+    connection: &Connection,
+    tenants: &Tenants,
+    cell: &CellId,
+) -> Result<Option<StoredCell>, StoreError> {
+    match tenants {
+        Tenants::All => find(connection, cell),
+        Tenants::Of(tenant) => {
+            find_where(connection, "id = ?1 AND tenant = ?2", &[cell.as_str(), tenant.as_str()])
+        }
+    }
 }
 
 pub(crate) fn find_alias(
     connection: &Connection,
+    tenant: &Tenant,
     alias: &Alias,
 ) -> Result<Option<StoredCell>, StoreError> {
-    find_where(connection, "alias = ?1 AND ended_at IS NULL", alias.as_str())
+    let condition = "tenant = ?1 AND alias = ?2 AND ended_at IS NULL";
+    find_where(connection, condition, &[tenant.as_str(), alias.as_str()])
 }
 
 fn find_where(
     connection: &Connection,
     condition: &str,
-    value: &str,
+    values: &[&str],
 ) -> Result<Option<StoredCell>, StoreError> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM cell WHERE {condition}"))
-        .and_then(|mut statement| statement.query_row([value], CellRow::read).optional())
+        .and_then(|mut statement| {
+            statement.query_row(params_from_iter(values), CellRow::read).optional()
+        })
         .map_err(StoreError::query(READ))?
         .map(CellRow::parse)
         .transpose()
 }
 
-pub(crate) fn count(connection: &Connection) -> Result<u64, StoreError> {
+/// The condition for what belongs to these tenants, and its value.
+pub(crate) fn of_tenants(tenants: &Tenants) -> (&'static str, Option<&str>) {
+    match tenants {
+        Tenants::All => ("TRUE", None),
+        Tenants::Of(tenant) => ("tenant = ?", Some(tenant.as_str())),
+    }
+}
+
+pub(crate) fn count(connection: &Connection, tenants: &Tenants) -> Result<u64, StoreError> {
+    let (condition, value) = of_tenants(tenants);
     connection
-        .prepare_cached("SELECT COUNT(*) FROM cell WHERE ended_at IS NULL")
-        .and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(0)))
+        .prepare_cached(&format!(
+            "SELECT COUNT(*) FROM cell WHERE ended_at IS NULL AND {condition}"
+        ))
+        .and_then(|mut statement| {
+            statement.query_row(params_from_iter(value), |row| row.get::<_, i64>(0))
+        })
         .map(|count| u64::try_from(count).unwrap_or(0))
         .map_err(StoreError::query("count the cells"))
 }
 
-pub(crate) fn list(connection: &Connection) -> Result<Vec<StoredCell>, StoreError> {
+pub(crate) fn list(
+    connection: &Connection,
+    tenants: &Tenants,
+) -> Result<Vec<StoredCell>, StoreError> {
+    let (condition, value) = of_tenants(tenants);
     let read = || {
         connection
             .prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM cell ORDER BY created_at DESC, rowid DESC"
+                "SELECT {COLUMNS} FROM cell WHERE {condition} ORDER BY created_at DESC, rowid DESC"
             ))?
-            .query_map([], CellRow::read)?
+            .query_map(params_from_iter(value), CellRow::read)?
             .collect::<rusqlite::Result<Vec<_>>>()
     };
     read().map_err(StoreError::query(READ))?.into_iter().map(CellRow::parse).collect()

@@ -1,11 +1,11 @@
 //! The index of execs in the database.
 
-use hotcell_model::{CellId, Exec, ExecFilter, ExecId, ExecState, ExecStatusFilter};
+use hotcell_model::{CellId, Exec, ExecFilter, ExecId, ExecState, ExecStatusFilter, Tenants};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use crate::StoreError;
-use crate::cells::{millis, to_json};
+use crate::cells::{millis, of_tenants, to_json};
 
 const READ: &str = "read an exec";
 
@@ -52,10 +52,11 @@ fn write(
 ) -> rusqlite::Result<()> {
     // The end is final: whoever still believes that an exec runs is late.
     let mut upsert = connection.prepare_cached(
-        "INSERT INTO exec (id, cell, queued_at, ended, record) VALUES (?1, ?2, ?3, ?4, ?5)
+        "INSERT INTO exec (id, cell, queued_at, ended, record, tenant)
+         VALUES (?1, ?2, ?3, ?4, ?5, (SELECT tenant FROM cell WHERE id = ?2))
          ON CONFLICT (id) DO UPDATE SET
              queued_at = excluded.queued_at, ended = excluded.ended, record = excluded.record
-         WHERE excluded.ended >= exec.ended",
+         WHERE excluded.ended >= exec.ended AND excluded.cell = exec.cell",
     )?;
     for exec in execs {
         upsert.execute(params![
@@ -81,6 +82,22 @@ pub(crate) fn find(connection: &Connection, exec: &ExecId) -> Result<Option<Exec
         .transpose()
 }
 
+/// Those of other tenants are left out by the query, so that they cost what is not there costs.
+pub(crate) fn find_among(
+    connection: &Connection,
+    tenants: &Tenants,
+    exec: &ExecId,
+) -> Result<Option<Exec>, StoreError> {
+    let (condition, value) = of_tenants(tenants);
+    let values = [exec.as_str()].into_iter().chain(value);
+    connection
+        .prepare_cached(&format!("SELECT id, record FROM exec WHERE id = ? AND {condition}"))
+        .and_then(|mut statement| statement.query_row(params_from_iter(values), read).optional())
+        .map_err(StoreError::query(READ))?
+        .map(parse)
+        .transpose()
+}
+
 pub(crate) fn list(connection: &Connection, filter: &ExecFilter) -> Result<Vec<Exec>, StoreError> {
     let (query, values) = list_query(filter);
     let read = || {
@@ -94,8 +111,11 @@ pub(crate) fn list(connection: &Connection, filter: &ExecFilter) -> Result<Vec<E
 
 /// One text for each choice of filters, so that each is served by its own index.
 fn list_query(filter: &ExecFilter) -> (String, Vec<Value>) {
-    let mut conditions = vec!["TRUE"];
-    let mut values: Vec<Value> = Vec::new();
+    let (of_tenants, tenant) = of_tenants(&filter.tenants);
+    let after;
+    let mut conditions = vec![of_tenants];
+    let tenant: Option<Value> = tenant.map(|tenant| tenant.to_owned().into());
+    let mut values: Vec<Value> = tenant.iter().cloned().collect();
     if let Some(cell) = &filter.cell {
         conditions.push("cell = ?");
         values.push(cell.to_string().into());
@@ -107,12 +127,14 @@ fn list_query(filter: &ExecFilter) -> (String, Vec<Value>) {
     }
     if let Some((queued_at, exec)) = &filter.before {
         // Where that exec is gone, those of its millisecond come again rather than never.
-        conditions.push(
-            "(queued_at, place) < \
-             (?, coalesce((SELECT place FROM exec WHERE id = ?), 9223372036854775807))",
+        after = format!(
+            "(queued_at, place) < (?, coalesce(\
+             (SELECT place FROM exec WHERE id = ? AND {of_tenants}), 9223372036854775807))"
         );
+        conditions.push(&after);
         values.push(millis(*queued_at).into());
         values.push(exec.to_string().into());
+        values.extend(tenant);
     }
     values.push(i64::from(filter.limit).into());
     let query = format!(

@@ -1,6 +1,6 @@
 //! Idempotency keys in the database.
 
-use hotcell_model::{CellId, Claim, KeyScope, Timestamp};
+use hotcell_model::{Claim, KeyScope, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::StoreError;
@@ -24,7 +24,7 @@ pub(crate) fn claim(
             .prepare_cached(
                 "SELECT value, fingerprint FROM claimed_key WHERE cell = ?1 AND name = ?2",
             )?
-            .query_row([cell_of(scope), name], |row| {
+            .query_row([cell_of(scope).as_str(), name], |row| {
                 let fingerprint = row.get::<_, i64>(1)?.cast_unsigned();
                 Ok(Claim::Taken { value: row.get(0)?, fingerprint })
             })
@@ -61,14 +61,14 @@ pub(crate) fn release(
 ) -> Result<(), StoreError> {
     connection
         .prepare_cached("DELETE FROM claimed_key WHERE cell = ?1 AND name = ?2 AND value = ?3")
-        .and_then(|mut statement| statement.execute([cell_of(scope), name, value]))
+        .and_then(|mut statement| statement.execute([cell_of(scope).as_str(), name, value]))
         .map_err(StoreError::query("release an idempotency key"))?;
     Ok(())
 }
 
-fn cell_of(scope: &KeyScope) -> &str {
+fn cell_of(scope: &KeyScope) -> String {
     match scope {
-        KeyScope::Spawn => "",
-        KeyScope::Run(cell) => CellId::as_str(cell),
+        KeyScope::Spawn(tenant) => format!("@{tenant}"),
+        KeyScope::Run(cell) => cell.to_string(),
     }
 }

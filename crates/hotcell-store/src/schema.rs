@@ -6,7 +6,10 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(crate) const APPLICATION_ID: i64 = 0x484F_5443;
 
 /// Each takes a database from the version of its place to the next. Never changed once released.
-pub(crate) const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_cells_execs_keys.sql")];
+pub(crate) const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_cells_execs_keys.sql"),
+    include_str!("../migrations/0002_tenants.sql"),
+];
 
 /// What every database of [`known_version`] has.
 const TABLES: &[&str] = &["cell", "exec", "claimed_key", "setting"];

@@ -49,3 +49,29 @@ fn a_step_that_fails_leaves_the_database_as_it_was() {
         .unwrap();
     assert_eq!(columns, 1);
 }
+
+#[test]
+fn what_was_there_before_tenants_is_that_of_main() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    migrate(&mut connection, &MIGRATIONS[..1]).unwrap();
+    connection
+        .execute_batch(
+            "INSERT INTO cell (id, alias, created_at, spec) VALUES ('c_1', 'work', 1, '{}');
+             INSERT INTO exec (id, cell, queued_at, ended, record) VALUES ('e_1', 'c_1', 1, 0, '{}');
+             INSERT INTO claimed_key VALUES ('', 'key', 'c_1', 1, 2), ('c_1', 'key', 'e_1', 1, 2);",
+        )
+        .unwrap();
+    migrate(&mut connection, MIGRATIONS).unwrap();
+    let text =
+        |query: &str| -> String { connection.query_row(query, [], |row| row.get(0)).unwrap() };
+    assert_eq!(text("SELECT tenant FROM cell WHERE alias = 'work'"), "main");
+    assert_eq!(text("SELECT tenant FROM exec WHERE id = 'e_1'"), "main");
+    assert_eq!(text("SELECT value FROM claimed_key WHERE cell = '@main' AND name = 'key'"), "c_1");
+    assert_eq!(text("SELECT value FROM claimed_key WHERE cell = 'c_1' AND name = 'key'"), "e_1");
+    // A name is taken within its tenant alone.
+    let insert = "INSERT INTO cell (id, alias, created_at, spec, tenant)";
+    connection.execute_batch(&format!("{insert} VALUES ('c_2', 'work', 1, '{{}}', 'a')")).unwrap();
+    connection
+        .execute_batch(&format!("{insert} VALUES ('c_3', 'work', 1, '{{}}', 'main')"))
+        .unwrap_err();
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hotcell_model::{
     Alias, CellId, CellLock, Claim, Exec, ExecFilter, ExecId, Isolation, KeyScope, Result, Store,
-    StoredCell, Timestamp,
+    StoredCell, Tenant, Tenants, Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
@@ -165,6 +165,10 @@ impl Store for SqliteStore {
         Ok(Box::new(self.locks.lock_admission().await?))
     }
 
+    async fn lock_tenant(&self, tenant: &Tenant) -> Result<Box<dyn CellLock>> {
+        Ok(Box::new(self.locks.lock_tenant(tenant).await?))
+    }
+
     async fn insert_cell(&self, cell: &StoredCell) -> Result<()> {
         self.run(|connection| cells::insert(connection, cell)).await
     }
@@ -187,16 +191,24 @@ impl Store for SqliteStore {
         self.run(|connection| cells::find(connection, cell)).await
     }
 
-    async fn find_alias(&self, alias: &Alias) -> Result<Option<StoredCell>> {
-        self.run(|connection| cells::find_alias(connection, alias)).await
+    async fn find_cell_among(
+        &self,
+        tenants: &Tenants,
+        cell: &CellId,
+    ) -> Result<Option<StoredCell>> {
+        self.run(|connection| cells::find_among(connection, tenants, cell)).await
     }
 
-    async fn count_cells(&self) -> Result<u64> {
-        self.run(|connection| cells::count(connection)).await
+    async fn find_alias(&self, tenant: &Tenant, alias: &Alias) -> Result<Option<StoredCell>> {
+        self.run(|connection| cells::find_alias(connection, tenant, alias)).await
     }
 
-    async fn list_cells(&self) -> Result<Vec<StoredCell>> {
-        self.run(|connection| cells::list(connection)).await
+    async fn count_cells(&self, tenants: &Tenants) -> Result<u64> {
+        self.run(|connection| cells::count(connection, tenants)).await
+    }
+
+    async fn list_cells(&self, tenants: &Tenants) -> Result<Vec<StoredCell>> {
+        self.run(|connection| cells::list(connection, tenants)).await
     }
 
     async fn claim_key(
@@ -225,6 +237,10 @@ impl Store for SqliteStore {
 
     async fn find_exec(&self, exec: &ExecId) -> Result<Option<Exec>> {
         self.run(|connection| execs::find(connection, exec)).await
+    }
+
+    async fn find_exec_among(&self, tenants: &Tenants, exec: &ExecId) -> Result<Option<Exec>> {
+        self.run(|connection| execs::find_among(connection, tenants, exec)).await
     }
 
     async fn list_execs(&self, filter: &ExecFilter) -> Result<Vec<Exec>> {

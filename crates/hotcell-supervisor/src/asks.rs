@@ -136,6 +136,9 @@ impl Supervisor {
                     })
                 })
             }
+            Ask::Answer { exec, answer, checkpoint } => {
+                self.answer_approval(&exec, answer, checkpoint).map(|()| Tell::Done)
+            }
             Ask::Hold => {
                 self.set_holding(asker.0);
                 Ok(Tell::Done)
@@ -241,7 +244,7 @@ impl Supervisor {
     }
 
     fn ask_to_close(&mut self, asker: Asker, reason: CloseReason, force: bool) -> Result<()> {
-        let live = self.running.len() + self.queue.len();
+        let live = self.running.len() + self.queue.len() + self.awaiting.len();
         if live > 0 && !force {
             return Err(Error::conflict(format!("{live} execs have not ended in the cell"))
                 .hint("cancel them, or use force"));

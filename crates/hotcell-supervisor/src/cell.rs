@@ -63,6 +63,8 @@ pub(crate) struct Supervisor {
     pub(crate) ended: BTreeSet<u32>,
     pub(crate) wake_at: BTreeMap<u32, Moment>,
     pub(crate) queue: Queue,
+    /// Execs that wait for approval, and until when.
+    pub(crate) awaiting: BTreeMap<u32, Moment>,
     pub(crate) processes: HashMap<i32, u32>,
     pub(crate) connections: BTreeMap<u64, Connection>,
     pub(crate) fresh_output: BTreeSet<u32>,
@@ -113,6 +115,7 @@ impl Supervisor {
             ended: BTreeSet::new(),
             wake_at: BTreeMap::new(),
             queue: Queue::default(),
+            awaiting: BTreeMap::new(),
             processes: HashMap::new(),
             connections: BTreeMap::new(),
             fresh_output: BTreeSet::new(),
@@ -155,13 +158,24 @@ impl Supervisor {
             as_root: spec.as_root,
             at: queued_at,
         });
-        let priority = spec.priority;
+        let (priority, need) = (spec.priority, spec.approval.clone());
+        if let Some(checkpoint) = spec.checkpoint.clone() {
+            self.journal.append(&Entry::Kept { exec: id.clone(), checkpoint, at: queued_at });
+        }
         let state = State::Queued(Box::new(Queued::new(spec)));
-        let exec = Exec { id: id.clone(), queued_at, started_at: None, last_seq: 0, state };
+        let exec = Exec {
+            id: id.clone(),
+            queued_at,
+            started_at: None,
+            approval: None,
+            last_seq: 0,
+            state,
+        };
         self.numbers.insert(id.clone(), number);
         self.execs.insert(number, exec);
         let is_next = self.queue.len() == 0 && self.pause.is_none();
         match prepared {
+            _ if need.is_some() => self.await_approval(number, need),
             Some(prepared) if is_next && self.running.len() < self.most_running() => {
                 self.launch(number, prepared);
             }
@@ -182,6 +196,7 @@ impl Supervisor {
             state,
             queued_at: exec.map_or_else(Timestamp::now, |exec| exec.queued_at),
             started_at: exec.and_then(|exec| exec.started_at),
+            approval: exec.and_then(|exec| exec.approval.clone()),
             end: exec.and_then(|exec| exec.end().cloned()),
         }
     }
@@ -280,7 +295,7 @@ impl Supervisor {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         CellStats {
             running: count(self.running.len()),
-            queued: count(self.queue.len()),
+            queued: count(self.queue.len() + self.awaiting.len()),
             cpu_ms: self.cpu.as_ref().and_then(Meter::cpu_us).map(|us| us / 1000),
             memory_bytes: self.memory.as_ref().and_then(Meter::memory_bytes),
             pids: self.pids.as_ref().and_then(Meter::pids),
@@ -311,6 +326,7 @@ impl Supervisor {
             self.answer_input(answers);
         }
         self.running.remove(&number);
+        self.awaiting.remove(&number);
         self.wake_at.remove(&number);
         self.ended.insert(number);
         self.fresh_output.insert(number);
@@ -339,6 +355,7 @@ impl Supervisor {
         let now = Moment::now();
         let idle = self.running.is_empty()
             && self.queue.len() == 0
+            && self.awaiting.is_empty()
             && self.files.is_idle()
             && self.ports.is_empty();
         if idle {
@@ -372,7 +389,11 @@ impl Supervisor {
         let execs = self.wake_at.values().min().copied();
         let (files, ports) = (self.files.next_moment(), self.ports.next_moment());
         let held = self.unmask_at.values().min().copied();
-        [lifetime, execs, self.activity_at, files, ports, held].into_iter().flatten().min()
+        let unanswered = self.awaiting.values().min().copied();
+        [lifetime, execs, self.activity_at, files, ports, held, unanswered]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Starts the end of the cell.

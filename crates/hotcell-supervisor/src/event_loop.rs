@@ -251,6 +251,7 @@ fn timers(supervisor: &mut Supervisor) {
     supervisor.dismiss_files(now);
     supervisor.give_up_dialling(now);
     supervisor.release_masked(now);
+    supervisor.expire_approvals(now);
     if supervisor.closing.is_none()
         && let Some((at, reason)) = supervisor.lifetime.next()
         && at <= now

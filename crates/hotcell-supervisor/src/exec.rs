@@ -8,7 +8,8 @@ use hotcell_jail::process::{Ending, Reaped};
 use hotcell_jail::{proctree, signals};
 use hotcell_journal::OutputLog;
 use hotcell_model::{
-    EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, Signal, Stdin, Stream, Timestamp, Usage,
+    Approval, EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, Signal, Stdin, Stream, Timestamp,
+    Usage,
 };
 use rustix::process::Pid;
 
@@ -27,6 +28,7 @@ pub(crate) struct Exec {
     pub(crate) id: ExecId,
     pub(crate) queued_at: Timestamp,
     pub(crate) started_at: Option<Timestamp>,
+    pub(crate) approval: Option<Approval>,
     pub(crate) last_seq: u64,
     pub(crate) state: State,
 }

@@ -3,6 +3,7 @@
 //! One thread, one epoll loop, one owner of all state (`cell.rs`). It talks to any
 //! number of engine processes over the link and needs none of them to go on.
 
+mod approvals;
 mod asks;
 mod boot;
 mod cell;

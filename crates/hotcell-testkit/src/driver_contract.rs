@@ -4,6 +4,7 @@
 //! tried together here, because it is together that they are of use. Cases branch on
 //! [`DriverCapabilities`] and on nothing else.
 
+mod approvals;
 mod checkpoints;
 mod ending;
 mod execs;
@@ -184,6 +185,11 @@ pub async fn run_driver_contract(
         ending::a_process_that_forks_without_end_is_caught,
         ending::descendants_end_with_the_main_process,
         ending::a_timeout_needs_nobody_connected,
+        approvals::an_exec_that_asks_starts_once_it_is_approved,
+        approvals::an_exec_that_is_refused_never_starts,
+        approvals::an_exec_that_nobody_answers_for_is_denied,
+        approvals::an_exec_that_asks_can_be_cancelled,
+        approvals::an_approved_exec_takes_its_place_in_the_queue,
         queueing::the_rest_waits_by_priority_and_then_in_order,
         queueing::a_queued_exec_can_be_cancelled,
         queueing::input_of_a_queued_exec_is_kept_for_it,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hotcell_model::{
     Alias, CellId, CellSpec, Command, EndCause, Exec, ExecEnd, ExecId, ExecState, Isolation, Keep,
-    LIMITS, Layer, Limits, MissingLayer, Network, Signal, StoredCell, Timestamp, Usage,
+    LIMITS, Layer, Limits, MissingLayer, Network, Signal, StoredCell, Tenant, Timestamp, Usage,
 };
 
 /// When the samples were made.
@@ -15,6 +15,7 @@ pub const EPOCH: Timestamp = Timestamp(1_700_000_000_123);
 pub fn cell_spec(number: u64) -> CellSpec {
     CellSpec {
         id: CellId::from_random(number),
+        tenant: Tenant::default(),
         alias: None,
         driver: "sample".to_owned(),
         image: "host".to_owned(),
@@ -35,6 +36,7 @@ pub fn cell_spec(number: u64) -> CellSpec {
         network: Network::None,
         workspace: None,
         secrets: Vec::new(),
+        checkpoint_before: None,
         env: BTreeMap::from([("GREETING".to_owned(), "héllo\n'\"".to_owned())]),
         created_at: EPOCH.plus_seconds(number),
     }
@@ -79,6 +81,8 @@ pub fn exec(cell: &CellId, number: u64) -> Exec {
         as_root: false,
         queued_at: Timestamp(EPOCH.0 + number),
         started_at: Some(Timestamp(EPOCH.0 + number + 1)),
+        approval: None,
+        checkpoint: None,
         end: None,
     }
 }

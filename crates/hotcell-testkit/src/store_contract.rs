@@ -73,6 +73,7 @@ pub async fn run_store_contract(fresh: impl Fn() -> Result<StorePlace>) -> Resul
         cells::cells_are_listed_newest_first,
         cells::a_deleted_cell_takes_its_execs_and_keys_with_it,
         cells::a_new_index_is_to_be_rebuilt_until_it_was,
+        cells::names_and_lists_are_each_tenants_own,
         keys::a_key_stands_for_what_claimed_it,
         keys::scopes_are_apart,
         keys::a_key_past_its_time_is_free,
@@ -87,12 +88,15 @@ pub async fn run_store_contract(fresh: impl Fn() -> Result<StorePlace>) -> Resul
         execs::filters_choose_by_cell_and_status,
         execs::pages_follow_each_other_without_gap,
         execs::a_page_goes_on_after_its_exec_is_gone,
+        execs::execs_are_their_cells_tenants,
+        execs::an_exec_stays_with_the_cell_that_had_it_first,
         locks::a_lock_excludes_until_it_is_dropped,
         locks::locks_of_cells_are_apart,
         locks::a_waiter_gets_the_lock,
         locks::a_cancelled_wait_leaves_nothing_behind,
         locks::a_lock_survives_the_deletion_of_its_cell,
         locks::cells_are_admitted_one_at_a_time,
+        locks::execs_of_a_tenant_are_admitted_one_at_a_time,
         locks::of_many_one_at_a_time_has_the_lock,
     );
     if failures.is_empty() {

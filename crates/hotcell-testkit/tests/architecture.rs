@@ -14,11 +14,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-masking", &[]),
     ("hotcell-link", &["hotcell-model"]),
     ("hotcell-journal", &["hotcell-model"]),
-    ("hotcell-policy", &["hotcell-model"]),
+    ("hotcell-policy", &[]),
     ("hotcell-secrets", &["hotcell-model"]),
+    ("hotcell-ledger", &["hotcell-model", "hotcell-secrets"]),
     ("hotcell-store", &["hotcell-model"]),
     ("hotcell-toolbox", &["hotcell-model"]),
     ("hotcell-egress", &["hotcell-jail", "hotcell-masking", "hotcell-model"]),
+    ("hotcell-auth", &["hotcell-egress", "hotcell-model"]),
     ("hotcell-files", &["hotcell-link", "hotcell-model"]),
     (
         "hotcell-supervisor",
@@ -37,17 +39,22 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("hotcell-docker", &["hotcell-link", "hotcell-model"]),
     ("hotcell-kube", &["hotcell-link", "hotcell-model"]),
-    ("hotcell-engine", &["hotcell-journal", "hotcell-link", "hotcell-model", "hotcell-policy"]),
-    ("hotcell-server", &["hotcell-engine", "hotcell-model"]),
+    (
+        "hotcell-engine",
+        &["hotcell-journal", "hotcell-link", "hotcell-masking", "hotcell-model", "hotcell-policy"],
+    ),
+    ("hotcell-server", &["hotcell-auth", "hotcell-engine", "hotcell-model"]),
     ("hotcell-testkit", &["hotcell-journal", "hotcell-link", "hotcell-model"]),
     (
         "hotcell",
         &[
+            "hotcell-auth",
             "hotcell-docker",
             "hotcell-engine",
             "hotcell-jail",
             "hotcell-journal",
             "hotcell-kube",
+            "hotcell-ledger",
             "hotcell-link",
             "hotcell-model",
             "hotcell-native",
@@ -62,7 +69,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// What the tests of a crate may use beyond what its program may; the testkit is open to all.
-const TESTS_MAY_USE: &[(&str, &[&str])] = &[("hotcell-engine", &["hotcell-store"])];
+const TESTS_MAY_USE: &[(&str, &[&str])] =
+    &[("hotcell-engine", &["hotcell-ledger", "hotcell-store"])];
 
 /// Crates from outside that only some of ours may name in their dependencies.
 const ONLY_USED_BY: &[(&str, &[&str])] = &[
@@ -77,6 +85,7 @@ const NEVER_REACHES: &[(&str, &[&str])] = &[
     ("hotcell-journal", &["mio", "tokio"]),
     ("hotcell-jail", &["futures", "mio", "tokio"]),
     ("hotcell-masking", &["libc", "mio", "rustix", "tokio"]),
+    ("hotcell-policy", &["mio", "rustix", "tokio"]),
 ];
 
 const TESTKIT: &str = "hotcell-testkit";

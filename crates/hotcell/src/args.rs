@@ -7,17 +7,21 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hotcell_model::{
-    Alias, CellRef, CheckpointId, ExecId, NetRule, Network, RequestedLimits, SecretGrant,
-    SecretName, Signal, Stream, Workspace,
+    Alias, CellRef, CheckpointBefore, CheckpointId, ExecId, NetRule, Network, RequestedLimits,
+    SecretGrant, Signal, Stream, Workspace,
 };
 use hotcell_server::Toolsets;
 
-use crate::config::Overrides;
+use crate::audit_args::Audit;
 use crate::config_keys::{KEYS, Key};
 use crate::file_args::{Cat, Cp, Edit, Ls, Search};
+use crate::global_args::Global;
 use crate::net_args::Net;
+use crate::policy_args::{Approvals, Approve, Policy};
+use crate::secret_args::Secret;
 use crate::setup::{Client, Scope, http_url, server_name, variable_name};
-use crate::values;
+use crate::token_args::Token;
+use crate::values::{self, ListenAt};
 
 /// Safe computers for AI agents: cells, and commands that run in them.
 ///
@@ -45,7 +49,7 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    it was done
   1    output could not be written; of `doctor`: no cell can be made here;
-       of `search`: nothing was found
+       of `search`: nothing was found; of `audit verify`: it is damaged
   2    the request is wrong: a flag, an argument, a value
   3    there is no such cell, exec or file
   4    it contradicts the present state, such as a name that is taken
@@ -67,34 +71,6 @@ Of `run`, `attach` and `wait`, which report how a command ended:
   137  it was killed because its cell was out of memory
   128+N  signal N ended it";
 
-/// Flags of every command.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Global {
-    /// Read this configuration file instead of the usual one.
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
-    config: Option<PathBuf>,
-    /// Keep cells, logs and the index in this directory.
-    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
-    state_dir: Option<PathBuf>,
-    /// Log to stderr what this filter lets through: off, error, warn, info, debug, trace.
-    #[arg(long, global = true, value_name = "FILTER", help_heading = "Global options")]
-    log: Option<String>,
-    /// How lines of the log look: text, json.
-    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Global options")]
-    log_format: Option<String>,
-}
-
-impl From<Global> for Overrides {
-    fn from(global: Global) -> Self {
-        Self {
-            file: global.config,
-            state_dir: global.state_dir,
-            log: global.log,
-            log_format: global.log_format,
-        }
-    }
-}
-
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -113,6 +89,9 @@ pub(crate) enum Command {
     Logs(Logs),
     Input(Input),
     Cancel(Cancel),
+    Policy(Policy),
+    Approvals(Approvals),
+    Approve(Approve),
     Attach(Attach),
     Wait(Wait),
     Ls(Ls),
@@ -122,6 +101,8 @@ pub(crate) enum Command {
     Search(Search),
     Port(Port),
     Secret(Secret),
+    Token(Token),
+    Audit(Box<Audit>),
     Serve(Serve),
     Setup(Setup),
     Doctor(Doctor),
@@ -287,6 +268,9 @@ pub(crate) struct Spawn {
     /// Set a variable for every command in it. May be given several times.
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = values::variable)]
     pub(crate) env: Vec<(String, String)>,
+    /// Make a checkpoint before each command in it that removes or overwrites something.
+    #[arg(long, value_name = "WHICH", value_parser = values::checkpoint_before)]
+    pub(crate) checkpoint_before: Option<CheckpointBefore>,
     /// Within 24 hours a second spawn with this key answers with the first one's cell.
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
@@ -303,6 +287,9 @@ pub(crate) struct Cells {
     /// Show stopped ones too, whose supervisor died or whose machine was restarted.
     #[arg(long, short)]
     pub(crate) all: bool,
+    /// Show those of every tenant.
+    #[arg(long)]
+    pub(crate) all_tenants: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -483,6 +470,9 @@ pub(crate) struct Ps {
     /// Show those too that have ended.
     #[arg(long, short)]
     pub(crate) all: bool,
+    /// Show those of every tenant.
+    #[arg(long)]
+    pub(crate) all_tenants: bool,
     /// How many at most.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
@@ -623,39 +613,6 @@ pub(crate) struct Port {
     pub(crate) json: bool,
 }
 
-/// Keep secrets, and have cells use them by name.
-///
-/// A secret is kept sealed in the state directory. A cell that is granted it (`--secret NAME` of
-/// `run` and `spawn`) has it as a variable; where its value is printed, its name is shown.
-#[derive(Debug, Args)]
-pub(crate) struct Secret {
-    #[command(subcommand)]
-    pub(crate) action: SecretAction,
-}
-
-/// What is done with secrets.
-#[derive(Debug, Subcommand)]
-pub(crate) enum SecretAction {
-    /// Keep a secret: its value is read from standard input, or asked for without being shown.
-    Set {
-        /// Its name.
-        #[arg(value_parser = values::word::<SecretName>)]
-        name: SecretName,
-    },
-    /// List the names of secrets.
-    List {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Forget a secret.
-    Rm {
-        /// Its name.
-        #[arg(value_parser = values::word::<SecretName>)]
-        name: SecretName,
-    },
-}
-
 /// Wait until an exec has ended, and exit as it did.
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
@@ -674,11 +631,11 @@ pub(crate) struct Wait {
 /// server finds it.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Serve over HTTP at this address: 127.0.0.1:8000, localhost:8000 or 8000.
+    /// Serve over HTTP at this address: 127.0.0.1:8000, localhost:8000, 8000 or unix:PATH.
     ///
-    /// An address that other machines reach needs a token: http.token_file or HOTCELL_HTTP_TOKEN.
-    #[arg(long, value_name = "ADDR", value_parser = values::address)]
-    pub(crate) http: Option<SocketAddr>,
+    /// An address that other machines reach needs proof of who calls: `hotcell token create`.
+    #[arg(long, value_name = "ADDR", value_parser = values::listen_at)]
+    pub(crate) http: Option<ListenAt>,
     /// The cell that is meant when a call names none, instead of one for this directory, or over
     /// HTTP for each caller.
     #[arg(long, value_name = "NAME", value_parser = values::word::<Alias>)]

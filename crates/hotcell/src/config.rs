@@ -5,16 +5,19 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hotcell_engine::Admission;
+use hotcell_engine::{Admission, TenantTable};
 use hotcell_model::{
-    Error, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, Workspace,
+    Error, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, Tenant, Workspace,
 };
 use hotcell_native::EgressSettings;
 use hotcell_server::Collector;
 use serde_json::Value;
 
+use crate::auth_config::AuthConfig;
 use crate::config_keys::{KEYS, Key};
+use crate::config_tenants;
 use crate::environment::Environment;
+use crate::ledger_keys::LedgerConfig;
 
 /// Whether cells are put into cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +77,19 @@ pub(crate) struct SecretsConfig {
     pub(crate) elsewhere: BTreeMap<SecretName, SecretPlace>,
 }
 
+/// By which rules agents are judged.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct PolicyConfig {
+    /// The profile.
+    pub(crate) profile: String,
+    /// The operator's own rules; empty for none.
+    pub(crate) file: PathBuf,
+    /// Seconds that an approval is waited for.
+    pub(crate) ask_within_s: u64,
+    /// Whether the person at a client may approve.
+    pub(crate) ask_client: bool,
+}
+
 /// The effective configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
@@ -81,6 +97,10 @@ pub(crate) struct Config {
     pub(crate) state_dir: PathBuf,
     /// What is logged to stderr.
     pub(crate) log: String,
+    /// Whose cells are worked on.
+    pub(crate) tenant: Tenant,
+    /// What is said of tenants.
+    pub(crate) tenants: TenantTable,
     /// The driver of new cells.
     pub(crate) driver: String,
     /// Seconds without an exec after which a persistent cell falls asleep.
@@ -107,10 +127,16 @@ pub(crate) struct Config {
     pub(crate) log_format: LogFormat,
     /// What the server over HTTP is told.
     pub(crate) http: HttpConfig,
+    /// Who may call over HTTP.
+    pub(crate) auth: AuthConfig,
     /// Where a server sends traces, if anywhere.
     pub(crate) otlp: Option<Collector>,
     /// Whether commands of agents may be root in their cells.
     pub(crate) agents_as_root: bool,
+    /// Whether what has the form of a secret is masked for agents.
+    pub(crate) redact_shapes: bool,
+    /// Names whose values are masked, beyond those that are known.
+    pub(crate) redact_names: Vec<String>,
     /// Directories of the host that agents may ask for as workspaces.
     pub(crate) workspaces: Vec<Workspace>,
     /// Names that the cells of agents may reach.
@@ -119,6 +145,10 @@ pub(crate) struct Config {
     pub(crate) egress: EgressSettings,
     /// What is said of secrets.
     pub(crate) secrets: SecretsConfig,
+    /// By which rules agents are judged.
+    pub(crate) policy: PolicyConfig,
+    /// What is said of the ledger.
+    pub(crate) ledger: LedgerConfig,
     origins: Vec<Origin>,
 }
 
@@ -157,12 +187,15 @@ pub(crate) struct Overrides {
     pub(crate) log: Option<String>,
     /// `--log-format`.
     pub(crate) log_format: Option<String>,
+    /// `--tenant`.
+    pub(crate) tenant: Option<String>,
 }
 
 /// Where the keys that have flags stand in the table.
 const STATE_DIR: usize = 0;
 const LOG: usize = 1;
 const LOG_FORMAT: usize = 2;
+const TENANT: usize = 3;
 
 impl Config {
     /// The configuration that follows from defaults, file, environment and flags, in this order.
@@ -173,6 +206,8 @@ impl Config {
         let mut config = Self {
             state_dir: PathBuf::new(),
             log: String::new(),
+            tenant: Tenant::default(),
+            tenants: TenantTable::default(),
             driver: String::new(),
             sleep_after_s: 0,
             orphan_grace_s: 0,
@@ -186,12 +221,17 @@ impl Config {
             required: RequiredIsolation::default(),
             log_format: LogFormat::default(),
             http: HttpConfig::default(),
+            auth: AuthConfig::default(),
             otlp: None,
             agents_as_root: true,
+            redact_shapes: true,
+            redact_names: Vec::new(),
             workspaces: Vec::new(),
             allow: Vec::new(),
             egress: EgressSettings::default(),
             secrets: SecretsConfig::default(),
+            policy: PolicyConfig::default(),
+            ledger: LedgerConfig::default(),
             origins: vec![Origin::Default; KEYS.len()],
         };
         for key in KEYS {
@@ -201,7 +241,9 @@ impl Config {
         }
         if let Some((path, text)) = find_file(environment, overrides)? {
             for (name, value) in read_file(&path, &text)? {
-                if config.take_secret_place(&name, &value)? {
+                if config.take_secret_place(&name, &value)?
+                    || config_tenants::take(&mut config.tenants, &name, &value)?
+                {
                     continue;
                 }
                 let at = KEYS.iter().position(|key| key.name == name).ok_or_else(|| {
@@ -222,6 +264,9 @@ impl Config {
         }
         if let Some(format) = &overrides.log_format {
             config.apply(LOG_FORMAT, format, Origin::Flag("--log-format"))?;
+        }
+        if let Some(tenant) = &overrides.tenant {
+            config.apply(TENANT, tenant, Origin::Flag("--tenant"))?;
         }
         config.settle_state_dir(environment, overrides)?;
         Ok(config)

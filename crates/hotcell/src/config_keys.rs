@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use hotcell_model::{Error, IsolationLevel, LAYER_NAMES};
+use hotcell_policy::Policy;
 use hotcell_server::Collector;
 use serde_json::Value;
 
+use crate::auth_config::AUTH_KEYS;
 use crate::config::{Cgroups, Config, LogFormat};
-use crate::values;
+use crate::{ledger_keys, values};
 
 /// One key: its names, its default, what it means, how it is read and shown.
+#[derive(Clone, Copy)]
 pub(crate) struct Key {
     /// Its name in a file; a dot stands for a table.
     pub(crate) name: &'static str,
@@ -27,7 +30,20 @@ pub(crate) struct Key {
 }
 
 /// Every key there is; the help and the reference page are made from this table.
-pub(crate) const KEYS: &[Key] = &[
+pub(crate) const KEYS: &[Key] = &in_one::<{ FIRST.len() + AUTH_KEYS.len() }>(FIRST, AUTH_KEYS);
+
+/// Two tables as one.
+const fn in_one<const N: usize>(first: &[Key], then: &[Key]) -> [Key; N] {
+    let mut all = [first[0]; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < first.len() { first[at] } else { then[at - first.len()] };
+        at += 1;
+    }
+    all
+}
+
+const FIRST: &[Key] = &[
     Key {
         name: "state_dir",
         variable: "HOTCELL_STATE_DIR",
@@ -68,6 +84,18 @@ pub(crate) const KEYS: &[Key] = &[
             LogFormat::Text => "text".into(),
             LogFormat::Json => "json".into(),
         },
+    },
+    Key {
+        name: "tenant",
+        variable: "HOTCELL_TENANT",
+        default: "main",
+        about: "whose cells are worked on, and whose a server's callers are unless their tokens say: \
+                a name of a-z, 0-9 and -",
+        set: |config, text| {
+            config.tenant = text.parse().map_err(|error: Error| error.to_string())?;
+            Ok(())
+        },
+        get: |config| config.tenant.as_str().into(),
     },
     Key {
         name: "driver",
@@ -371,6 +399,56 @@ pub(crate) const KEYS: &[Key] = &[
         get: |config| config.otlp.as_ref().map(Collector::to_string).unwrap_or_default().into(),
     },
     Key {
+        name: "policy.profile",
+        variable: "HOTCELL_POLICY_PROFILE",
+        default: "open",
+        about: "by which rules agents are judged: open, careful, blocklist, allowlist",
+        set: |config, text| {
+            let names: Vec<&str> = Policy::profiles().collect();
+            if !names.contains(&text) {
+                return Err(format!("{text:?} is none of {}", names.join(", ")));
+            }
+            config.policy.profile = text.to_owned();
+            Ok(())
+        },
+        get: |config| config.policy.profile.clone().into(),
+    },
+    Key {
+        name: "policy.file",
+        variable: "HOTCELL_POLICY_FILE",
+        default: "",
+        about: "a file of rules that come before the profile's; read again when it changes",
+        set: |config, text| {
+            config.policy.file = PathBuf::from(text);
+            Ok(())
+        },
+        get: |config| config.policy.file.display().to_string().into(),
+    },
+    Key {
+        name: "policy.ask_within_s",
+        variable: "HOTCELL_POLICY_ASK_WITHIN_S",
+        default: "600",
+        about: "seconds that a command waits for approval before it is denied",
+        set: |config, text| {
+            config.policy.ask_within_s = values::duration(text)?.as_secs().max(1);
+            Ok(())
+        },
+        get: |config| config.policy.ask_within_s.into(),
+    },
+    Key {
+        name: "policy.ask_client",
+        variable: "HOTCELL_POLICY_ASK_CLIENT",
+        default: "true",
+        about: "whether the person at an agent's client may approve its commands, where the client \
+                can ask one: `true` or `false`",
+        set: |config, text| {
+            config.policy.ask_client =
+                text.parse().map_err(|_| format!("{text:?} is neither true nor false"))?;
+            Ok(())
+        },
+        get: |config| config.policy.ask_client.to_string().into(),
+    },
+    Key {
         name: "serve.as_root",
         variable: "HOTCELL_SERVE_AS_ROOT",
         default: "true",
@@ -381,6 +459,36 @@ pub(crate) const KEYS: &[Key] = &[
             Ok(())
         },
         get: |config| config.agents_as_root.to_string().into(),
+    },
+    Key {
+        name: "redaction.shapes",
+        variable: "HOTCELL_REDACTION_SHAPES",
+        default: "on",
+        about: "whether what has the form of a secret is masked in what agents are shown: on, off",
+        set: |config, text| {
+            config.redact_shapes = match text {
+                "on" => true,
+                "off" => false,
+                text => return Err(format!("{text:?} is neither on nor off")),
+            };
+            Ok(())
+        },
+        get: |config| if config.redact_shapes { "on" } else { "off" }.into(),
+    },
+    Key {
+        name: "redaction.names",
+        variable: "HOTCELL_REDACTION_NAMES",
+        default: "",
+        about: "names whose values are masked like those of PASSWORD or API_KEY, with commas between; \
+                case and what separates words do not count",
+        set: |config, text| {
+            config.redact_names = list(text)
+                .iter()
+                .map(|name| values::redacted_name(name))
+                .collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        get: |config| config.redact_names.join(",").into(),
     },
     Key {
         name: "serve.workspaces",
@@ -540,6 +648,12 @@ pub(crate) const KEYS: &[Key] = &[
         },
         get: |config| config.http.max_upload_mb.into(),
     },
+    ledger_keys::KEY_FILE,
+    ledger_keys::HEAD_FILE,
+    ledger_keys::SEGMENT_MB,
+    ledger_keys::KEEP_DAYS,
+    ledger_keys::KEEP_MB,
+    ledger_keys::SYNC,
 ];
 
 fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
@@ -551,20 +665,20 @@ fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
     )
 }
 
-fn list(text: &str) -> Vec<String> {
+pub(crate) fn list(text: &str) -> Vec<String> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     items.map(str::to_owned).collect()
 }
 
 /// A whole number; 0 stands for none.
-fn bound(text: &str) -> Result<Option<u64>, String> {
+pub(crate) fn bound(text: &str) -> Result<Option<u64>, String> {
     match text.trim().parse::<u64>() {
         Ok(number) => Ok(Some(number).filter(|number| *number > 0)),
         Err(_) => Err("it is not a whole number".to_owned()),
     }
 }
 
-fn count(text: &str, most: u32) -> Result<u32, String> {
+pub(crate) fn count(text: &str, most: u32) -> Result<u32, String> {
     match text.trim().parse::<u32>() {
         Ok(number) if (1..=most).contains(&number) => Ok(number),
         Ok(_) | Err(_) => Err(format!("it is not a whole number from 1 to {most}")),
@@ -572,12 +686,12 @@ fn count(text: &str, most: u32) -> Result<u32, String> {
 }
 
 /// Several values with commas between.
-fn parsed<T: FromStr<Err = Error>>(text: &str) -> Result<Vec<T>, String> {
+pub(crate) fn parsed<T: FromStr<Err = Error>>(text: &str) -> Result<Vec<T>, String> {
     let parse = |item: &String| item.parse().map_err(|error: Error| error.message);
     list(text).iter().map(parse).collect()
 }
 
-fn joined<T: fmt::Display>(items: &[T]) -> Value {
+pub(crate) fn joined<T: fmt::Display>(items: &[T]) -> Value {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(",").into()
 }
 

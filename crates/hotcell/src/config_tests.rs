@@ -68,11 +68,13 @@ fn later_layers_win() {
         state_dir: Some("/elsewhere".into()),
         log: Some("trace".to_owned()),
         log_format: Some("json".to_owned()),
+        tenant: Some("team-1".to_owned()),
     };
     let config = Config::load(&environment, &overrides).unwrap();
     assert_eq!(config.sleep_after_s, 10);
     assert_eq!(config.max_running, 6);
     assert_eq!(config.log, "trace");
+    assert_eq!(config.tenant.as_str(), "team-1");
     assert_eq!(config.output_mb, 64);
     assert_eq!(config.cgroups, Cgroups::Off);
     assert_eq!(config.state_dir, Path::new("/elsewhere"));
@@ -195,4 +197,46 @@ fn traces_go_nowhere_unless_told() {
     assert_eq!(told.otlp.unwrap().to_string(), "http://127.0.0.1:4318");
     let error = load(&home(&[("HOTCELL_SERVE_OTLP", "https://localhost")])).unwrap_err();
     assert!(error.message.contains("https"), "{error:?}");
+}
+
+#[test]
+fn what_is_said_of_tenants_is_taken_and_what_means_nothing_refused() {
+    use hotcell_engine::{Quota, TenantTable};
+
+    use crate::config_tenants::{TENANT_KEYS, take};
+
+    let mut table = TenantTable::default();
+    for (name, value) in [
+        ("tenants.a.cells", "3"),
+        ("tenants.default.cells", "5"),
+        ("tenants.default.calls_per_s", "7"),
+        ("tenants.a.secrets", "github,npm"),
+    ] {
+        assert!(take(&mut table, name, value).unwrap(), "{name}");
+    }
+    assert!(!take(&mut table, "tenant", "a").unwrap());
+    let of = |tenant: &str, quota| {
+        let allowed = table.allowed(&tenant.parse().unwrap(), quota)?;
+        Some((allowed.limit, allowed.key))
+    };
+    assert_eq!(of("a", Quota::Cells), Some((3, "tenants.a.cells".to_owned())));
+    assert_eq!(of("b", Quota::Cells), Some((5, "tenants.default.cells".to_owned())));
+    assert_eq!(of("a", Quota::CallsPerS), Some((7, "tenants.default.calls_per_s".to_owned())));
+    assert_eq!(of("a", Quota::Execs), None);
+    let named = &table.named[&"a".parse().unwrap()];
+    assert_eq!(named.secrets.as_ref().unwrap().len(), 2);
+    for (name, value) in [
+        ("tenants.a.colour", "3"),
+        ("tenants.a", "3"),
+        ("tenants.A.cells", "3"),
+        ("tenants.a.cells", "-1"),
+    ] {
+        let refused = take(&mut table, name, value).unwrap_err();
+        assert_eq!(refused.code, hotcell_model::ErrorCode::Invalid, "{name}");
+    }
+    let page = include_str!("../../../docs/tenants.md");
+    for key in TENANT_KEYS {
+        let row = format!("| `{}` | {} |", key.name, key.about);
+        assert!(page.contains(&row), "the page lacks the row\n{row}");
+    }
 }

@@ -103,5 +103,7 @@ pub(crate) fn exec_code(end: &ExecEnd) -> u8 {
         EndCause::Cancelled => 130,
         EndCause::OomKilled => 137,
         EndCause::Lost => OWN_FAILURE,
+        // As a shell says of what may not be executed.
+        EndCause::Denied => 126,
     }
 }

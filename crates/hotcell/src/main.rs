@@ -1,19 +1,29 @@
 //! The `hotcell` program: finds out what it is started as, and hands over.
 
 mod args;
+mod audit_args;
+mod auth_config;
 mod cell_path;
 mod commands;
 mod config;
 mod config_keys;
+mod config_tenants;
 mod conversation;
 mod default_cell;
 mod environment;
 mod errors;
 mod file_args;
+mod global_args;
+mod ledger_keys;
 mod net_args;
 mod pieces;
+mod policy_args;
+mod policy_file;
+#[cfg(test)]
+mod policy_file_tests;
 mod printer;
 mod records;
+mod secret_args;
 mod session;
 mod setup;
 mod show;
@@ -21,6 +31,7 @@ mod signals;
 mod state;
 mod stdin;
 mod terminal;
+mod token_args;
 mod values;
 
 #[cfg(test)]

@@ -1,23 +1,30 @@
 //! Puts the engine together from a driver and a store, as the configuration says.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use hotcell_auth::FileTokenStore;
 use hotcell_engine::{
-    AllowedNames, AllowedSecrets, AllowedWorkspaces, Engine, ExecStream, FileTransfer, PortStream,
-    Settings,
+    AllowedNames, AllowedSecrets, AllowedWorkspaces, Engine, ExecStream, FileTransfer, Policies,
+    PolicyUse, PortStream, Quota, Settings, TenantSettings,
 };
+use hotcell_ledger::{ChainedLedger, LedgerSettings};
 use hotcell_model::{
     Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, PortDial, Query,
     Result,
 };
-use hotcell_native::{CgroupUse, NativeDriver, NativeSettings, Together};
+use hotcell_native::{
+    CgroupUse, EgressSettings, NativeDriver, NativeSettings, TenantBytes, Together,
+};
 use hotcell_secrets::{ElsewhereSource, SealedStore};
 use hotcell_store::SqliteStore;
 
 use crate::config::{Cgroups, Config, SecretPlace};
 use crate::default_cell::of_directory;
 use crate::environment::Environment;
+use crate::policy_file::PolicyFile;
 use crate::state;
 
 /// The engine and the one on whose behalf it is asked.
@@ -25,6 +32,7 @@ use crate::state;
 pub(crate) struct Session {
     engine: Engine,
     caller: Caller,
+    policy: Arc<PolicyFile>,
 }
 
 impl Session {
@@ -56,12 +64,17 @@ impl Session {
                 Cgroups::Off => CgroupUse::Off,
             },
             required: config.required.clone(),
-            egress: config.egress.clone(),
+            egress: EgressSettings { of_tenants: tenant_bytes(config), ..config.egress.clone() },
             together: Together {
                 memory_bytes: config.admission.memory_mb.map(|mb| mb << 20),
                 pids: config.admission.pids,
             },
         });
+        // Whoever is the operator is not judged.
+        let used = match workspaces {
+            AllowedWorkspaces::Any => PolicyUse::Explained,
+            AllowedWorkspaces::Only(_) => PolicyUse::Enforced,
+        };
         let mut engine = Engine::new(
             config.state_dir.clone(),
             Arc::new(store),
@@ -69,19 +82,31 @@ impl Session {
             settings(config, workspaces, secrets),
         );
         engine.keep_secrets_in(Arc::new(secret_store(config, environment)?))?;
+        let policy = Arc::new(PolicyFile::open(&config.policy.profile, &config.policy.file)?);
+        let ask_within = Duration::from_secs(config.policy.ask_within_s);
+        engine.judge_by(Arc::clone(&policy) as Arc<dyn Policies>, used, ask_within)?;
+        let tokens = Arc::new(FileTokenStore::new(&config.state_dir));
+        engine.keep_tokens_in(tokens)?;
+        engine.keep_ledger_in(Arc::new(ledger(config)))?;
         let default_cell = std::env::current_dir().ok().as_deref().and_then(of_directory);
-        let caller = Caller { default_cell, ..Caller::local(uid) };
-        Ok(Self { engine, caller })
+        let caller = Caller::local(uid).in_tenant(config.tenant.clone());
+        let caller = Caller { default_cell, ..caller };
+        Ok(Self { engine, caller, policy })
     }
 
-    /// The engine and the caller, for a server.
-    pub(crate) fn into_parts(self) -> (Engine, Caller) {
-        (self.engine, self.caller)
+    /// The engine, the caller and the rules, for a server.
+    pub(crate) fn into_parts(self) -> (Engine, Caller, Arc<PolicyFile>) {
+        (self.engine, self.caller, self.policy)
     }
 
     /// The cell that belongs to the directory this process was started in.
     pub(crate) fn default_cell(&self) -> Option<&Alias> {
         self.caller.default_cell.as_ref()
+    }
+
+    /// The same, seeing what belongs to any tenant: whoever is here owns the state directory.
+    pub(crate) fn above_tenants(&self) -> Beyond<'_> {
+        Beyond { engine: &self.engine, caller: self.caller.clone().above_tenants() }
     }
 
     /// Asks the engine.
@@ -128,6 +153,22 @@ impl Session {
     }
 }
 
+/// A session that sees what belongs to any tenant.
+pub(crate) struct Beyond<'a> {
+    engine: &'a Engine,
+    caller: Caller,
+}
+
+impl Beyond<'_> {
+    /// Asks the engine.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) async fn ask<Q: Query>(&self, request: Q) -> Result<Q::Answer> {
+        self.engine.ask(&self.caller, request).await
+    }
+}
+
 /// What the engine takes from the configuration.
 pub(crate) fn settings(
     config: &Config,
@@ -153,7 +194,39 @@ pub(crate) fn settings(
         workspaces,
         admission: config.admission.clone(),
         secrets,
+        redact_shapes: config.redact_shapes,
+        redact_names: config.redact_names.clone(),
+        tenants: config.tenants.clone(),
     }
+}
+
+/// Where everything is written down: in the state directory, and its key and its head where the
+/// configuration says.
+fn ledger(config: &Config) -> ChainedLedger {
+    let said = &config.ledger;
+    let place = |said: &Path, usual: &str| match said.as_os_str().is_empty() {
+        true => config.state_dir.join(usual),
+        false => said.to_owned(),
+    };
+    ChainedLedger::new(LedgerSettings {
+        directory: config.state_dir.join("ledger"),
+        key_file: place(&said.key_file, "ledger.key"),
+        head_file: place(&said.head_file, "ledger.head"),
+        segment_bytes: said.segment_mb << 20,
+        keep: said.keep(),
+        keep_bytes: Some(said.keep_mb << 20).filter(|bytes| *bytes > 0),
+        sync: said.sync,
+    })
+}
+
+/// What the cells of each tenant may carry over the network in a day.
+fn tenant_bytes(config: &Config) -> TenantBytes {
+    let bytes = |settings: &TenantSettings| {
+        settings.quotas.get(&Quota::EgressMbPerDay).map(|mb| mb.saturating_mul(1 << 20))
+    };
+    let named = config.tenants.named.iter();
+    let named = named.filter_map(|(tenant, settings)| Some((tenant.clone(), bytes(settings)?)));
+    TenantBytes { named: named.collect(), others: bytes(&config.tenants.others) }
 }
 
 /// Where secrets are: sealed in the state directory, and wherever the configuration says.

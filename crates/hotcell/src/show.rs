@@ -21,6 +21,19 @@ impl Table {
         Self { rows: vec![head.map(str::to_owned).to_vec()] }
     }
 
+    /// The same with one more column, after the first.
+    pub(crate) fn with_column(
+        mut self,
+        head: &str,
+        values: impl IntoIterator<Item = String>,
+    ) -> Self {
+        let values = std::iter::once(head.to_owned()).chain(values);
+        for (row, value) in self.rows.iter_mut().zip(values) {
+            row.insert(1, value);
+        }
+        self
+    }
+
     /// Adds a row.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.to_vec());
@@ -113,7 +126,10 @@ pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
 
 /// Where an exec stands, in a word or two.
 pub(crate) fn standing(exec: &Exec) -> String {
-    let Some(end) = &exec.end else { return exec.state.as_str().to_owned() };
+    let Some(end) = &exec.end else {
+        let awaits = if exec.awaits_approval() { " (approval)" } else { "" };
+        return format!("{}{awaits}", exec.state.as_str());
+    };
     match (end.cause, end.exit_code, end.signal) {
         (EndCause::Exited, Some(code), _) => format!("exited {code}"),
         (EndCause::Signaled, _, Some(signal)) => format!("signaled {signal}"),
@@ -123,7 +139,8 @@ pub(crate) fn standing(exec: &Exec) -> String {
             | EndCause::TimedOut
             | EndCause::Cancelled
             | EndCause::OomKilled
-            | EndCause::Lost,
+            | EndCause::Lost
+            | EndCause::Denied,
             _,
             _,
         ) => end.cause.as_str().to_owned(),

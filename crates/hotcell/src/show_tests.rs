@@ -15,6 +15,8 @@ fn exec(random: u64, command: Command) -> Exec {
         pty: false,
         as_root: false,
         queued_at: Timestamp(1_000),
+        approval: None,
+        checkpoint: None,
         started_at: Some(Timestamp(2_000)),
         end: None,
     }
@@ -56,6 +58,8 @@ fn columns_fit_their_widest_cell() {
     let mut table = Table::new(["A", "LONGER"]);
     table.row(["wide cell".to_owned(), "é".to_owned()]);
     assert_eq!(table.to_string(), "A          LONGER\nwide cell  é\n");
+    let wider = table.with_column("B", ["b".to_owned()]);
+    assert_eq!(wider.to_string(), "A          B  LONGER\nwide cell  b  é\n");
 }
 
 #[test]

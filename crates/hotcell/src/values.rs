@@ -1,10 +1,11 @@
 //! Reads the values that people write on a command line: durations, sizes, variables.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use hotcell_model::{Error, LIMITS, Workspace, WorkspaceMode};
+use hotcell_model::{CheckpointBefore, Error, LIMITS, Workspace, WorkspaceMode};
 
 /// Reads a word of the model, such as an id, and keeps its hint.
 pub(crate) fn word<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
@@ -25,6 +26,20 @@ pub(crate) fn workspace(text: &str) -> Result<Workspace, String> {
         Ok(dir) => Ok(Workspace { dir, mode }),
         Err(error) => Err(format!("{dir:?} is no directory: {error}")),
     }
+}
+
+/// Reads a name whose values are masked.
+pub(crate) fn redacted_name(text: &str) -> Result<String, String> {
+    const MOST: usize = 32;
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    let first = text.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    if first >= 3 && text.len() <= MOST && text.bytes().all(allowed) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is no name: it has up to {MOST} letters, digits, _, - and ., and begins with three \
+         letters or digits at least"
+    ))
 }
 
 /// Reads a duration: `30s`, `2h`, `1h 30m`, or a plain number of seconds.
@@ -75,6 +90,26 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     read.ok_or_else(|| {
         format!("{text:?} is not an address with a port, such as 127.0.0.1:8000 or [::1]:8000")
     })
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ListenAt {
+    /// At an address.
+    Address(SocketAddr),
+    /// At a socket in the file system.
+    Socket(PathBuf),
+}
+
+/// Reads where to listen: an address, or `unix:PATH`.
+pub(crate) fn listen_at(text: &str) -> Result<ListenAt, String> {
+    match text.strip_prefix("unix:") {
+        Some("") => {
+            Err("unix: needs the path of a socket, such as unix:/run/hotcell/sock".to_owned())
+        }
+        Some(path) => Ok(ListenAt::Socket(PathBuf::from(path))),
+        None => address(text).map(ListenAt::Address),
+    }
 }
 
 /// Reads a size in MiB: `512M`, `1.5G`, `1GiB`, or a plain number of bytes.
@@ -150,5 +185,13 @@ pub(crate) fn bytes(count: u64) -> String {
         format!("{amount} {}", UNITS[unit])
     } else {
         format!("{amount:.1} {}", UNITS[unit])
+    }
+}
+
+/// Before which commands a checkpoint is made.
+pub(crate) fn checkpoint_before(text: &str) -> Result<CheckpointBefore, String> {
+    match text {
+        "destructive" => Ok(CheckpointBefore::Destructive),
+        _ => Err("it is not `destructive`".to_owned()),
     }
 }

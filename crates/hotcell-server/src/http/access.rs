@@ -1,76 +1,180 @@
 //! Who is calling.
 
-use hotcell_model::{Caller, Error};
-use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use std::sync::{Arc, OnceLock};
 
-use super::answer::Refusal;
-use super::settings::Principal;
+use hotcell_auth::{Identity, NotAdmitted, Oidc};
+use hotcell_model::{AccessToken, Caller, Request as Asked, Scope, Timestamp, TokenText};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 
-/// Who may call, in the order in which they were configured.
+use super::challenge::Unknown;
+use super::default_cell::with_own_cell;
+use super::lease::{Lease, Leases, Term};
+use super::settings::AccessSettings;
+
+/// Who may call, by which proof.
 #[derive(Debug)]
-pub(super) struct Access(Vec<Principal>);
-
-/// Somebody who was let in, by place in the configuration.
-#[derive(Debug, Clone)]
-pub(super) struct Admitted {
-    pub(super) place: usize,
-    pub(super) caller: Caller,
+pub(super) struct Access {
+    settings: AccessSettings,
+    leases: Leases,
 }
 
-/// Nobody was recognised.
+/// The user of this machine at the other end of a unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unknown {
-    /// No token came.
-    WithoutToken,
-    /// A token came that is nobody's.
-    WrongToken,
+pub(super) struct PeerUid(pub(super) u32);
+
+/// Somebody who was let in.
+#[derive(Debug, Clone)]
+pub(super) struct Admitted {
+    pub(super) caller: Caller,
+    /// How long that holds.
+    pub(super) lease: Lease,
+    /// Whether the settings name the caller, or a token or an issuer does.
+    pub(super) known_by: KnownBy,
+    /// What the caller lacked for what it asked, as soon as that is known.
+    lacking: Arc<OnceLock<Scope>>,
+}
+
+/// From where it is known who may call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KnownBy {
+    /// The settings, which name few.
+    Settings,
+    /// A token, of which there may be many.
+    Token,
+}
+
+impl Admitted {
+    /// Notes what the caller lacks for a request, if anything: the engine refuses it, and the head of
+    /// the answer says with which scope it would not.
+    pub(super) fn note(&self, asked: &Asked) {
+        if let Some(scope) = asked.needs().filter(|scope| !self.caller.may(*scope)) {
+            // The first counts.
+            let _ = self.lacking.set(scope);
+        }
+    }
+
+    /// What it lacked.
+    pub(super) fn lacked(&self) -> Option<Scope> {
+        self.lacking.get().copied()
+    }
 }
 
 impl Access {
-    pub(super) fn new(principals: Vec<Principal>) -> Self {
-        Self(principals)
+    pub(super) fn new(settings: AccessSettings) -> Self {
+        Self { settings, leases: Leases::default() }
     }
 
-    /// The callers by place.
-    pub(super) fn callers(&self) -> impl Iterator<Item = &Caller> {
-        self.0.iter().map(|principal| &principal.caller)
+    /// The issuer whose tokens are taken.
+    pub(super) fn oidc(&self) -> Option<&Oidc> {
+        self.settings.oidc.as_deref()
     }
 
-    /// Whoever the headers of a request prove to be calling.
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Admitted, Unknown> {
+    /// Whether a user of this machine may call over a socket.
+    pub(super) fn knows(&self, peer: PeerUid) -> bool {
+        self.peer(peer).is_some()
+    }
+
+    fn peer(&self, peer: PeerUid) -> Option<&Caller> {
+        let found = self.settings.peers.iter().find(|one| one.uid == peer.0);
+        found.map(|one| &one.caller)
+    }
+
+    /// Whoever the headers of a request, or the kernel, prove to be calling.
+    pub(super) async fn admit(
+        &self,
+        headers: &HeaderMap,
+        peer: Option<PeerUid>,
+    ) -> Result<Admitted, Unknown> {
         let given = headers.get(AUTHORIZATION).and_then(bearer);
-        let known = |principal: &Principal| match (&principal.token, given) {
-            (None, _) => true,
-            (Some(token), Some(given)) => token.is(given),
-            (Some(_), None) => false,
+        if let Some(admitted) = self.by_token(given).await? {
+            return Ok(admitted);
+        }
+        let without = match peer {
+            Some(peer) => self.peer(peer),
+            None => self.settings.open.as_ref(),
         };
-        match self.0.iter().position(known) {
-            Some(place) => Ok(Admitted { place, caller: self.0[place].caller.clone() }),
-            None if given.is_some() => Err(Unknown::WrongToken),
-            None => Err(Unknown::WithoutToken),
+        match (without, given) {
+            (Some(caller), _) => {
+                Ok(self.admitted(caller.clone(), Term::Lasting, KnownBy::Settings))
+            }
+            (None, Some(_)) => Err(Unknown::wrong("it is not one of this server's")),
+            (None, None) => Err(Unknown::WithoutToken),
         }
     }
-}
 
-impl Unknown {
-    /// What such a caller is told.
-    pub(super) fn refusal(self) -> Refusal {
-        let error = match self {
-            Self::WithoutToken => Error::denied("the request has no bearer token")
-                .hint("send the server's token in the header `Authorization: Bearer TOKEN`"),
-            Self::WrongToken => Error::denied("the bearer token is not one of this server's"),
-        };
-        Refusal::new(StatusCode::UNAUTHORIZED, error)
+    /// Whoever bears a token; nobody where what was given can be none of those that are taken here.
+    async fn by_token(&self, given: Option<&[u8]>) -> Result<Option<Admitted>, Unknown> {
+        let Some(given) = given else { return Ok(None) };
+        let named = self.settings.principals.iter().find(|one| one.token.is(given));
+        if let Some(principal) = named {
+            let caller = principal.caller.clone();
+            return Ok(Some(self.admitted(caller, Term::Lasting, KnownBy::Settings)));
+        }
+        let Ok(text) = std::str::from_utf8(given) else { return Ok(None) };
+        if let Some(tokens) = &self.settings.tokens
+            && text.starts_with(TokenText::PREFIX)
+        {
+            return match tokens.recognise(text) {
+                Ok(Some(token)) => Ok(Some(self.bearer_of(&token))),
+                Ok(None) => Err(Unknown::wrong("no such token, or it is over")),
+                Err(error) => Err(Unknown::Unavailable(error.to_string())),
+            };
+        }
+        if let Some(oidc) = &self.settings.oidc
+            && Oidc::looks_like(text)
+        {
+            return match oidc.recognise(text).await {
+                Ok(identity) => Ok(Some(self.known_to_issuer(identity))),
+                Err(NotAdmitted::Refused(why)) => Err(Unknown::WrongToken(why)),
+                Err(NotAdmitted::Unavailable(why)) => Err(Unknown::Unavailable(why)),
+            };
+        }
+        Ok(None)
     }
 
-    /// Says in the head of an answer how to prove who one is.
-    pub(super) fn challenge(self, headers: &mut HeaderMap) {
-        let challenge = match self {
-            Self::WithoutToken => r#"Bearer realm="hotcell""#,
-            Self::WrongToken => r#"Bearer realm="hotcell", error="invalid_token""#,
+    fn bearer_of(&self, token: &AccessToken) -> Admitted {
+        let caller = Caller {
+            principal: token.principal(),
+            tenant: token.tenant.clone(),
+            role: token.role,
+            scopes: token.scopes.clone(),
+            ..self.settings.usual.clone()
         };
-        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        self.admitted(caller, Term::Token(token.id.clone()), KnownBy::Token)
+    }
+
+    fn known_to_issuer(&self, identity: Identity) -> Admitted {
+        let Identity { principal, tenant, role, scopes, expires_at } = identity;
+        let caller = Caller { principal, tenant, role, scopes, ..self.settings.usual.clone() };
+        self.admitted(caller, Term::Until(expires_at), KnownBy::Token)
+    }
+
+    fn admitted(&self, caller: Caller, term: Term, known_by: KnownBy) -> Admitted {
+        let lease = self.leases.grant(term);
+        Admitted { caller: with_own_cell(caller), lease, known_by, lacking: Arc::default() }
+    }
+
+    /// Ends what is open for those whose token is revoked or over.
+    pub(super) fn look(&self) {
+        self.leases.look(self.settings.tokens.as_deref(), Timestamp::now());
+    }
+
+    /// Whether a token that somebody was let in by still opens the door.
+    pub(super) fn is_live(&self, term: &Term) -> bool {
+        match term {
+            Term::Lasting | Term::Until(_) => true,
+            Term::Token(id) => super::lease::is_live(self.settings.tokens.as_deref(), id),
+        }
+    }
+
+    /// Writes down which tokens were used, where that holds nobody up.
+    pub(super) async fn note_uses(&self) {
+        let Some(tokens) = self.settings.tokens.clone() else { return };
+        let noted = tokio::task::spawn_blocking(move || tokens.note_uses()).await;
+        if let Ok(Err(error)) = noted {
+            tracing::debug!(%error, "uses of tokens are not noted");
+        }
     }
 }
 

@@ -67,7 +67,7 @@ impl Shape {
     /// The refusal in this shape.
     pub(super) fn refuse(self, refusal: Refusal) -> Response {
         let Refusal { status, error } = refusal;
-        let code = error.code;
+        let (code, retry_after) = (error.code, error.retry_after_s);
         let mut response = match self {
             Self::Plain => json(status, &error),
             Self::JsonRpc => {
@@ -75,8 +75,9 @@ impl Shape {
                 rpc(status, ErrorData::new(RpcCode(code.json_rpc()), error.message, data), None)
             }
         };
-        if code == ErrorCode::Unavailable {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        let retry_after = retry_after.or((code == ErrorCode::Unavailable).then_some(1));
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

@@ -9,15 +9,17 @@ use axum::body::Body;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::access::PeerUid;
+use super::listener::Listener;
 use super::ports::TunnelPlace;
 use super::settings::HttpSettings;
 use super::site::Site;
 use super::stalling::Stalling;
+use crate::client_stream::ClientStream;
 use crate::client_watch::ClientWatch;
 use crate::door::Door;
 
@@ -26,22 +28,37 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const MOST_HEADERS: usize = 100;
 const HEAD_BYTES: usize = 64 * 1024;
 /// What a connection is told that is one too many.
-const FULL: &str =
-    r#"{"code":"unavailable","message":"there are as many connections as there may be"}"#;
+const FULL: Away = Away {
+    status: "503 Service Unavailable\r\nretry-after: 1",
+    body: r#"{"code":"unavailable","message":"there are as many connections as there may be"}"#,
+};
+/// What another user of this machine is told.
+const STRANGER: Away = Away {
+    status: "403 Forbidden",
+    body: r#"{"code":"denied","message":"this socket is not for your user of this machine"}"#,
+};
+
+/// The answer to a connection that is not taken.
+struct Away {
+    status: &'static str,
+    body: &'static str,
+}
 
 /// Serves until `stop` is done, then lets what is under way come to its end.
 ///
 /// # Errors
 /// The listener cannot be used.
 pub async fn serve(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     door: Door,
     settings: HttpSettings,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let drain = settings.drain;
-    let site = Arc::new(Site::new(listener.local_addr()?.ip(), &door, settings));
+    let listener = listener.into();
+    let site = Arc::new(Site::new(listener.ip()?, &door, settings));
     let mut beside = JoinSet::new();
+    beside.spawn(Arc::clone(&site).watch());
     beside.spawn(door.clone().adopt_cells(site.own_caller().clone()));
     let stopping = CancellationToken::new();
     let mut connections = JoinSet::new();
@@ -49,13 +66,17 @@ pub async fn serve(
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     // Those that have ended take no room.
                     while connections.try_join_next().is_some() {}
-                    if connections.len() < site.limits().connections {
-                        connections.spawn(converse(stream, Arc::clone(&site), stopping.clone()));
+                    if peer.is_some_and(|peer| !site.knows(peer)) {
+                        tracing::debug!(?peer, "another user of this machine");
+                        turn_away(&stream, &STRANGER);
+                    } else if connections.len() < site.limits().connections {
+                        let client = Client { stream, peer };
+                        connections.spawn(converse(client, Arc::clone(&site), stopping.clone()));
                     } else {
-                        turn_away(stream);
+                        turn_away(&stream, &FULL);
                     }
                 }
                 Err(error) => {
@@ -87,9 +108,18 @@ pub async fn serve(
     Ok(())
 }
 
+/// A connection, and who is at its other end where that is known.
+struct Client {
+    stream: ClientStream,
+    peer: Option<PeerUid>,
+}
+
 /// Answers the requests of one connection.
-async fn converse(stream: TcpStream, site: Arc<Site>, stopping: CancellationToken) {
-    if let Err(error) = stream.set_nodelay(true) {
+async fn converse(client: Client, site: Arc<Site>, stopping: CancellationToken) {
+    let Client { stream, peer } = client;
+    if let ClientStream::Tcp(stream) = &stream
+        && let Err(error) = stream.set_nodelay(true)
+    {
         tracing::debug!(%error, "a connection is gone already");
         return;
     }
@@ -101,6 +131,9 @@ async fn converse(stream: TcpStream, site: Arc<Site>, stopping: CancellationToke
     let answer = service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
         let site = Arc::clone(&site);
         request.extensions_mut().insert(place.clone());
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
         async move { Ok::<_, std::convert::Infallible>(site.answer(request.map(Body::new)).await) }
     });
     let stream = TokioIo::new(Stalling::new(stream, limits.stall_time));
@@ -136,12 +169,13 @@ async fn converse(stream: TcpStream, site: Arc<Site>, stopping: CancellationToke
     }
 }
 
-/// Says that there is no room; nobody waits until that was heard.
-fn turn_away(stream: TcpStream) {
+/// Says that a connection is not taken; nobody waits until that was heard.
+fn turn_away(stream: &ClientStream, away: &Away) {
+    let Away { status, body } = away;
     let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{FULL}",
-        FULL.len()
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
     );
     match stream.try_write(answer.as_bytes()) {
         Ok(_) => tracing::debug!("a connection was turned away"),

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_engine::{Engine, Settings};
-use hotcell_model::Caller;
+use hotcell_model::{Caller, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::testing::AbsentStore;
-use super::{HttpLimits, HttpSettings, Principal, Token, serve};
+use super::{AccessSettings, HttpLimits, HttpSettings, Principal, Token, serve};
 use crate::{Door, FileBounds, Toolsets, hotcell_dialect};
 
 const SOON: Duration = Duration::from_millis(100);
@@ -39,16 +39,19 @@ impl Served {
             Arc::new(engine),
             hotcell_dialect(&Toolsets::default(), FileBounds::default()),
         );
-        let principal = |token: Option<&str>| Principal {
-            caller: Caller::of(format!("{token:?}")),
-            token: token.map(|token| Token::new(token).unwrap()),
-        };
-        let principals = match tokens {
-            [] => vec![principal(None)],
-            tokens => tokens.iter().map(|token| principal(Some(token))).collect(),
+        let caller = |name: &str| Caller::of(name.to_owned(), Role::Agent);
+        let principal =
+            |token: &&str| Principal { caller: caller(token), token: Token::new(token).unwrap() };
+        let open = AccessSettings::open(caller("local:0"));
+        let access = match tokens {
+            [] => open,
+            tokens => {
+                let principals = tokens.iter().map(principal).collect();
+                AccessSettings { open: None, principals, ..open }
+            }
         };
         let settings = HttpSettings {
-            principals,
+            access,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             drain: Duration::from_secs(60),

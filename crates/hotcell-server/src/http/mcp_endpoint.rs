@@ -10,12 +10,14 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::Full;
 use rmcp::ErrorData;
 use rmcp::model::{ProtocolVersion, RequestId};
+use rmcp::transport::streamable_http_server::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Refusal, Shape, rpc};
 use super::body;
+use super::endpoints::Endpoints;
 use super::held::Held;
 use super::rpc_shape::{self, Message};
 use super::settings::HttpLimits;
@@ -32,6 +34,8 @@ pub(super) struct McpEndpoint {
     sessions: Arc<LocalSessionManager>,
     under_way: UnderWay,
     limits: HttpLimits,
+    /// Cuts what is open.
+    end: CancellationToken,
 }
 
 /// Requests of sessions that are not answered yet.
@@ -61,12 +65,12 @@ impl Drop for Awaited {
 }
 
 impl McpEndpoint {
-    /// The endpoint for a caller. `streams_end` cuts what is still open in the end.
+    /// The endpoint for a caller. `end` cuts what is still open in the end.
     pub(super) fn new(
         door: &Door,
         caller: &Caller,
         limits: HttpLimits,
-        streams_end: CancellationToken,
+        end: CancellationToken,
     ) -> Self {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(limits.session_idle);
@@ -77,11 +81,11 @@ impl McpEndpoint {
             .disable_allowed_origins()
             .with_json_response(true)
             .with_max_request_body_bytes(limits.body_bytes)
-            .with_cancellation_token(streams_end);
+            .with_cancellation_token(end.clone());
         let (door, caller) = (door.clone(), caller.clone());
         let handler = move || Ok(McpHandler::new(door.clone(), caller.clone(), REVISIONS));
         let transport = StreamableHttpService::new(handler, Arc::clone(&sessions), config);
-        Self { transport, sessions, under_way: UnderWay::default(), limits }
+        Self { transport, sessions, under_way: UnderWay::default(), limits, end }
     }
 
     /// How many sessions there are.
@@ -89,13 +93,29 @@ impl McpEndpoint {
         self.sessions.sessions.read().await.len()
     }
 
-    /// Answers a request.
-    pub(super) async fn answer(&self, request: Request<Body>) -> Response {
+    /// Whether there is none, as far as that is known without waiting.
+    pub(super) fn is_without_sessions(&self) -> bool {
+        self.sessions.sessions.try_read().is_ok_and(|sessions| sessions.is_empty())
+    }
+
+    /// Ends its sessions and all that is open.
+    pub(super) async fn close(&self) {
+        self.end.cancel();
+        let open: Vec<_> = self.sessions.sessions.read().await.keys().cloned().collect();
+        for session in open {
+            if let Err(error) = self.sessions.close_session(&session).await {
+                tracing::debug!(%error, "a session was over already");
+            }
+        }
+    }
+
+    /// Answers a request; `all` are the endpoints that this is one of.
+    pub(super) async fn answer(&self, request: Request<Body>, all: &Endpoints) -> Response {
         match *request.method() {
             Method::POST => {
                 let (parts, body) = request.into_parts();
                 match body::read(body, &self.limits).await {
-                    Ok(body) => self.post(Request::from_parts(parts, body)).await,
+                    Ok(body) => self.post(Request::from_parts(parts, body), all).await,
                     Err(refusal) if refusal.status == StatusCode::PAYLOAD_TOO_LARGE => {
                         let error = ErrorData::invalid_request(refusal.error.message, None);
                         rpc(refusal.status, error, None)
@@ -115,7 +135,7 @@ impl McpEndpoint {
         }
     }
 
-    async fn post(&self, request: Request<bytes::Bytes>) -> Response {
+    async fn post(&self, request: Request<bytes::Bytes>, all: &Endpoints) -> Response {
         let message = match rpc_shape::read(request.body()) {
             Ok(message) => message,
             Err(malformed) => return rpc(StatusCode::BAD_REQUEST, malformed.error, malformed.id),
@@ -123,11 +143,13 @@ impl McpEndpoint {
         let Message::Request { id, method } = message else {
             return self.pass_on(request.map(Full::new)).await;
         };
-        if method == "initialize" && self.session_count().await >= self.limits.sessions {
-            let error =
-                Error::limit_exceeded(format!("there are {} sessions", self.limits.sessions))
+        if method == "initialize" {
+            let own = self.session_count().await;
+            if own >= self.limits.sessions || !all.has_room().await {
+                let error = Error::limit_exceeded(format!("there are {own} sessions"))
                     .hint("end some of them, or raise http.max_sessions");
-            return Shape::JsonRpc.refuse(Refusal::from(error));
+                return Shape::JsonRpc.refuse(Refusal::from(error));
+            }
         }
         let Some(session) = session(request.headers()) else {
             return self.pass_on(request.map(Full::new)).await;

@@ -3,8 +3,13 @@
 mod access;
 mod answer;
 mod body;
+mod challenge;
 mod connections;
+mod default_cell;
+mod endpoints;
 mod held;
+mod lease;
+mod listener;
 mod mcp_endpoint;
 mod metrics;
 mod ports;
@@ -23,6 +28,8 @@ mod access_tests;
 #[cfg(test)]
 mod connections_tests;
 #[cfg(test)]
+mod listener_tests;
+#[cfg(test)]
 mod rpc_shape_tests;
 #[cfg(test)]
 mod testing;
@@ -30,5 +37,6 @@ mod testing;
 mod visitors_tests;
 
 pub use connections::serve;
-pub use settings::{HttpLimits, HttpSettings, Principal};
+pub use listener::{Listener, SocketListener, SocketMode};
+pub use settings::{AccessSettings, HttpLimits, HttpSettings, Peer, Principal};
 pub use token::Token;

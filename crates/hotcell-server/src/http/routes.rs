@@ -7,12 +7,12 @@ use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
-use hotcell_model::{Caller, Error};
+use hotcell_model::{Caller, Error, Scope};
 use http::StatusCode;
 
 use super::access::Admitted;
 use super::answer::{Refusal, Shape};
-use super::mcp_endpoint::McpEndpoint;
+use super::endpoints::Endpoints;
 use super::metrics::Metrics;
 use super::ports;
 use super::probes;
@@ -24,14 +24,15 @@ use crate::door::Door;
 pub(super) const MCP: &str = "/mcp";
 const HEALTH: &str = "/health";
 const READY: &str = "/ready";
+const METRICS: &str = "/metrics";
 
 /// What the routes work on.
 pub(super) struct Parts {
     pub(super) door: Door,
     pub(super) limits: HttpLimits,
     pub(super) metrics: Metrics,
-    /// One for each principal.
-    pub(super) endpoints: Vec<McpEndpoint>,
+    /// One for each caller.
+    pub(super) endpoints: Endpoints,
     /// On whose behalf the server itself asks.
     pub(super) own: Caller,
 }
@@ -44,6 +45,15 @@ pub(super) fn is_probe(path: &str) -> bool {
     [HEALTH, READY].contains(&path)
 }
 
+/// What a caller needs one of to ask for a path at all; what else it needs depends on what it asks.
+pub(super) fn needs(path: &str) -> &'static [Scope] {
+    match path {
+        MCP => &[Scope::Read, Scope::Run],
+        METRICS => &[Scope::Metrics],
+        _ => &[],
+    }
+}
+
 /// Every path there is.
 pub(super) fn router(parts: Arc<Parts>) -> Router {
     Router::new()
@@ -53,7 +63,7 @@ pub(super) fn router(parts: Arc<Parts>) -> Router {
             READY,
             get(async |State(parts): Server| probes::ready(&parts.door, &parts.own).await),
         )
-        .route("/metrics", get(metrics))
+        .route(METRICS, get(metrics))
         .merge(ports::router())
         .merge(v1::router())
         .fallback(nowhere)
@@ -66,14 +76,11 @@ async fn mcp(
     Extension(admitted): Extension<Admitted>,
     request: Request<Body>,
 ) -> Response {
-    match parts.endpoints.get(admitted.place) {
-        Some(endpoint) => endpoint.answer(request).await,
-        None => Shape::JsonRpc.refuse(Error::internal("a principal has no endpoint").into()),
-    }
+    parts.endpoints.answer(&admitted, request).await
 }
 
-async fn metrics(State(parts): Server) -> Response {
-    parts.metrics.show(&parts).await
+async fn metrics(State(parts): Server, Extension(admitted): Extension<Admitted>) -> Response {
+    parts.metrics.show(&parts, &admitted.caller).await
 }
 
 async fn nowhere(request: Request<Body>) -> Response {

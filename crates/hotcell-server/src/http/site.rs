@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -12,17 +13,18 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use super::access::Access;
+use super::access::{Access, Admitted, PeerUid};
 use super::answer::Shape;
+use super::challenge::{Strangers, Unknown, described, insufficient, lacking};
+use super::endpoints::Endpoints;
 use super::held::Held;
-use super::mcp_endpoint::McpEndpoint;
 use super::metrics::Metrics;
 use super::ports::lead_to_path;
 use super::routes::{self, Parts};
@@ -37,14 +39,18 @@ const SHARED_HEADERS: HeaderValue = HeaderValue::from_static(
      mcp-method, mcp-name, x-request-id, range, if-range, if-match, if-none-match",
 );
 const SHOWN_HEADERS: HeaderValue = HeaderValue::from_static(
-    "mcp-session-id, x-request-id, etag, accept-ranges, content-range, content-disposition",
+    "mcp-session-id, x-request-id, etag, accept-ranges, content-range, content-disposition, \
+     www-authenticate",
 );
 const SHARED_SECONDS: HeaderValue = HeaderValue::from_static("600");
+/// How soon a token that is revoked or over ends what is open.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The server as every connection sees it.
 pub(super) struct Site {
     visitors: Visitors,
     access: Access,
+    strangers: Strangers,
     router: Router,
     parts: Arc<Parts>,
     /// Requests that will be answered in full, sooner or later.
@@ -56,21 +62,19 @@ pub(super) struct Site {
 impl Site {
     /// The server at this address.
     pub(super) fn new(bound: IpAddr, door: &Door, settings: HttpSettings) -> Self {
-        let HttpSettings { principals, allowed_hosts, allowed_origins, limits, .. } = settings;
-        let access = Access::new(principals);
+        let HttpSettings { access, allowed_hosts, allowed_origins, limits, .. } = settings;
         let streams_end = CancellationToken::new();
-        let endpoint =
-            |caller: &Caller| McpEndpoint::new(door, caller, limits, streams_end.clone());
         let parts = Arc::new(Parts {
             door: door.clone(),
             limits,
             metrics: Metrics::new(door),
-            endpoints: access.callers().map(endpoint).collect(),
-            own: Caller::of("server".to_owned()),
+            endpoints: Endpoints::new(door, limits, streams_end.clone()),
+            own: door.own_caller(),
         });
         Self {
             visitors: Visitors::new(bound, &allowed_hosts, &allowed_origins),
-            access,
+            access: Access::new(access),
+            strangers: Strangers::default(),
             router: routes::router(Arc::clone(&parts)),
             parts,
             under_way: TaskTracker::new(),
@@ -81,6 +85,21 @@ impl Site {
     /// The server itself, where it asks on its own behalf.
     pub(super) fn own_caller(&self) -> &Caller {
         &self.parts.own
+    }
+
+    /// Whether a user of this machine may call over a socket.
+    pub(super) fn knows(&self, peer: PeerUid) -> bool {
+        self.access.knows(peer)
+    }
+
+    /// Ends what is open for those who may not call any more, for as long as the server is there.
+    pub(super) async fn watch(self: Arc<Self>) {
+        loop {
+            sleep(LOOK_EVERY).await;
+            self.access.look();
+            self.parts.endpoints.look(&self.access).await;
+            self.access.note_uses().await;
+        }
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
@@ -130,35 +149,81 @@ impl Site {
         .await
     }
 
-    async fn admit(&self, mut request: Request<Body>) -> Response {
+    async fn admit(&self, request: Request<Body>) -> Response {
         let path = request.uri().path();
         let shape = Shape::of_path(path);
         if routes::is_probe(path) {
             return self.route(request).await;
         }
-        if let Err(error) = self.visitors.check(&request) {
+        let peer = request.extensions().get::<PeerUid>().copied();
+        // No page of a browser reaches a unix socket, and it has no name that could be bent.
+        if peer.is_none()
+            && let Err(error) = self.visitors.check(&request)
+        {
             return shape.refuse(error.into());
         }
         if is_preflight(&request) {
             return preflight();
         }
-        let admitted = match self.access.admit(request.headers()) {
+        if let Some(described) = described(path, request.headers(), self.access.oidc()) {
+            return described;
+        }
+        let mut admitted = match self.access.admit(request.headers(), peer).await {
             Ok(admitted) => admitted,
-            Err(unknown) => {
-                let mut response = shape.refuse(unknown.refusal());
-                unknown.challenge(response.headers_mut());
-                return response;
-            }
+            Err(unknown) => return self.turn_away(&unknown, &request),
         };
         if self.streams_end.is_cancelled() {
             return shape.refuse(Error::unavailable("the server is about to end").into());
         }
+        let id = request.extensions().get::<CallId>().map(ToString::to_string);
+        admitted.caller.call_id = id;
+        Span::current().record("principal", &admitted.caller.principal);
+        let needs = routes::needs(path);
+        if !needs.is_empty() && !needs.iter().any(|scope| admitted.caller.may(*scope)) {
+            let mut response = shape.refuse(lacking(needs));
+            let oidc = self.access.oidc();
+            insufficient(response.headers_mut(), request.headers(), oidc, needs);
+            return response;
+        }
+        self.answer_admitted(admitted, request).await
+    }
+
+    /// Answers somebody who was let in, for as long as that holds.
+    async fn answer_admitted(&self, admitted: Admitted, mut request: Request<Body>) -> Response {
+        let path = request.uri().path();
+        let shape = Shape::of_path(path);
         let is_endless = path == routes::MCP && request.method() == Method::GET;
         let under_way = (!is_endless).then(|| self.under_way.token());
-        Span::current().record("principal", &admitted.caller.principal);
-        request.extensions_mut().insert(admitted);
-        let response = self.route(request).await;
-        response.map(|body| Body::new(Held::new(body, under_way)))
+        let asked = self.access.oidc().map(|_| request.headers().clone()).unwrap_or_default();
+        request.extensions_mut().insert(admitted.caller.clone());
+        request.extensions_mut().insert(admitted.clone());
+        let mut response = tokio::select! {
+            response = self.route(request) => response,
+            () = admitted.lease.over() => {
+                // What was begun goes on, as for any client that goes away.
+                let unknown = Unknown::wrong("it is over");
+                let mut response = shape.refuse(unknown.refusal());
+                unknown.challenge(response.headers_mut(), &asked, self.access.oidc());
+                return response;
+            }
+        };
+        if let Some(scope) = admitted.lacked()
+            && response.status() == StatusCode::FORBIDDEN
+        {
+            insufficient(response.headers_mut(), &asked, self.access.oidc(), &[scope]);
+        }
+        response.map(|body| Body::new(Held::new(admitted.lease.guard(body), under_way)))
+    }
+
+    /// Answers somebody who was not let in.
+    fn turn_away(&self, unknown: &Unknown, request: &Request<Body>) -> Response {
+        self.strangers.note(unknown);
+        if *unknown != Unknown::WithoutToken {
+            self.metrics().stranger();
+        }
+        let mut response = Shape::of_path(request.uri().path()).refuse(unknown.refusal());
+        unknown.challenge(response.headers_mut(), request.headers(), self.access.oidc());
+        response
     }
 
     async fn route(&self, request: Request<Body>) -> Response {

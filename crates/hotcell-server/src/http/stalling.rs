@@ -7,19 +7,20 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
+
+use crate::client_stream::ClientStream;
 
 /// A stream whose writes may stall only so long.
 pub(super) struct Stalling {
-    stream: Arc<TcpStream>,
+    stream: Arc<ClientStream>,
     allowed: Duration,
     /// Runs since a write found no room.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stalling {
-    pub(super) fn new(stream: Arc<TcpStream>, allowed: Duration) -> Self {
+    pub(super) fn new(stream: Arc<ClientStream>, allowed: Duration) -> Self {
         Self { stream, allowed, stalled: None }
     }
 
@@ -42,7 +43,7 @@ impl Stalling {
 
 /// Asks for room to be written to until there is some, or something else went wrong.
 fn poll_write(
-    stream: &TcpStream,
+    stream: &ClientStream,
     context: &mut Context<'_>,
     write: impl Fn() -> io::Result<usize>,
 ) -> Poll<io::Result<usize>> {

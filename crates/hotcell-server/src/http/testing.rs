@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use hotcell_model::{
     Alias, CellId, CellLock, Claim, Error, Exec, ExecFilter, ExecId, Isolation, KeyScope, Result,
-    Store, StoredCell, Timestamp,
+    Store, StoredCell, Tenant, Tenants, Timestamp,
 };
 
 /// It is not there.
@@ -32,6 +32,10 @@ impl Store for AbsentStore {
         absent()
     }
 
+    async fn lock_tenant(&self, _: &Tenant) -> Result<Box<dyn CellLock>> {
+        absent()
+    }
+
     async fn insert_cell(&self, _: &StoredCell) -> Result<()> {
         absent()
     }
@@ -52,15 +56,19 @@ impl Store for AbsentStore {
         absent()
     }
 
-    async fn find_alias(&self, _: &Alias) -> Result<Option<StoredCell>> {
+    async fn find_cell_among(&self, _: &Tenants, _: &CellId) -> Result<Option<StoredCell>> {
         absent()
     }
 
-    async fn list_cells(&self) -> Result<Vec<StoredCell>> {
+    async fn find_alias(&self, _: &Tenant, _: &Alias) -> Result<Option<StoredCell>> {
         absent()
     }
 
-    async fn count_cells(&self) -> Result<u64> {
+    async fn list_cells(&self, _: &Tenants) -> Result<Vec<StoredCell>> {
+        absent()
+    }
+
+    async fn count_cells(&self, _: &Tenants) -> Result<u64> {
         absent()
     }
 
@@ -88,6 +96,10 @@ impl Store for AbsentStore {
     }
 
     async fn find_exec(&self, _: &ExecId) -> Result<Option<Exec>> {
+        absent()
+    }
+
+    async fn find_exec_among(&self, _: &Tenants, _: &ExecId) -> Result<Option<Exec>> {
         absent()
     }
 

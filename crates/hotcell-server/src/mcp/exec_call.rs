@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use hotcell_engine::{ExecEvent, ExecStream};
 use hotcell_model::{
-    Error, ExecFollow, ExecId, ExecResult, ExecRun, ExecState, ExecWait, Pace, Reply, Result,
+    ApprovalGive, Error, Exec, ExecFollow, ExecGet, ExecId, ExecResult, ExecRun, ExecState,
+    ExecWait, Grant, Pace, Reply, Result,
 };
-use rmcp::model::{CallToolResponse, ProgressNotificationParam, ProgressToken};
+use rmcp::model::{CallToolResponse, InputResponses, ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
-use super::handler::{McpHandler, no_longer_awaited};
-use super::tasks;
+use super::handler::{McpHandler, is_modern, no_longer_awaited};
+use super::{elicited, tasks};
 use crate::call_id;
 
 /// How often output that came is passed on as progress.
@@ -23,6 +24,17 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 const PROGRESS_BYTES: usize = 2000;
 /// How long a client that knows tasks is kept before it gets one.
 const TASK_AFTER_S: f64 = 2.0;
+
+/// How long the person at a client that is asked by a request is waited for; then whoever else may
+/// answers.
+const ASK_WITHIN: Duration = Duration::from_secs(50);
+
+/// What came of running a command.
+enum Performed {
+    Ran(Box<ExecResult>),
+    /// A person has to be asked first.
+    Asks(Box<Exec>),
+}
 
 /// One such call.
 pub(super) struct ExecCall<'a> {
@@ -58,12 +70,30 @@ impl ExecCall<'_> {
             no_longer_awaited()
         };
         let performed = tokio::select! {
-            performed = self.run(run) => performed,
+            performed = Box::pin(self.run_or_ask(run)) => performed,
             // The call stays noted: a cancel may follow, and it is meant for the exec.
             () = self.context.ct.cancelled() => return Err(given_up()),
             () = handler.door.closing.cancelled() => return Err(given_up()),
         };
         handler.calls.end(request);
+        let performed = match performed {
+            Ok(Performed::Asks(exec)) => {
+                call_id::note_exec(&exec);
+                call_id::note_status(call_id::OK);
+                return elicited::required(&exec).map(Into::into);
+            }
+            Ok(Performed::Ran(result)) => Ok(*result),
+            Err(error) => Err(error),
+        };
+        self.tell(performed, as_task)
+    }
+
+    fn tell(
+        &self,
+        performed: Result<ExecResult>,
+        as_task: bool,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let handler = self.handler;
         if let Ok(result) = &performed
             && as_task
             && result.exec.state != ExecState::Ended
@@ -73,6 +103,80 @@ impl ExecCall<'_> {
             return Ok(tasks::of_exec(&result.exec).into());
         }
         Ok(handler.tell(self.tool, performed.map(Reply::ExecResult)))
+    }
+
+    /// Goes on after the person at the client was asked about an exec.
+    pub(super) async fn go_on(
+        &self,
+        run: &ExecRun,
+        state: &str,
+        responses: Option<&InputResponses>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (handler, request) = (self.handler, &self.context.id);
+        let answer = responses.and_then(|all| all.get(elicited::APPROVAL));
+        let exec = match self.answered(state, answer.and_then(elicited::answer_of)).await {
+            Ok(exec) => exec,
+            Err(error) => return Ok(handler.tell(self.tool, Err(error))),
+        };
+        let as_task = tasks::are_known_to(self.context);
+        let wait_s = if as_task { run.wait_s.min(TASK_AFTER_S) } else { run.wait_s };
+        handler.calls.begin(request, &exec);
+        let wait = ExecWait { exec, wait_s, result_bytes: run.result_bytes };
+        let waited = tokio::select! {
+            waited = handler.door.ask(&handler.caller, wait) => waited,
+            () = self.context.ct.cancelled() => return Err(no_longer_awaited()),
+            () = handler.door.closing.cancelled() => return Err(no_longer_awaited()),
+        };
+        handler.calls.end(request);
+        self.tell(waited, as_task)
+    }
+
+    /// Passes on what a person answered about an exec of this caller.
+    async fn answered(&self, state: &str, grant: Option<Grant>) -> Result<ExecId> {
+        let (door, caller) = (&self.handler.door, &self.handler.caller);
+        let unknown = || {
+            Error::invalid("the request state is none that was given out")
+                .hint("repeat the call without it")
+        };
+        let exec: ExecId = state.parse().map_err(|_| unknown())?;
+        let exec = door.ask(caller, ExecGet { exec }).await?;
+        let asked_by = exec.approval.as_ref().map(|approval| approval.asked_by.as_str());
+        if asked_by != Some(caller.principal.as_str()) || !door.elicits() {
+            return Err(unknown());
+        }
+        if let Some(grant) = grant
+            && exec.awaits_approval()
+        {
+            self.give(&exec, grant).await?;
+        }
+        Ok(exec.id)
+    }
+
+    async fn give(&self, exec: &Exec, grant: Grant) -> Result<()> {
+        let person = elicited::person_at(&self.handler.caller);
+        let give = ApprovalGive { exec: exec.id.clone(), grant };
+        self.handler.door.ask(&person, give).await.map(drop)
+    }
+
+    /// Runs the command; where a person at the client may have to approve it, in steps.
+    async fn run_or_ask(&self, mut run: ExecRun) -> Result<Performed> {
+        if !self.handler.door.elicits() || !elicited::is_possible(self.context) {
+            return Ok(Performed::Ran(Box::new(self.run(run).await?)));
+        }
+        let (deadline, result_bytes) = (Instant::now() + duration(run.wait_s)?, run.result_bytes);
+        run.wait_s = 0.0;
+        let begun = self.ask(run).await?;
+        let exec = begun.exec.id.clone();
+        self.handler.calls.stands_for(&self.context.id, &exec);
+        if begun.exec.awaits_approval() {
+            if is_modern(self.context) {
+                return Ok(Performed::Asks(Box::new(begun.exec)));
+            }
+            if let Some(grant) = elicited::ask(self.context, &begun.exec, ASK_WITHIN).await {
+                self.give(&begun.exec, grant).await?;
+            }
+        }
+        self.wait_on(begun, deadline, result_bytes).await.map(|ran| Performed::Ran(Box::new(ran)))
     }
 
     async fn run(&self, run: ExecRun) -> Result<ExecResult> {
@@ -96,14 +200,28 @@ impl ExecCall<'_> {
         let result_bytes = run.result_bytes;
         run.wait_s = 0.0;
         let begun = self.ask(run).await?;
-        let exec = begun.exec.id.clone();
-        self.handler.calls.stands_for(&self.context.id, &exec);
+        self.handler.calls.stands_for(&self.context.id, &begun.exec.id);
+        if let Some(token) = token
+            && begun.exec.state != ExecState::Ended
+            && Instant::now() < deadline
+        {
+            let exec = begun.exec.id.clone();
+            self.show_progress(exec, token, deadline).await?;
+        }
+        self.wait_on(begun, deadline, result_bytes).await
+    }
+
+    /// Waits for the end of what was begun.
+    async fn wait_on(
+        &self,
+        begun: ExecResult,
+        deadline: Instant,
+        result_bytes: u64,
+    ) -> Result<ExecResult> {
         if begun.exec.state == ExecState::Ended || Instant::now() >= deadline {
             return Ok(begun);
         }
-        if let Some(token) = token {
-            self.show_progress(exec.clone(), token, deadline).await?;
-        }
+        let exec = begun.exec.id;
         let wait_s = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
         let wait = ExecWait { exec, wait_s, result_bytes };
         self.handler.door.ask(&self.handler.caller, wait).await

@@ -8,12 +8,12 @@ use hotcell_model::{
 };
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
-    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetTaskParams,
-    GetTaskResult, Implementation, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
-    UpdateTaskParams,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, Extensions,
+    GetTaskParams, GetTaskResult, Implementation, InputResponses, ListPromptsRequestMethod,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    RequestId, ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -40,6 +40,12 @@ pub(crate) struct McpHandler {
     writes_encoded: bool,
 }
 
+/// What a client answered to what an earlier round of a call asked.
+struct Answered {
+    state: Option<String>,
+    responses: Option<InputResponses>,
+}
+
 /// How often a cancel looks for an exec that is just being started.
 const CANCEL_ATTEMPTS: u32 = 40;
 const CANCEL_PAUSE: Duration = Duration::from_millis(50);
@@ -49,6 +55,8 @@ impl McpHandler {
     /// A handler for a caller, for these revisions of the protocol.
     pub(crate) fn new(door: Door, caller: Caller, versions: &'static [ProtocolVersion]) -> Self {
         let (calls, subscriptions) = (Calls::default(), Subscriptions::default());
+        // What is shown to a model is never more than an agent may see.
+        let caller = caller.masked();
         Self { door, caller, calls, subscriptions, versions, writes_encoded: false }
     }
 
@@ -57,15 +65,31 @@ impl McpHandler {
         Self { writes_encoded: true, ..self }
     }
 
+    /// The same for one request: on behalf of whoever sent it, who may do less than whoever opened
+    /// the session, and by the name that the request has in logs and in the ledger.
+    fn asked_by(&self, extensions: &Extensions, id: &RequestId) -> Self {
+        let caller = call_id::caller(extensions, id, &self.caller);
+        Self { caller, ..self.clone() }
+    }
+
+    fn asked_in(&self, context: &RequestContext<RoleServer>) -> Self {
+        self.asked_by(&context.extensions, &context.id)
+    }
+
     async fn perform(
         &self,
         tool: &str,
         call: ToolCall,
+        answered: Answered,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let ToolCall { request, show } = call;
         if let Request::ExecRun(run) = request {
-            return ExecCall { handler: self, tool, context }.perform(run).await;
+            let call = ExecCall { handler: self, tool, context };
+            return match &answered.state {
+                Some(state) => call.go_on(&run, state, answered.responses.as_ref()).await,
+                None => call.perform(run).await,
+            };
         }
         let answer = async {
             match (request, context.meta.get_progress_token()) {
@@ -200,11 +224,14 @@ impl ServerHandler for McpHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = request.name.as_ref();
         let span = call_id::span(&context, &self.caller, "tools/call");
+        let answered =
+            Answered { state: request.request_state, responses: request.input_responses };
         let arguments = request.arguments.unwrap_or_default();
         match span.in_scope(|| self.door.dialect.call(tool, arguments)) {
             Ok(call) => {
                 span.record(call_id::TOOL, tool);
-                Box::pin(self.perform(tool, call, &context)).instrument(span).await
+                let handler = self.asked_in(&context);
+                Box::pin(handler.perform(tool, call, answered, &context)).instrument(span).await
             }
             Err(error) => span.in_scope(|| {
                 // A model can mend its arguments; a tool that is not there is the client's mistake.
@@ -224,7 +251,8 @@ impl ServerHandler for McpHandler {
         page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.answer("resources/list", &context, resources::list(self, page)).await
+        let handler = self.asked_in(&context);
+        self.answer("resources/list", &context, resources::list(&handler, page)).await
     }
 
     async fn list_resource_templates(
@@ -241,7 +269,8 @@ impl ServerHandler for McpHandler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = resources::read(self, &request.uri);
+        let handler = self.asked_in(&context);
+        let read = resources::read(&handler, &request.uri);
         self.answer("resources/read", &context, read).await.map(Into::into)
     }
 
@@ -250,7 +279,8 @@ impl ServerHandler for McpHandler {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let begun = subscriptions::subscribe(self, request.uri, context.peer.clone());
+        let handler = self.asked_in(&context);
+        let begun = subscriptions::subscribe(&handler, request.uri, context.peer.clone());
         self.answer("resources/subscribe", &context, begun).await
     }
 
@@ -274,8 +304,9 @@ impl ServerHandler for McpHandler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let handler = self.asked_in(context.request_context());
         let listen = async {
-            subscriptions::listen(self, &context).await;
+            subscriptions::listen(&handler, &context).await;
             Ok(())
         };
         self.answer("subscriptions/listen", context.request_context(), listen).await
@@ -286,7 +317,8 @@ impl ServerHandler for McpHandler {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        self.answer("completion/complete", &context, resources::complete(self, &request)).await
+        let handler = self.asked_in(&context);
+        self.answer("completion/complete", &context, resources::complete(&handler, &request)).await
     }
 
     async fn list_prompts(
@@ -302,7 +334,8 @@ impl ServerHandler for McpHandler {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.answer("tasks/get", &context, tasks::get(self, &context, &request.task_id)).await
+        let handler = self.asked_in(&context);
+        self.answer("tasks/get", &context, tasks::get(&handler, &context, &request.task_id)).await
     }
 
     async fn update_task(
@@ -311,7 +344,8 @@ impl ServerHandler for McpHandler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         // Nothing is ever asked of a task's owner.
-        let found = tasks::get(self, &context, &request.task_id);
+        let handler = self.asked_in(&context);
+        let found = tasks::get(&handler, &context, &request.task_id);
         self.answer("tasks/update", &context, found).await.map(drop)
     }
 
@@ -320,7 +354,8 @@ impl ServerHandler for McpHandler {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let cancelled = tasks::cancel(self, &context, &request.task_id);
+        let handler = self.asked_in(&context);
+        let cancelled = tasks::cancel(&handler, &context, &request.task_id);
         self.answer("tasks/cancel", &context, cancelled).await
     }
 
@@ -333,12 +368,13 @@ impl ServerHandler for McpHandler {
         let method = "notifications/cancelled";
         let span = call_id::span_within(&context.extensions, &request, &self.caller, method);
         let Some(exec) = self.calls.end(&request) else { return };
+        let handler = self.asked_by(&context.extensions, &request);
         async {
             call_id::note_exec_id(&exec);
             if is_timeout(notification.reason.as_deref()) {
                 tracing::debug!("a client's patience is over; what it began goes on");
             } else {
-                self.cancel(exec).await;
+                handler.cancel(exec).await;
             }
         }
         .instrument(span)

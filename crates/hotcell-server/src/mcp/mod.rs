@@ -1,6 +1,7 @@
 //! The Model Context Protocol on top of a door.
 
 mod calls;
+mod elicited;
 mod exec_call;
 mod handler;
 mod parameters;

@@ -22,7 +22,7 @@ use crate::mcp::McpHandler;
 pub async fn serve(door: Door, caller: Caller) -> io::Result<()> {
     let (reader, writer) = pipes::open()?;
     let mut beside = JoinSet::new();
-    beside.spawn(door.clone().adopt_cells(caller.clone()));
+    beside.spawn(door.clone().adopt_cells(door.own_caller()));
     let begun = Begun::default();
     let (transport, written) =
         LineTransport::open(reader, writer, begun.clone(), door.closing.clone());

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use hotcell_model::{Alias, CellId, Claim, KeyScope, Store, StoredCell, Timestamp};
+use hotcell_model::{Alias, CellId, Claim, KeyScope, Store, StoredCell, Tenant, Timestamp};
 use hotcell_store::SqliteStore;
 use hotcell_testkit::sample;
 
@@ -136,7 +136,10 @@ async fn claim(store: &dyn Store, number: u64) {
     let won = store.insert_cell(&sample::named_cell(number, &alias)).await.is_ok();
     let later = Timestamp::now().plus_seconds(3600);
     let value = number.to_string();
-    let claim = store.claim_key(&KeyScope::Spawn, "key", &value, number, later).await.unwrap();
+    let claim = store
+        .claim_key(&KeyScope::Spawn(Tenant::default()), "key", &value, number, later)
+        .await
+        .unwrap();
     let owner = match claim {
         Claim::New => value,
         Claim::Taken { value, .. } => value,

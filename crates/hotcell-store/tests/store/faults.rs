@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hotcell_model::{Error, ErrorCode, Store};
+use hotcell_model::{Error, ErrorCode, Store, Tenants};
 use hotcell_store::{SqliteStore, StoreError};
 use hotcell_testkit::sample;
 use rusqlite::Connection;
@@ -41,7 +41,7 @@ fn scramble(file: &Path) {
 }
 
 async fn count(store: &SqliteStore) -> usize {
-    store.list_cells().await.unwrap().len()
+    store.list_cells(&Tenants::All).await.unwrap().len()
 }
 
 fn refusal(directory: &Path) -> Error {
@@ -198,7 +198,7 @@ async fn a_record_that_cannot_be_read_is_named() {
     let directory = filled(1).await;
     Connection::open(file(&directory)).unwrap().execute("UPDATE cell SET spec = '{'", []).unwrap();
     let store = SqliteStore::open(directory.path()).unwrap();
-    let error = store.list_cells().await.unwrap_err();
+    let error = store.list_cells(&Tenants::All).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::Internal);
     assert!(error.message.contains(sample::cell(0).spec.id.as_str()), "{error}");
     assert!(error.hint.is_some());

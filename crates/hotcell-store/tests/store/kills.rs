@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hotcell_model::{CellId, ExecId, Store};
+use hotcell_model::{CellId, ExecId, Store, Tenants};
 use hotcell_store::SqliteStore;
 use hotcell_testkit::sample;
 
@@ -38,7 +38,7 @@ async fn what_was_not_committed_is_gone_and_the_rest_goes_on() {
     }
     writer.kill();
     insert.await.unwrap();
-    assert_eq!(store.list_cells().await.unwrap().len(), 2);
+    assert_eq!(store.list_cells(&Tenants::All).await.unwrap().len(), 2);
     assert_sound(directory.path());
     let connection = rusqlite::Connection::open(directory.path().join("hotcell.db")).unwrap();
     let half: i64 =

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 
-use hotcell_model::{CellId, Claim, KeyScope, Store, Timestamp};
+use hotcell_model::{CellId, Claim, KeyScope, Store, Tenants, Timestamp};
 use hotcell_store::SqliteStore;
 use hotcell_testkit::sample;
 
@@ -44,7 +44,7 @@ fn processes_make_the_database_and_one_of_them_gets_the_alias_and_the_key() {
             said.iter().map(|line| line.split_once(' ').unwrap().1).collect();
         assert_eq!(owners.len(), 1, "{said:?}");
         let store = SqliteStore::open(&state).unwrap();
-        assert_eq!(block_on(store.list_cells()).unwrap().len(), 1);
+        assert_eq!(block_on(store.list_cells(&Tenants::All)).unwrap().len(), 1);
         assert_eq!(leftovers(&state), Vec::<String>::new());
     }
 }
@@ -79,7 +79,7 @@ fn threads_open_a_new_state_directory_at_once() {
             store
         });
         for store in &opened {
-            let cells = block_on(store.list_cells()).unwrap();
+            let cells = block_on(store.list_cells(&Tenants::All)).unwrap();
             assert_eq!(u64::try_from(cells.len()).unwrap(), THREADS, "all use one file");
             assert_eq!(store.recovered(), None);
         }
@@ -102,7 +102,7 @@ fn threads_that_share_a_store_lose_no_write() {
             }
         });
     });
-    let cells = block_on(shared[0].list_cells()).unwrap();
+    let cells = block_on(shared[0].list_cells(&Tenants::All)).unwrap();
     assert_eq!(u64::try_from(cells.len()).unwrap(), THREADS * 50);
 }
 

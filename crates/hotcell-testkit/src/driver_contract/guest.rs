@@ -40,6 +40,7 @@ pub(super) struct Outcome {
 pub(super) fn spec(driver: &dyn Driver) -> CellSpec {
     CellSpec {
         id: CellId::from_random(random()),
+        tenant: "tenant-1".parse().unwrap_or_default(),
         alias: None,
         driver: driver.name().to_owned(),
         image: "host".to_owned(),
@@ -61,6 +62,7 @@ pub(super) fn spec(driver: &dyn Driver) -> CellSpec {
         workspace: None,
         env: BTreeMap::new(),
         secrets: Vec::new(),
+        checkpoint_before: None,
         created_at: Timestamp::now(),
     }
 }
@@ -78,6 +80,8 @@ pub(super) fn program(words: &[&str]) -> ExecSpec {
         priority: 0,
         as_root: false,
         pace: Pace::Free,
+        approval: None,
+        checkpoint: None,
     }
 }
 

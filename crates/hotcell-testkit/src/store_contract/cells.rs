@@ -1,7 +1,7 @@
 //! Cells: identity, aliases, ends.
 
 use anyhow::{Result, ensure};
-use hotcell_model::{ErrorCode, KeyScope, Timestamp};
+use hotcell_model::{ErrorCode, KeyScope, Tenant, Tenants, Timestamp};
 use tokio::task::JoinSet;
 
 use super::{StorePlace, failure};
@@ -13,8 +13,8 @@ pub(super) async fn a_cell_comes_back_as_it_was_put(place: &StorePlace) -> Resul
     place.open()?.insert_cell(&put).await?;
     let other = place.open()?;
     ensure!(other.find_cell(&put.spec.id).await?.as_ref() == Some(&put));
-    ensure!(other.find_alias(&"work".parse()?).await?.as_ref() == Some(&put));
-    ensure!(other.list_cells().await? == [put]);
+    ensure!(other.find_alias(&Tenant::default(), &"work".parse()?).await?.as_ref() == Some(&put));
+    ensure!(other.list_cells(&Tenants::All).await? == [put]);
     Ok(())
 }
 
@@ -22,8 +22,8 @@ pub(super) async fn an_unknown_cell_is_not_there(place: &StorePlace) -> Result<(
     let store = place.open()?;
     let unknown = sample::cell(1).spec.id;
     ensure!(store.find_cell(&unknown).await?.is_none());
-    ensure!(store.find_alias(&"work".parse()?).await?.is_none());
-    ensure!(store.list_cells().await?.is_empty());
+    ensure!(store.find_alias(&Tenant::default(), &"work".parse()?).await?.is_none());
+    ensure!(store.list_cells(&Tenants::All).await?.is_empty());
     ensure!(store.indexed_bytes(&unknown).await? == 0);
     store.end_cell(&unknown, sample::EPOCH).await?;
     store.delete_cell(&unknown).await?;
@@ -36,16 +36,16 @@ pub(super) async fn an_unknown_cell_is_not_there(place: &StorePlace) -> Result<(
 pub(super) async fn an_id_is_given_once(place: &StorePlace) -> Result<()> {
     let store = place.open()?;
     let first = sample::cell(1);
-    ensure!(store.count_cells().await? == 0);
+    ensure!(store.count_cells(&Tenants::All).await? == 0);
     store.insert_cell(&first).await?;
-    ensure!(store.count_cells().await? == 1);
+    ensure!(store.count_cells(&Tenants::All).await? == 1);
     let mut second = sample::named_cell(1, &"other".parse()?);
     second.spec.image = "another".to_owned();
     ensure!(failure(store.insert_cell(&second).await)? == ErrorCode::Conflict);
     store.end_cell(&first.spec.id, sample::EPOCH).await?;
     ensure!(failure(store.insert_cell(&second).await)? == ErrorCode::Conflict);
-    ensure!(store.list_cells().await?.len() == 1);
-    ensure!(store.count_cells().await? == 0, "one that has ended does not count");
+    ensure!(store.list_cells(&Tenants::All).await?.len() == 1);
+    ensure!(store.count_cells(&Tenants::All).await? == 0, "one that has ended does not count");
     Ok(())
 }
 
@@ -61,9 +61,9 @@ pub(super) async fn an_alias_belongs_to_one_cell_until_it_ends(place: &StorePlac
     ensure!(store.find_cell(&second.spec.id).await?.is_none());
 
     store.end_cell(&first.spec.id, sample::EPOCH).await?;
-    ensure!(store.find_alias(&alias).await?.is_none());
+    ensure!(store.find_alias(&Tenant::default(), &alias).await?.is_none());
     store.insert_cell(&second).await?;
-    ensure!(store.find_alias(&alias).await? == Some(second));
+    ensure!(store.find_alias(&Tenant::default(), &alias).await? == Some(second));
     // Case tells aliases apart.
     store.insert_cell(&sample::named_cell(3, &"Work".parse()?)).await?;
     Ok(())
@@ -77,7 +77,7 @@ pub(super) async fn an_ended_cell_takes_no_alias(place: &StorePlace) -> Result<(
     ended.ended_at = Some(sample::EPOCH);
     store.insert_cell(&living).await?;
     store.insert_cell(&ended).await?;
-    ensure!(store.find_alias(&alias).await? == Some(living));
+    ensure!(store.find_alias(&Tenant::default(), &alias).await? == Some(living));
     ensure!(store.find_cell(&ended.spec.id).await? == Some(ended));
     Ok(())
 }
@@ -94,7 +94,7 @@ pub(super) async fn of_many_only_one_gets_an_alias(place: &StorePlace) -> Result
     for refused in outcomes.into_iter().filter(Result::is_err) {
         ensure!(failure(refused)? == ErrorCode::Conflict);
     }
-    ensure!(place.open()?.list_cells().await?.len() == 1);
+    ensure!(place.open()?.list_cells(&Tenants::All).await?.len() == 1);
     Ok(())
 }
 
@@ -125,7 +125,8 @@ pub(super) async fn cells_are_listed_newest_first(place: &StorePlace) -> Result<
         store.insert_cell(&sample::cell(number)).await?;
     }
     store.end_cell(&sample::cell(3).spec.id, sample::EPOCH).await?;
-    let listed: Vec<_> = store.list_cells().await?.into_iter().map(|cell| cell.spec).collect();
+    let listed: Vec<_> =
+        store.list_cells(&Tenants::All).await?.into_iter().map(|cell| cell.spec).collect();
     ensure!(listed == [4, 3, 2, 1].map(sample::cell_spec));
     Ok(())
 }
@@ -164,5 +165,37 @@ pub(super) async fn a_new_index_is_to_be_rebuilt_until_it_was(place: &StorePlace
     store.mark_rebuilt().await?;
     ensure!(!store.needs_rebuild().await?);
     ensure!(!place.open()?.needs_rebuild().await?);
+    Ok(())
+}
+
+pub(super) async fn names_and_lists_are_each_tenants_own(place: &StorePlace) -> Result<()> {
+    let store = place.open()?;
+    let alias = "work".parse()?;
+    let (a, b): (Tenant, Tenant) = ("a".parse()?, "b".parse()?);
+    let (of_a, of_b) = (Tenants::Of(a.clone()), Tenants::Of(b.clone()));
+    let cell = |number, tenant: &Tenant| {
+        let mut cell = sample::named_cell(number, &alias);
+        cell.spec.tenant = tenant.clone();
+        cell
+    };
+    let (first, second) = (cell(1, &a), cell(2, &b));
+    store.insert_cell(&first).await?;
+    ensure!(store.find_alias(&b, &alias).await?.is_none());
+    store.insert_cell(&second).await?;
+    ensure!(failure(store.insert_cell(&cell(3, &a)).await)? == ErrorCode::Conflict);
+    ensure!(store.find_alias(&a, &alias).await? == Some(first.clone()));
+    ensure!(store.find_alias(&b, &alias).await? == Some(second.clone()));
+    ensure!(store.find_alias(&Tenant::default(), &alias).await?.is_none());
+
+    let id = &first.spec.id;
+    ensure!(store.find_cell_among(&of_a, id).await? == Some(first.clone()));
+    ensure!(store.find_cell_among(&Tenants::All, id).await? == Some(first.clone()));
+    ensure!(store.find_cell_among(&of_b, id).await?.is_none());
+    ensure!(store.list_cells(&of_b).await? == std::slice::from_ref(&second));
+    ensure!(store.list_cells(&Tenants::All).await? == [second, first.clone()]);
+    ensure!(store.count_cells(&of_a).await? == 1 && store.count_cells(&of_b).await? == 1);
+    store.end_cell(id, sample::EPOCH).await?;
+    ensure!(store.count_cells(&of_a).await? == 0 && store.count_cells(&of_b).await? == 1);
+    ensure!(store.find_cell_among(&of_a, id).await?.is_some(), "one that has ended is still a's");
     Ok(())
 }

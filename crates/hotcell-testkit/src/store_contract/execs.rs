@@ -1,14 +1,16 @@
 //! The index of execs.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use hotcell_model::{
-    CellId, ErrorCode, Exec, ExecFilter, ExecId, ExecState, ExecStatusFilter, Store, Timestamp,
+    CellId, ErrorCode, Exec, ExecFilter, ExecId, ExecState, ExecStatusFilter, Store, Tenants,
+    Timestamp,
 };
 
 use super::{StorePlace, failure};
 use crate::sample;
 
-const ALL: ExecFilter = ExecFilter { cell: None, status: None, limit: 100, before: None };
+const ALL: ExecFilter =
+    ExecFilter { tenants: Tenants::All, cell: None, status: None, limit: 100, before: None };
 
 async fn add_cell(store: &dyn Store, number: u64) -> Result<CellId> {
     let cell = sample::cell(number);
@@ -124,7 +126,12 @@ pub(super) async fn filters_choose_by_cell_and_status(place: &StorePlace) -> Res
     store.put_execs(&one, &of_one, 10).await?;
     store.put_execs(&two, &of_two, 10).await?;
     let (live, ended) = (Some(ExecStatusFilter::Live), Some(ExecStatusFilter::Ended));
-    let filter = |cell: Option<&CellId>, status| ExecFilter { cell: cell.cloned(), status, ..ALL };
+    let filter = |cell: Option<&CellId>, status| ExecFilter {
+        tenants: Tenants::All,
+        cell: cell.cloned(),
+        status,
+        ..ALL
+    };
     ensure!(listed(&*store, &filter(None, live)).await? == ids([4, 2]));
     ensure!(listed(&*store, &filter(None, ended)).await? == ids([3, 1]));
     ensure!(listed(&*store, &filter(Some(&one), None)).await? == ids([2, 1]));
@@ -145,7 +152,7 @@ pub(super) async fn pages_follow_each_other_without_gap(place: &StorePlace) -> R
         .collect();
     store.put_execs(&cell, &execs, 10).await?;
     for cell in [None, Some(cell.clone())] {
-        let mut filter = ExecFilter { cell, limit: 3, ..ALL };
+        let mut filter = ExecFilter { tenants: Tenants::All, cell, limit: 3, ..ALL };
         let mut seen = Vec::new();
         loop {
             let page = store.list_execs(&filter).await?;
@@ -167,5 +174,61 @@ pub(super) async fn a_page_goes_on_after_its_exec_is_gone(place: &StorePlace) ->
     store.delete_cell(&gone).await?;
     let filter = ExecFilter { before: Some((last.queued_at, last.id)), ..ALL };
     ensure!(listed(&*store, &filter).await? == ids([1]));
+    Ok(())
+}
+
+pub(super) async fn execs_are_their_cells_tenants(place: &StorePlace) -> Result<()> {
+    let store = place.open()?;
+    let (of_a, of_b) = (Tenants::Of("a".parse()?), Tenants::Of("b".parse()?));
+    let mut execs = Vec::new();
+    for (number, tenant) in [(1, "a"), (2, "b")] {
+        let mut cell = sample::cell(number);
+        cell.spec.tenant = tenant.parse()?;
+        store.insert_cell(&cell).await?;
+        let exec = sample::exec(&cell.spec.id, number);
+        store.put_execs(&cell.spec.id, std::slice::from_ref(&exec), 10).await?;
+        execs.push(exec);
+    }
+    let [first, second] = execs.as_slice() else { bail!("two were put") };
+    ensure!(store.find_exec_among(&of_a, &first.id).await?.as_ref() == Some(first));
+    ensure!(store.find_exec_among(&Tenants::All, &first.id).await?.as_ref() == Some(first));
+    ensure!(store.find_exec_among(&of_b, &first.id).await?.is_none());
+    let filter = |tenants: &Tenants| ExecFilter {
+        tenants: tenants.clone(),
+        cell: None,
+        status: None,
+        limit: 9,
+        before: None,
+    };
+    ensure!(store.list_execs(&filter(&of_b)).await? == std::slice::from_ref(second));
+    ensure!(store.list_execs(&filter(&Tenants::All)).await?.len() == 2);
+    let live = Some(hotcell_model::ExecStatusFilter::Live);
+    let live = ExecFilter { status: live, ..filter(&of_a) };
+    ensure!(store.list_execs(&live).await? == std::slice::from_ref(first));
+    // Somebody else's cell lists nothing, and somebody else's exec as the end of a page is as
+    // one that never was.
+    let foreign = ExecFilter { cell: Some(first.cell.clone()), ..filter(&of_b) };
+    ensure!(store.list_execs(&foreign).await?.is_empty());
+    let after = |exec: &ExecId| ExecFilter {
+        before: Some((second.queued_at, exec.clone())),
+        ..filter(&of_b)
+    };
+    let never = ExecId::from_random(99);
+    ensure!(store.list_execs(&after(&first.id)).await? == store.list_execs(&after(&never)).await?);
+    Ok(())
+}
+
+pub(super) async fn an_exec_stays_with_the_cell_that_had_it_first(
+    place: &StorePlace,
+) -> Result<()> {
+    let store = place.open()?;
+    let (mine, other) = (sample::cell(1), sample::cell(2));
+    store.insert_cell(&mine).await?;
+    store.insert_cell(&other).await?;
+    let exec = sample::exec(&mine.spec.id, 1);
+    store.put_execs(&mine.spec.id, std::slice::from_ref(&exec), 10).await?;
+    let forged = sample::ended(&sample::exec(&other.spec.id, 1));
+    store.put_execs(&other.spec.id, &[forged], 10).await?;
+    ensure!(store.find_exec(&exec.id).await? == Some(exec));
     Ok(())
 }

@@ -56,6 +56,19 @@ pub(super) async fn cells_are_admitted_one_at_a_time(place: &StorePlace) -> Resu
     Ok(())
 }
 
+pub(super) async fn execs_of_a_tenant_are_admitted_one_at_a_time(place: &StorePlace) -> Result<()> {
+    let (one, other) = (place.open()?, place.open()?);
+    let (a, b) = ("a".parse()?, "b".parse()?);
+    let held = one.lock_tenant(&a).await?;
+    let _theirs = other.lock_tenant(&b).await?;
+    let _admission = other.lock_admission().await?;
+    let mut wait = other.lock_tenant(&a);
+    begin_to_wait(&mut wait).await?;
+    drop(held);
+    let _held = wait.await?;
+    Ok(())
+}
+
 pub(super) async fn a_waiter_gets_the_lock(place: &StorePlace) -> Result<()> {
     let (one, other) = (place.open()?, place.open()?);
     let cell = id(1);

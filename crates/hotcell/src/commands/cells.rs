@@ -10,11 +10,21 @@ use crate::values::short;
 
 /// Lists cells.
 pub(super) async fn cells(session: &Session, args: Cells) -> Result<u8, Failure> {
-    let found = session.ask(CellList { include_stopped: args.all }).await?;
-    match args.json {
-        true => print_json(&found)?,
-        false => print(table(&found.cells, Timestamp::now()).to_string())?,
+    let list = CellList { include_stopped: args.all };
+    let found = match args.all_tenants {
+        true => session.above_tenants().ask(list).await?,
+        false => session.ask(list).await?,
+    };
+    if args.json {
+        print_json(&found)?;
+        return Ok(0);
     }
+    let mut shown = table(&found.cells, Timestamp::now());
+    if args.all_tenants {
+        let tenants = found.cells.iter().map(|cell| cell.tenant.to_string());
+        shown = shown.with_column("TENANT", tenants);
+    }
+    print(shown.to_string())?;
     Ok(0)
 }
 

@@ -1,7 +1,9 @@
 //! The commands, one file for each verb.
 
 mod apply;
+mod approvals;
 mod attach;
+mod audit;
 mod cancel;
 mod cat;
 mod cells;
@@ -22,6 +24,7 @@ mod ls;
 mod net;
 mod pack;
 mod place;
+mod policy;
 mod port;
 mod project;
 mod ps;
@@ -31,6 +34,7 @@ mod secret;
 mod serve;
 mod setup;
 mod spawn;
+mod token;
 mod unpack;
 mod wait;
 
@@ -42,7 +46,7 @@ mod pack_tests;
 mod place_tests;
 
 use hotcell_engine::{AllowedSecrets, AllowedWorkspaces};
-use hotcell_model::{EndCause, Exec, ExecEnd, LimitHit, Result};
+use hotcell_model::{ApprovalVerdict, EndCause, Exec, ExecEnd, LimitHit, Result};
 use hotcell_server::Traces;
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::SubscriberExt;
@@ -83,6 +87,9 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Logs(_)
         | Command::Input(_)
         | Command::Cancel(_)
+        | Command::Policy(_)
+        | Command::Approvals(_)
+        | Command::Approve(_)
         | Command::Ls(_)
         | Command::Cat(_)
         | Command::Cp(_)
@@ -90,6 +97,8 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Search(_)
         | Command::Port(_)
         | Command::Secret(_)
+        | Command::Token(_)
+        | Command::Audit(_)
         | Command::Serve(_)
         | Command::Setup(_)
         | Command::Doctor(_)
@@ -147,6 +156,9 @@ pub(crate) async fn perform(
         Command::Logs(args) => logs::logs(&session()?, args).await,
         Command::Input(args) => input::input(&session()?, args).await,
         Command::Cancel(args) => cancel::cancel(&session()?, args).await,
+        Command::Policy(args) => policy::policy(&session()?, args.action).await,
+        Command::Approvals(args) => approvals::approvals(&session()?, args).await,
+        Command::Approve(args) => approvals::approve(&session()?, args).await,
         Command::Attach(args) => Box::pin(attach::attach(&session()?, args)).await,
         Command::Wait(args) => wait::wait(&session()?, args).await,
         Command::Ls(args) => ls::ls(&session()?, args).await,
@@ -155,6 +167,8 @@ pub(crate) async fn perform(
         Command::Edit(args) => edit::edit(&session()?, args, environment).await,
         Command::Search(args) => search::search(&session()?, args).await,
         Command::Secret(args) => secret::secret(&session()?, args.action).await,
+        Command::Token(args) => token::token(&session()?, args.action).await,
+        Command::Audit(args) => audit::audit(&session()?, *args).await,
         Command::Port(args) => Box::pin(port::port(session()?, args)).await,
         Command::Serve(args) => {
             let served = Box::pin(serve::serve(args, &config, environment)).await;
@@ -205,6 +219,19 @@ fn tell_limits(end: &ExecEnd) {
     }
 }
 
+fn told_denial(exec: &Exec) -> String {
+    let Some(approval) = &exec.approval else {
+        return "the command was not started: it was not approved".to_owned();
+    };
+    let what = match &approval.answer {
+        Some(answer) if answer.verdict == ApprovalVerdict::Refused => {
+            format!("{} refused it", answer.by)
+        }
+        Some(_) | None => "nobody approved it in time".to_owned(),
+    };
+    format!("the command was not started: {what} (rule {}: {})", approval.rule, approval.reason)
+}
+
 /// Says what a person should know about the end of an exec, and gives the exit code that shows it.
 fn tell_end(exec: &Exec) -> u8 {
     let Some(end) = &exec.end else { return OWN_FAILURE };
@@ -214,6 +241,7 @@ fn tell_end(exec: &Exec) -> u8 {
         EndCause::Cancelled if end.limit.is_none() => note("the command was cancelled"),
         EndCause::Cancelled => {}
         EndCause::OomKilled => note("the command was killed: its cell was out of memory"),
+        EndCause::Denied => note(&told_denial(exec)),
         EndCause::Lost => note(&format!(
             "the command was lost: the supervisor of {} died, so how it ended is not known",
             exec.cell

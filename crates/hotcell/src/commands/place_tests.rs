@@ -8,6 +8,7 @@ use crate::args::Shape;
 fn cell() -> Cell {
     Cell {
         id: CellId::from_random(1),
+        tenant: hotcell_model::Tenant::default(),
         alias: Some("work".parse().unwrap()),
         state: CellState::Ready,
         driver: "native".to_owned(),
@@ -24,6 +25,7 @@ fn cell() -> Cell {
         },
         network: Network::None,
         workspace: None,
+        checkpoint_before: None,
         secrets: Vec::new(),
         isolation: None,
     }

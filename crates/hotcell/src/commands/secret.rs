@@ -7,8 +7,8 @@ use hotcell_secrets::leave_no_image;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::task::spawn_blocking;
 
-use crate::args::SecretAction;
 use crate::errors::Failure;
+use crate::secret_args::SecretAction;
 use crate::session::Session;
 use crate::show::{Table, note, print, print_json};
 use crate::signals::{LocalSignal, LocalSignals};

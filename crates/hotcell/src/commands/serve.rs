@@ -1,25 +1,34 @@
 //! `hotcell serve`: the door for agents.
 
 use std::fs;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hotcell_auth::{FileTokenStore, Oidc};
 use hotcell_engine::{AllowedSecrets, AllowedWorkspaces};
-use hotcell_model::{Alias, Caller, Error, NetRule, Result, Workspace};
-use hotcell_server::http::{HttpLimits, HttpSettings, Principal, Token};
-use hotcell_server::{Door, FileBounds, hotcell_dialect, http, stdio};
+use hotcell_model::{Caller, Error, NetRule, Result, Role, Tenant, Workspace};
+use hotcell_server::http::{
+    AccessSettings, HttpLimits, HttpSettings, Listener, Peer, Principal, SocketListener,
+    SocketMode, Token,
+};
+use hotcell_server::{Approvers, Door, FileBounds, hotcell_dialect, http, stdio};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
 use crate::args::Serve;
+use crate::auth_config::{Proof, SocketUser};
 use crate::config::Config;
 use crate::default_cell::of_project;
 use crate::environment::Environment;
 use crate::errors::Failure;
+use crate::policy_file::PolicyFile;
 use crate::session::Session;
 use crate::show::note;
 use crate::signals::{LocalSignal, LocalSignals};
+use crate::values::ListenAt;
 
 /// Descriptors that are not for connections: links to cells, logs, the index.
 const OTHER_FILES: u64 = 256;
@@ -40,14 +49,11 @@ pub(super) async fn serve(
         &args.tools.unwrap_or_default(),
         FileBounds { content_bytes: config.file_mb << 20 },
     );
-    let token = match args.http {
-        Some(_) => find_token(config, environment)?,
-        None => None,
-    };
     let secrets = AllowedSecrets::Only(config.secrets.allowed.clone());
-    let (mut engine, local) =
+    let (mut engine, local, policy) =
         Session::open(config, environment, AllowedWorkspaces::Only(Vec::new()), secrets)?
             .into_parts();
+    let hang_up = HangUp::of(policy);
     let asked: Vec<Workspace> = args.workspace.iter().chain(&config.workspaces).cloned().collect();
     let allowed = engine.allow_workspaces(&asked).await?;
     let default_workspace = allowed.into_iter().next().filter(|_| !args.workspace.is_empty());
@@ -57,43 +63,52 @@ pub(super) async fn serve(
     let names: Vec<NetRule> = args.allow.iter().chain(&config.allow).cloned().collect();
     engine.allow_names(names.clone())?;
     let local = Caller { default_workspace, default_network: names.into(), ..local };
-    let door = Door::new(Arc::new(engine), dialect);
+    // Whoever calls works in cells; what the operator may is done at the command line.
+    let local = local.in_role(Role::Agent);
+    let approvers = match config.policy.ask_client {
+        true => Approvers::Clients,
+        false => Approvers::Operators,
+    };
+    let door = Door::new(Arc::new(engine), dialect)
+        .with_approvers(approvers)
+        .at_home_in(config.tenant.clone());
     #[cfg(feature = "conformance")]
     let door = if args.conformance_fixtures { door.with_conformance_fixtures() } else { door };
     hotcell_jail::keep_freed(KEPT_BYTES);
     // A server waits most of the time, and for that needs little of what brought it here.
     hotcell_jail::release_code();
-    let Some(address) = args.http else {
+    let Some(at) = args.http else {
         let caller = match chosen_cell {
             Some(alias) => local.with_default_cell(alias),
             None => local,
         };
         // Who is told to leave leaves; what runs goes on.
-        let serving = settling(Box::pin(stdio::serve(door, caller)));
-        return match signals.unless_told_to_leave(serving).await {
-            Ok(served) => served.map(|()| 0).map_err(Failure::Terminal),
-            Err(_) => Ok(0),
-        };
+        let mut serving = pin!(settling(Box::pin(stdio::serve(door, caller))));
+        loop {
+            return match signals.unless_told_to_leave(&mut serving).await {
+                Ok(served) => served.map(|()| 0).map_err(Failure::Terminal),
+                Err(LocalSignal::HangUp) if hang_up.reloads() => continue,
+                Err(_) => Ok(0),
+            };
+        }
     };
-    let caller = match token {
-        Some(_) => Caller { principal: "bearer".to_owned(), default_cell: None, ..local },
-        None => Caller { default_cell: None, ..local },
-    };
-    let settings = settings(config, Principal { caller: with_cell(caller, chosen_cell), token });
-    settings.check_address(address)?;
-    over_http(address, door, settings, &mut signals).await
-}
-
-/// A caller over HTTP has a default cell of its own.
-fn with_cell(caller: Caller, chosen: Option<Alias>) -> Caller {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let own = || {
-        let name: String = caller.principal.chars().map(plain).collect();
-        format!("http-{name}").parse().ok()
-    };
-    match chosen.or_else(own) {
-        Some(alias) => caller.with_default_cell(alias),
-        None => caller,
+    let usual = Caller { default_cell: chosen_cell, ..local };
+    let settings = settings(config, access(config, environment, usual)?);
+    match at {
+        ListenAt::Address(address) => {
+            settings.check_address(address)?;
+            let listener = listen(address).await?;
+            over_http(listener, door, settings, &mut signals, &hang_up).await
+        }
+        ListenAt::Socket(path) => {
+            let mode = match config.auth.socket_users.is_empty() {
+                true => SocketMode::Owner,
+                false => SocketMode::Everybody,
+            };
+            let listener = SocketListener::bind(&path, mode)?;
+            note(&format!("listening on unix:{}", listener.path().display()));
+            over_http(listener.into(), door, settings, &mut signals, &hang_up).await
+        }
     }
 }
 
@@ -108,12 +123,33 @@ async fn settling<T>(mut serving: impl Future<Output = T> + Unpin) -> T {
     serving.await
 }
 
-async fn over_http(
-    address: SocketAddr,
-    door: Door,
-    settings: HttpSettings,
-    signals: &mut LocalSignals,
-) -> Result<u8, Failure> {
+/// What a hang-up means.
+#[derive(Debug)]
+enum HangUp {
+    /// The terminal went away, and whoever sat there.
+    Leave,
+    /// There never was one: the policy is to be read again.
+    Reload(Arc<PolicyFile>),
+}
+
+impl HangUp {
+    fn of(policy: Arc<PolicyFile>) -> Self {
+        if std::io::stderr().is_terminal() { Self::Leave } else { Self::Reload(policy) }
+    }
+
+    /// Reads the policy again if that is what a hang-up means here.
+    fn reloads(&self) -> bool {
+        match self {
+            Self::Leave => false,
+            Self::Reload(policy) => {
+                policy.reload();
+                true
+            }
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<Listener> {
     let cannot_listen = |error: std::io::Error| {
         Error::unavailable(format!("cannot listen at {address}: {error}"))
             .hint("choose another address or port")
@@ -121,6 +157,16 @@ async fn over_http(
     let listener = TcpListener::bind(address).await.map_err(cannot_listen)?;
     let bound = listener.local_addr().map_err(cannot_listen)?;
     note(&format!("listening on http://{bound}"));
+    Ok(listener.into())
+}
+
+async fn over_http(
+    listener: Listener,
+    door: Door,
+    settings: HttpSettings,
+    signals: &mut LocalSignals,
+    hang_up: &HangUp,
+) -> Result<u8, Failure> {
     let (told, stop) = tokio::sync::oneshot::channel::<()>();
     let stop = async {
         // It ends without a word only together with us.
@@ -133,6 +179,7 @@ async fn over_http(
             served = &mut serving => return served.map(|()| 0).map_err(Failure::Terminal),
             signal = signals.next() => match (signal, told.take()) {
                 (LocalSignal::Resize, kept) => told = kept,
+                (LocalSignal::HangUp, kept) if hang_up.reloads() => told = kept,
                 (_, Some(told)) => drop(told.send(())),
                 // Told twice: whoever waits is left alone, what runs goes on.
                 (_, None) => return Ok(0),
@@ -141,10 +188,10 @@ async fn over_http(
     }
 }
 
-fn settings(config: &Config, principal: Principal) -> HttpSettings {
+fn settings(config: &Config, access: AccessSettings) -> HttpSettings {
     let connections = (config.http.max_connections as usize).min(connections_possible());
     HttpSettings {
-        principals: vec![principal],
+        access,
         allowed_hosts: config.http.allowed_hosts.clone(),
         allowed_origins: config.http.allowed_origins.clone(),
         drain: Duration::from_secs(config.http.drain_s),
@@ -155,6 +202,51 @@ fn settings(config: &Config, principal: Principal) -> HttpSettings {
             ..HttpLimits::default()
         },
     }
+}
+
+/// Who may call. Whether they have to prove who they are is decided here, once: a server never
+/// opens because its last token was revoked.
+fn access(config: &Config, environment: &Environment, usual: Caller) -> Result<AccessSettings> {
+    let token = find_token(config, environment)?;
+    let tokens = FileTokenStore::new(&config.state_dir);
+    let oidc = match config.auth.oidc.settings(config) {
+        Some(settings) => Some(Arc::new(Oidc::new(settings)?)),
+        None => None,
+    };
+    let is_required = match config.auth.proof {
+        Proof::Required => true,
+        Proof::None => false,
+        Proof::Auto => token.is_some() || oidc.is_some() || tokens.is_used()?,
+    };
+    let bearer = Caller { principal: "bearer".to_owned(), ..usual.clone() };
+    Ok(AccessSettings {
+        open: (!is_required).then(|| usual.clone()),
+        principals: token.map(|token| Principal { caller: bearer, token }).into_iter().collect(),
+        tokens: Some(Arc::new(tokens)),
+        oidc,
+        peers: peers(config, environment, &usual),
+        usual,
+    })
+}
+
+/// Who may call at a socket: its owner, root, and those who are named.
+fn peers(config: &Config, environment: &Environment, usual: &Caller) -> Vec<Peer> {
+    let named = config.auth.socket_users.iter().cloned();
+    let always = [environment.uid, 0].map(|uid| SocketUser {
+        uid,
+        role: Role::Agent,
+        tenant: Tenant::default(),
+    });
+    // What is said of one comes before what holds for all.
+    let peer = |user: SocketUser| {
+        let caller = Caller {
+            principal: format!("local:{}", user.uid),
+            tenant: user.tenant,
+            ..usual.clone()
+        };
+        Peer { uid: user.uid, caller: caller.in_role(user.role) }
+    };
+    named.chain(always).map(peer).collect()
 }
 
 /// How many connections this process may have, after it has asked for as many as it can get.

@@ -65,6 +65,9 @@ fn server(args: &Setup, overrides: &Overrides, around: &Surroundings<'_>) -> Res
     if let Some(filter) = &overrides.log {
         words.extend(["--log".to_owned(), filter.clone()]);
     }
+    if let Some(tenant) = &overrides.tenant {
+        words.extend(["--tenant".to_owned(), tenant.clone()]);
+    }
     Ok(Server::Stdio { program: own_program(started_as.as_deref(), search)?, args: words })
 }
 

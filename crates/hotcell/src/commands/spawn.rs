@@ -19,6 +19,7 @@ pub(super) async fn spawn(session: &Session, args: Spawn) -> Result<u8, Failure>
         ttl_s: args.ttl,
         idle_ttl_s: args.idle_ttl,
         env: args.env.into_iter().collect(),
+        checkpoint_before: args.checkpoint_before,
         idempotency_key: args.idempotency_key,
         ..asked_for(&args.shape)
     };

@@ -77,22 +77,22 @@ fn a_granted_secret_is_a_variable_and_its_value_is_masked(world: &World) {
     let said = world.hotcell(["run", "--cell", "safe", script]).run().succeeded();
     let (out, errors) = (said.stdout(), said.stderr());
     assert!(
-        out.starts_with("<[secret token]>\n") && errors.contains("<[secret token]>"),
+        out.starts_with("<[REDACTED:token]>\n") && errors.contains("<[REDACTED:token]>"),
         "{said:?}"
     );
-    assert_eq!(out.matches("[secret token]").count(), 3, "{out}");
+    assert_eq!(out.matches("[REDACTED:token]").count(), 3, "{out}");
     // What only begins like it is printed as it is.
     assert!(out.ends_with("\nhunter") && !out.contains("hunter2"), "{out}");
     // A terminal, the log, a poll and the API show what was written down, which is masked.
     let exec = world.detach("safe", "echo \"$MY_TOKEN\"; echo done; sleep 1000");
     eventually("it has printed", || world.text(["logs", &exec]).contains("done"));
-    assert_eq!(world.text(["logs", &exec]), "[secret token]\ndone\n");
+    assert_eq!(world.text(["logs", &exec]), "[REDACTED:token]\ndone\n");
     let server = HttpServer::start_with(world, &[], &[("HOTCELL_SERVE_SECRETS", "token")]);
     let page = server.ask(&Sent::get(&format!("/v1/execs/{exec}/output"))).is(200).body;
-    assert!(page.contains("[secret token]") && !page.contains(VALUE), "{page}");
+    assert!(page.contains("[REDACTED:token]") && !page.contains(VALUE), "{page}");
     let run = json!({ "cell": "safe", "command": "echo \"$MY_TOKEN\"", "pty": true });
     let ran = server.ask(&Sent::tool("exec_run", run)).is(200).body;
-    assert!(ran.contains("[secret token]") && !ran.contains(VALUE), "{ran}");
+    assert!(ran.contains("[REDACTED:token]") && !ran.contains(VALUE), "{ran}");
     let shown = world.text(["info", "--json", "safe"]);
     assert!(shown.contains("\"token\"") && !shown.contains(VALUE), "{shown}");
     // What is put on the command line is no secret, but in the cell that has it.
@@ -149,7 +149,7 @@ fn a_key_of_many_lines_is_masked_in_a_terminal_and_in_base64(world: &World) {
         let run = if pty { run.arg("-t") } else { run };
         let shown = run.arg(script).run().succeeded().stdout();
         assert!(!shown.contains("k3y") && !shown.contains("azN5"), "{shown}");
-        assert!(shown.contains("[secret key]"), "{shown}");
+        assert!(shown.contains("[REDACTED:key]"), "{shown}");
     }
 }
 
@@ -178,7 +178,7 @@ fn the_value_is_found_nowhere_on_the_host(world: &World) {
     let run = json!({ "cell": "safe", "command": "echo $TOKEN; env; cat /proc/self/environ" });
     server.ask(&Sent::post("/v1/execs", &run)).is(201);
     let exec = world.detach("safe", "echo $TOKEN; sleep 1000");
-    eventually("it has printed", || world.text(["logs", &exec]).contains("[secret token]"));
+    eventually("it has printed", || world.text(["logs", &exec]).contains("[REDACTED:token]"));
     let own = [world.keeper("safe"), world.supervisor("safe"), server.live.pid()];
     for pid in own {
         for file in ["cmdline", "environ"] {
@@ -245,7 +245,7 @@ fn secrets_come_from_variables_and_files_too(world: &World) {
         "of-file=F",
         "test $OF_ENV$F = value-of-a-variablevalue-of-a-file; echo $? $F",
     ];
-    assert_eq!(hotcell(&run).run().succeeded().stdout(), "0 [secret of-file]\n");
+    assert_eq!(hotcell(&run).run().succeeded().stdout(), "0 [REDACTED:of-file]\n");
     hotcell(&["secret", "set", "of-env"]).input("x").run().exited(4);
     let unset = world.hotcell(["--config", &settings, "run", "--secret", "of-env", "true"]).run();
     assert!(unset.exited(125).stderr().contains("FOR_TESTS"));
@@ -256,5 +256,5 @@ fn a_cell_that_wakes_has_its_secret_again(world: &World) {
     world.text(["run", "--cell", "safe", "--secret", "token", "true"]);
     crate::world::kill_9(world.supervisor("safe"));
     let shown = world.text(["run", "--cell", "safe", "echo $TOKEN; echo ${#TOKEN}"]);
-    assert_eq!(shown, format!("[secret token]\n{}\n", VALUE.len()));
+    assert_eq!(shown, format!("[REDACTED:token]\n{}\n", VALUE.len()));
 }

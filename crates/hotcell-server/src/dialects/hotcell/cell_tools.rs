@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, Isolation, Keep, KillWait,
-    Network, Reply, Request, RequestedLimits, Result, SecretGrant, Workspace,
+    Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, CheckpointBefore,
+    Isolation, Keep, KillWait, Network, Reply, Request, RequestedLimits, Result, SecretGrant,
+    Workspace,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -102,6 +103,9 @@ struct Spawn {
     env: Option<BTreeMap<String, String>>,
     /// names the operator allowed; each becomes a variable, or a header added outside the cell
     secrets: Option<Vec<String>>,
+    /// destructive
+    #[schemars(with = "Option<String>")]
+    checkpoint_before: Option<CheckpointBefore>,
     driver: Option<String>,
     idempotency_key: Option<String>,
 }
@@ -185,6 +189,7 @@ fn spawn(arguments: JsonObject) -> Result<Request> {
         workspace: asked.workspace,
         env: asked.env.unwrap_or_default(),
         secrets: grants(asked.secrets.unwrap_or_default())?,
+        checkpoint_before: asked.checkpoint_before,
         driver: asked.driver,
         idempotency_key: asked.idempotency_key,
     }

@@ -1,5 +1,6 @@
 //! The default dialect: Hotcell's own tools.
 
+mod admin_tools;
 mod archive_tools;
 mod cell_tools;
 mod checkpoint_tools;
@@ -58,7 +59,7 @@ impl HotcellDialect {
     /// The tools of these sets.
     pub(crate) fn new(toolsets: &Toolsets, bounds: FileBounds) -> Self {
         let cells = cell_tools::TOOLS.iter().chain(checkpoint_tools::TOOLS);
-        let all = cells.chain(exec_tools::TOOLS);
+        let all = cells.chain(exec_tools::TOOLS).chain(admin_tools::TOOLS);
         let kinds: Vec<_> = all.filter(|kind| toolsets.has(kind.toolset)).collect();
         let file_tools: Vec<_> = if toolsets.has(Toolset::Fs) {
             file_tools::TOOLS.iter().chain(archive_tools::TOOLS).collect()

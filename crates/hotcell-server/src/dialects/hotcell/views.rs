@@ -1,8 +1,8 @@
 //! What callers of the tools see of cells and execs.
 
 use hotcell_model::{
-    Cell, Dropped, Exec, ExecEnd, ExecPage, ExecState, IsolationLevel, Limits, Message, Network,
-    Timestamp, Usage, Workspace,
+    Approval, Cell, Dropped, Exec, ExecEnd, ExecPage, ExecState, IsolationLevel, Limits, Message,
+    Network, Timestamp, Usage, Workspace,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -69,7 +69,7 @@ pub(super) struct Standing {
     pub(super) exec_id: String,
     /// queued, running or ended
     pub(super) status: String,
-    /// exited, signaled, timed_out, cancelled, oom_killed or lost
+    /// exited, signaled, timed_out, cancelled, oom_killed, lost, denied
     #[serde(skip_serializing_if = "Option::is_none")]
     end_cause: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,6 +79,10 @@ pub(super) struct Standing {
     /// memory, pids, disk, disk_files, output
     #[serde(skip_serializing_if = "Option::is_none")]
     limits_hit: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<String>,
 }
 
 impl From<&Exec> for Standing {
@@ -92,6 +96,20 @@ impl From<&Exec> for Standing {
             exit_code: end.and_then(|end| end.exit_code),
             signal: end.and_then(|end| end.signal).map(|signal| signal.to_string()),
             limits_hit: end.and_then(limits_hit),
+            approval: exec.approval.as_deref().map(told),
+            checkpoint: exec.checkpoint.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// What asks, and what came of it.
+fn told(approval: &Approval) -> String {
+    let Approval { rule, reason, until, answer, .. } = approval;
+    match answer {
+        None => format!("waits until {until} for a person: {reason} (rule {rule})"),
+        Some(answer) => {
+            let (verdict, by) = (answer.verdict.as_str(), &answer.by);
+            format!("{verdict} by {by}: {reason} (rule {rule})")
         }
     }
 }
@@ -106,12 +124,22 @@ impl Standing {
     pub(super) fn line(&self) -> String {
         let hit = self.limits_hit.as_ref().map(|hit| format!("; limits hit: {}", hit.join(", ")));
         let hit = hit.unwrap_or_default();
+        let kept = self.checkpoint.as_ref().map(|id| format!("; checkpoint before it: {id}"));
+        let hit = hit + &kept.unwrap_or_default();
         match (&self.end_cause, self.exit_code) {
             (Some(_), Some(code)) => format!("[{} ended, exit code {code}{hit}]", self.exec_id),
+            (Some(cause), None) if self.approval.is_some() => {
+                let why = self.approval.as_deref().unwrap_or_default();
+                format!("[{} ended: {cause}: {why}]", self.exec_id)
+            }
             (Some(cause), None) => match &self.signal {
                 Some(signal) => format!("[{} ended: {cause} by {signal}{hit}]", self.exec_id),
                 None => format!("[{} ended: {cause}{hit}]", self.exec_id),
             },
+            (None, _) if self.status == ExecState::Queued.as_str() && self.approval.is_some() => {
+                let why = self.approval.as_deref().unwrap_or_default();
+                format!("[{} {}: {why}; follow it with exec_poll]", self.exec_id, self.status)
+            }
             (None, _) => {
                 format!("[{} {}: follow it with exec_poll]", self.exec_id, self.status)
             }

@@ -51,8 +51,8 @@ pub(super) struct ExecEnds {
 }
 
 impl ExecEnds {
-    /// Execs that end from now on are counted.
-    pub(super) fn new(registry: &mut Registry) -> Self {
+    /// Execs that were asked for since then are counted.
+    pub(super) fn new(registry: &mut Registry, began: Timestamp) -> Self {
         let known = Self {
             ends: Family::default(),
             seconds: Histogram::new(SECONDS),
@@ -61,7 +61,7 @@ impl ExecEnds {
             queued: Gauge::default(),
             live: HashSet::new(),
             recent: HashMap::new(),
-            newest: Timestamp::now(),
+            newest: began,
         };
         registry.register("execs_ended", "Execs that ended, by cause", known.ends.clone());
         registry.register_with_unit(

@@ -2,9 +2,11 @@
 
 mod exec_ends;
 
+use std::collections::HashMap;
+
 use axum::body::Body;
 use axum::response::Response;
-use hotcell_model::{CellList, Error, Result};
+use hotcell_model::{Caller, CellList, Error, Reach, Result, Role, Tenant, Timestamp};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, StatusCode};
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -17,6 +19,7 @@ use tokio::sync::Mutex;
 use self::exec_ends::ExecEnds;
 use super::answer::Shape;
 use super::routes::Parts;
+use crate::call_meter::Refused;
 use crate::door::Door;
 
 const TEXT: HeaderValue =
@@ -36,34 +39,80 @@ struct Standing {
 
 /// Everything that is counted. Labels are of closed sets: their number does not grow with use.
 ///
-/// What this server does is counted as it happens. Cells and execs are shared with other processes
-/// on the state directory: they are looked at when somebody asks.
+/// What this server does is counted as it happens, and shown to callers of the tenant whose server
+/// it is. Cells and execs are shared with other processes on the state directory: they are looked
+/// at when somebody asks, and each caller is shown those of its tenant.
 pub(super) struct Metrics {
-    registry: Registry,
+    began: Timestamp,
     requests: Family<Answered, Counter>,
     connections: Gauge,
     calls: Gauge,
     sessions: Gauge,
+    strangers: Counter,
+    refusals: Family<Refused, Counter>,
+    /// What each kind of caller sees. One look at a time.
+    views: Mutex<HashMap<View, Shown>>,
+}
+
+/// What of the whole a caller sees.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum View {
+    /// Everything: whoever answers for the server.
+    Whole,
+    /// The cells and execs of a tenant; with the figures of the server itself if it is theirs.
+    Tenant(Tenant),
+}
+
+/// The figures of one view.
+struct Shown {
+    registry: Registry,
     cells: Family<Standing, Gauge>,
-    /// One look at a time.
-    execs: Mutex<ExecEnds>,
+    execs: ExecEnds,
 }
 
 impl Metrics {
     /// Nothing has happened yet.
     pub(super) fn new(door: &Door) -> Self {
+        Self {
+            began: Timestamp::now(),
+            requests: Family::default(),
+            connections: Gauge::default(),
+            calls: Gauge::default(),
+            sessions: Gauge::default(),
+            strangers: Counter::default(),
+            refusals: door.meter.refusals.clone(),
+            views: Mutex::default(),
+        }
+    }
+
+    /// The figures of a view at its first look.
+    fn begin(&self, view: &View, home: &Tenant) -> Shown {
         let mut registry = Registry::with_prefix("hotcell");
-        let (requests, cells) = (Family::default(), Family::default());
-        let (connections, calls, sessions) = (Gauge::default(), Gauge::default(), Gauge::default());
-        registry.register("http_requests", "Requests that were answered", requests.clone());
-        registry.register("http_connections", "Connections that are open", connections.clone());
-        registry.register("mcp_sessions", "Sessions of MCP that are open", sessions.clone());
-        registry.register("calls_active", "Calls of the engine under way", calls.clone());
-        let refusals = door.meter.refusals.clone();
-        registry.register("calls_rejected", "Calls that were answered with an error", refusals);
+        let sees_server = match view {
+            View::Whole => true,
+            View::Tenant(tenant) => tenant == home,
+        };
+        if sees_server {
+            self.register_server(&mut registry);
+        }
+        let cells = Family::default();
         registry.register("cells", "Cells by driver and state", cells.clone());
-        let execs = Mutex::new(ExecEnds::new(&mut registry));
-        Self { registry, requests, connections, calls, sessions, cells, execs }
+        let execs = ExecEnds::new(&mut registry, self.began);
+        Shown { registry, cells, execs }
+    }
+
+    fn register_server(&self, registry: &mut Registry) {
+        let requests = self.requests.clone();
+        registry.register("http_requests", "Requests that were answered", requests);
+        let connections = self.connections.clone();
+        registry.register("http_connections", "Connections that are open", connections);
+        let sessions = self.sessions.clone();
+        registry.register("mcp_sessions", "Sessions of MCP that are open", sessions);
+        registry.register("calls_active", "Calls of the engine under way", self.calls.clone());
+        let about = "Requests whose token did not open the server";
+        registry.register("auth_failures", about, self.strangers.clone());
+        let refusals = self.refusals.clone();
+        registry.register("calls_rejected", "Calls that were answered with an error", refusals);
     }
 
     /// Counts a request.
@@ -85,14 +134,19 @@ impl Metrics {
         self.requests.get_or_create(&Answered { method, status }).inc();
     }
 
+    /// Counts a caller who was not let in with what it brought.
+    pub(super) fn stranger(&self) {
+        self.strangers.inc();
+    }
+
     /// Notes how many connections there are.
     pub(super) fn connected(&self, connections: usize) {
         self.connections.set(whole(connections));
     }
 
-    /// Looks at how things stand, and shows everything.
-    pub(super) async fn show(&self, parts: &Parts) -> Response {
-        match self.look(parts).await {
+    /// Looks at how things stand, and shows what the caller may see of it.
+    pub(super) async fn show(&self, parts: &Parts, caller: &Caller) -> Response {
+        match self.look(parts, caller).await {
             Ok(shown) => {
                 let mut response = Response::new(Body::from(shown));
                 response.headers_mut().insert(CONTENT_TYPE, TEXT);
@@ -102,25 +156,34 @@ impl Metrics {
         }
     }
 
-    async fn look(&self, parts: &Parts) -> Result<String> {
-        let mut execs = self.execs.lock().await;
-        execs.look(&parts.door, &parts.own).await?;
-        let listed = parts.door.ask(&parts.own, CellList { include_stopped: true }).await?;
-        self.cells.clear();
+    async fn look(&self, parts: &Parts, caller: &Caller) -> Result<String> {
+        let home = &parts.own.tenant;
+        let answers_for_it = match caller.role {
+            Role::Operator | Role::Auditor => caller.tenant == *home,
+            Role::Agent => false,
+        };
+        let (view, own) = match answers_for_it {
+            true => (View::Whole, parts.own.clone()),
+            false => {
+                let own = Caller { reach: Reach::Own, ..parts.own.clone() };
+                (View::Tenant(caller.tenant.clone()), own.in_tenant(caller.tenant.clone()))
+            }
+        };
+        let mut views = self.views.lock().await;
+        let shown = views.entry(view.clone()).or_insert_with(|| self.begin(&view, home));
+        shown.execs.look(&parts.door, &own).await?;
+        let listed = parts.door.ask(&own, CellList { include_stopped: true }).await?;
+        shown.cells.clear();
         for cell in listed.cells {
             let standing = Standing { driver: cell.driver, state: cell.state.as_str() };
-            self.cells.get_or_create(&standing).inc();
+            shown.cells.get_or_create(&standing).inc();
         }
-        let mut sessions = 0;
-        for endpoint in &parts.endpoints {
-            sessions += endpoint.session_count().await;
-        }
-        self.sessions.set(whole(sessions));
+        self.sessions.set(whole(parts.endpoints.session_count().await));
         self.calls.set(whole(parts.door.meter.under_way()));
-        let mut shown = String::new();
-        text::encode(&mut shown, &self.registry)
+        let mut text = String::new();
+        text::encode(&mut text, &shown.registry)
             .map_err(|error| Error::internal(format!("the metrics cannot be encoded: {error}")))?;
-        Ok(shown)
+        Ok(text)
     }
 }
 

@@ -112,6 +112,7 @@ async fn pass_on(
         response.headers_mut().insert(LOCATION, place);
         return Ok(response);
     }
+    admitted.note(&dial.clone().into());
     let stream = parts.door.dial(&admitted.caller, dial).await?;
 
     let upgrade = wanted_upgrade(request.headers());
@@ -143,7 +144,7 @@ async fn pass_on(
             return Err(Error::unavailable(error).into());
         };
         let service = hyper::upgrade::on(&mut response);
-        place.put(Tunnel { client, service, tasks });
+        place.put(Tunnel { client, service, tasks, lease: admitted.lease.clone() });
         let (mut head, _) = response.into_parts();
         to_client(&mut head.headers, &address, upgrade.as_ref());
         return Ok(Response::from_parts(head, Body::empty()));

@@ -7,11 +7,15 @@ use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional;
 use tokio::task::JoinSet;
 
+use crate::http::lease::Lease;
+
 /// Both ends of it, and what carries bytes to the service.
 pub(super) struct Tunnel {
     pub(super) client: OnUpgrade,
     pub(super) service: OnUpgrade,
     pub(super) tasks: JoinSet<()>,
+    /// How long its caller may have it.
+    pub(super) lease: Lease,
 }
 
 /// Where a request leaves a tunnel for whoever has its connection: that is how a tunnel counts as
@@ -27,15 +31,18 @@ impl TunnelPlace {
     /// Passes bytes on until both ends are done, if the connection became a tunnel.
     pub(in crate::http) async fn carry(&self) {
         let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Tunnel { client, service, tasks: _tasks }) = taken else { return };
+        let Some(Tunnel { client, service, tasks: _tasks, lease }) = taken else { return };
         let (client, service) = match tokio::try_join!(client, service) {
             Ok(both) => both,
             Err(error) => return tracing::debug!(%error, "a protocol was not changed after all"),
         };
         let (mut client, mut service) = (TokioIo::new(client), TokioIo::new(service));
-        match copy_bidirectional(&mut client, &mut service).await {
-            Ok((sent, came)) => tracing::debug!(sent, came, "a tunnel to a cell ended"),
-            Err(error) => tracing::debug!(%error, "a tunnel to a cell broke"),
+        tokio::select! {
+            carried = copy_bidirectional(&mut client, &mut service) => match carried {
+                Ok((sent, came)) => tracing::debug!(sent, came, "a tunnel to a cell ended"),
+                Err(error) => tracing::debug!(%error, "a tunnel to a cell broke"),
+            },
+            () = lease.over() => tracing::debug!("the caller of a tunnel may have it no more"),
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    Alias, CellRef, CellSpawn, CheckpointId, Error, ExecId, ExecInput, ExecList, ExecPoll, ExecRun,
-    ExecStatusFilter, Keep, Network, OutputFilter, Priority, RESULT_BYTES, RequestedLimits, Result,
-    SecretGrant, Signal, Stream, TerminalSize, Workspace,
+    Alias, CellRef, CellSpawn, CheckpointBefore, CheckpointId, Error, ExecId, ExecInput, ExecList,
+    ExecPoll, ExecRun, ExecStatusFilter, Grant, Keep, Network, OutputFilter, Priority,
+    RESULT_BYTES, RequestedLimits, Result, SecretGrant, Signal, Stream, TerminalSize, Workspace,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -54,6 +54,8 @@ pub(super) struct SpawnCell {
     #[serde(default, deserialize_with = "grants")]
     #[schemars(with = "Vec<String>")]
     secrets: Vec<SecretGrant>,
+    /// Before which of its commands a checkpoint is made.
+    checkpoint_before: Option<CheckpointBefore>,
     /// The driver that places it.
     driver: Option<String>,
     /// A second request with this key within 24 hours is answered with the first one's cell.
@@ -80,10 +82,19 @@ impl From<SpawnCell> for CellSpawn {
             workspace: asked.workspace,
             env: asked.env,
             secrets: asked.secrets,
+            checkpoint_before: asked.checkpoint_before,
             driver: asked.driver,
             idempotency_key: asked.idempotency_key,
         }
     }
+}
+
+/// A person's word.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GiveApproval {
+    /// Whether the exec may start.
+    pub(super) grant: Grant,
 }
 
 /// How a cell is ended.
@@ -299,6 +310,9 @@ pub(super) struct ReadOutput {
     /// How much at most.
     #[serde(default = "result_bytes")]
     max_bytes: u64,
+    /// Also what has the form of a secret, as it was printed; for operators.
+    #[serde(default)]
+    pub(super) raw: bool,
 }
 
 impl ReadOutput {
@@ -324,6 +338,9 @@ pub(super) struct FollowOutput {
     /// The last seq already seen; the header `Last-Event-ID` wins.
     #[serde(default)]
     pub(super) after_seq: u64,
+    /// Also what has the form of a secret, as it was printed; for operators.
+    #[serde(default)]
+    pub(super) raw: bool,
 }
 
 /// Nothing.

@@ -117,8 +117,7 @@ impl Download {
         etag: Option<Etag>,
     ) -> Result<Self, Refusal> {
         let stream = FileStream { cell: call.cell()?, op };
-        let FileTransfer { sender, mut receiver } =
-            call.parts.door.transfer(&call.caller, stream).await?;
+        let FileTransfer { sender, mut receiver } = call.transfer(stream).await?;
         sender.finish().await?;
         let first = receiver.next().await?;
         Ok(Self { _sender: sender, receiver, first: Some(first), etag })

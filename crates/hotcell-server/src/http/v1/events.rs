@@ -9,13 +9,14 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use hotcell_model::{Caller, Error, ExecId, ExecPage, ExecPoll, OutputFilter};
+use hotcell_model::{Error, ExecId, ExecPage, ExecPoll, OutputFilter};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
 
 use super::shown::message;
 use super::{Answer, Call};
+use crate::http::access::Admitted;
 use crate::http::routes::Parts;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -28,7 +29,7 @@ const PAGE_BYTES: u64 = 256 * 1024;
 /// Who follows, and how far they are.
 struct Follower {
     parts: Arc<Parts>,
-    caller: Caller,
+    admitted: Admitted,
     exec: ExecId,
     after_seq: u64,
 }
@@ -37,7 +38,7 @@ struct Follower {
 pub(super) async fn follow(call: Call, after_seq: u64) -> Answer {
     let exec = call.exec()?;
     let after_seq = last_event(&call.head.headers)?.unwrap_or(after_seq);
-    let follower = Follower { parts: call.parts, caller: call.caller, exec, after_seq };
+    let follower = Follower { parts: call.parts, admitted: call.admitted, exec, after_seq };
     // Whether it can be followed at all is said by the status.
     let first = follower.page(0.0).await?;
     let events = unfold(Some((follower, Some(first))), async |state| {
@@ -71,7 +72,9 @@ impl Follower {
             filter: OutputFilter::default(),
             max_bytes: PAGE_BYTES,
         };
-        self.parts.door.attempt(&self.caller, poll).await
+        let request = poll.into();
+        self.admitted.note(&request);
+        self.parts.door.attempt::<ExecPoll>(&self.admitted.caller, request).await
     }
 
     /// What is sent of a page, and whether more will come.

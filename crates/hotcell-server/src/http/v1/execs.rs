@@ -44,12 +44,18 @@ pub(super) async fn cancel(call: Call) -> Answer {
     }
 }
 
-pub(super) async fn output(call: Call) -> Answer {
+pub(super) async fn output(mut call: Call) -> Answer {
     let asked: ReadOutput = call.query()?;
+    if asked.raw {
+        call.see_raw()?;
+    }
     ok(&PageShown::from(call.ask(asked.of(call.exec()?)).await?))
 }
 
-pub(super) async fn stream(call: Call) -> Answer {
-    let FollowOutput { after_seq } = call.query()?;
+pub(super) async fn stream(mut call: Call) -> Answer {
+    let FollowOutput { after_seq, raw } = call.query()?;
+    if raw {
+        call.see_raw()?;
+    }
     events::follow(call, after_seq).await
 }

@@ -28,6 +28,9 @@ pub(super) struct PutFile {
     /// Make missing directories above it.
     #[serde(default = "yes")]
     create_parents: bool,
+    /// Also content that has what stands for a secret, `[REDACTED:…]`; for operators.
+    #[serde(default)]
+    raw: bool,
 }
 
 /// How something is removed.
@@ -56,7 +59,10 @@ pub(super) async fn read(call: Call) -> Answer {
 }
 
 pub(super) async fn write(mut call: Call) -> Answer {
-    let PutFile { mode: bits, create_parents } = call.query()?;
+    let PutFile { mode: bits, create_parents, raw } = call.query()?;
+    if raw {
+        call.see_raw()?;
+    }
     let precondition = call.precondition()?;
     let conditional = precondition != Precondition::default();
     let op = FileWrite {

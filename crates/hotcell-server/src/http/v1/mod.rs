@@ -1,7 +1,9 @@
 //! `/v1`: the engine's requests as a JSON API, for scripts and pages.
 
+mod approvals;
 mod archives;
 mod asked;
+mod audit;
 mod cells;
 mod checkpoint_table;
 mod checkpoints;
@@ -30,7 +32,8 @@ use axum::extract::{Extension, Path, Query as QueryString, Request, State};
 use axum::response::Response;
 use axum::routing::{MethodFilter, get, on};
 use bytes::Bytes;
-use hotcell_model::{Caller, CellRef, CheckpointId, Error, ExecId, Query};
+use hotcell_engine::FileTransfer;
+use hotcell_model::{CellRef, CheckpointId, Error, ExecId, FileStream, Query};
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode, request};
 use serde::Serialize;
@@ -64,7 +67,9 @@ pub(super) fn router() -> Router<Arc<Parts>> {
             let mut named = named.into_iter().flat_map(|Path(named)| named);
             let mut name = || named.next().map(|(_, value)| value).unwrap_or_default();
             let (named, path) = (name(), name());
-            let caller = admitted.caller;
+            // Whoever may see everything asks for it.
+            let mut admitted = admitted;
+            admitted.caller = admitted.caller.masked();
             let door = parts.door.clone();
             // What is put is content, and taken as it comes.
             let taken = match operation.method {
@@ -74,7 +79,7 @@ pub(super) fn router() -> Router<Arc<Parts>> {
             let answered = match taken {
                 Ok((body, content)) => {
                     let content = Mutex::new(content);
-                    let call = Call { parts, caller, named, path, head, body, content };
+                    let call = Call { parts, admitted, named, path, head, body, content };
                     (operation.answer)(call).await
                 }
                 Err(refusal) => Err(refusal),
@@ -91,7 +96,7 @@ pub(super) fn router() -> Router<Arc<Parts>> {
 /// One request.
 struct Call {
     parts: Arc<Parts>,
-    caller: Caller,
+    admitted: Admitted,
     /// What the path names.
     named: String,
     /// The path of a file, or the id of a checkpoint, that it names too.
@@ -116,6 +121,12 @@ impl Call {
     /// The checkpoint that the path names.
     fn checkpoint(&self) -> Result<CheckpointId, Error> {
         self.path.parse()
+    }
+
+    /// Lets the caller see outputs as they are, if it may.
+    fn see_raw(&mut self) -> Result<(), Error> {
+        self.admitted.caller = self.admitted.caller.clone().raw()?;
+        Ok(())
     }
 
     /// What is put; nothing the second time.
@@ -146,7 +157,14 @@ impl Call {
     }
 
     async fn ask<Q: Query>(&self, query: Q) -> Result<Q::Answer, Error> {
-        self.parts.door.attempt(&self.caller, query).await
+        let request = query.into();
+        self.admitted.note(&request);
+        self.parts.door.attempt::<Q>(&self.admitted.caller, request).await
+    }
+
+    async fn transfer(&self, stream: FileStream) -> Result<FileTransfer, Error> {
+        self.admitted.note(&stream.clone().into());
+        self.parts.door.transfer(&self.admitted.caller, stream).await
     }
 }
 

@@ -6,13 +6,14 @@ use http::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::asked::{
-    CancelExec, FollowOutput, KillCell, ListCells, ListExecs, ReadOutput, RunExec, SendInput,
-    SpawnCell,
+    CancelExec, FollowOutput, GiveApproval, KillCell, ListCells, ListExecs, ReadOutput, RunExec,
+    SendInput, SpawnCell,
 };
+use super::audit::AUDIT_OPERATIONS;
 use super::checkpoint_table::CHECKPOINT_OPERATIONS;
 use super::file_table::FILE_OPERATIONS;
 use super::shown::{InputShown, PageShown, RunShown};
-use super::{Answering, Call, cells, execs};
+use super::{Answering, Call, approvals, cells, execs};
 
 /// Makes the schema of a type.
 pub(super) type Describe = fn(&mut SchemaGenerator) -> Schema;
@@ -49,7 +50,7 @@ impl Operation {
 
 /// Every operation there is.
 pub(super) fn operations() -> impl Iterator<Item = &'static Operation> {
-    OPERATIONS.iter().chain(FILE_OPERATIONS).chain(CHECKPOINT_OPERATIONS)
+    OPERATIONS.iter().chain(FILE_OPERATIONS).chain(CHECKPOINT_OPERATIONS).chain(AUDIT_OPERATIONS)
 }
 
 pub(super) fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -137,6 +138,28 @@ const OPERATIONS: &[Operation] = &[
         status: 200,
         shown: Shown::Json(reference::<Exec>),
         answer: |call| Box::pin(execs::get(call)),
+    },
+    Operation {
+        method: Method::GET,
+        path: "/v1/approvals",
+        name: "listApprovals",
+        about: "List the execs that wait for approval, the oldest first. For operators.",
+        query: None,
+        body: None,
+        status: 200,
+        shown: Shown::Json(reference::<Execs>),
+        answer: |call| Box::pin(approvals::list(call)),
+    },
+    Operation {
+        method: Method::POST,
+        path: "/v1/approvals/{exec}",
+        name: "giveApproval",
+        about: "Let an exec that waits for approval start, or end. For operators.",
+        query: None,
+        body: Some(reference::<GiveApproval>),
+        status: 200,
+        shown: Shown::Json(reference::<Exec>),
+        answer: |call| Box::pin(approvals::give(call)),
     },
     Operation {
         method: Method::POST,

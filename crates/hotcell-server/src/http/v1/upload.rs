@@ -36,8 +36,7 @@ async fn begin(call: &Call, op: FileOp, body: &mut Body) -> Result<FileResult, R
     }
     let stream = FileStream { cell: call.cell()?, op };
     // Dropped before the result came, the transfer is undone.
-    let FileTransfer { sender, mut receiver } =
-        call.parts.door.transfer(&call.caller, stream).await?;
+    let FileTransfer { sender, mut receiver } = call.transfer(stream).await?;
     tokio::select! {
         biased;
         // Before all was sent, that is a refusal.

@@ -325,6 +325,17 @@ impl HttpServer {
         session
     }
 
+    /// The same for whoever bears a token.
+    #[track_caller]
+    pub(crate) fn open_session_with(&self, token: &str) -> String {
+        let bearing = |sent: Sent| sent.with("authorization", &format!("Bearer {token}"));
+        let opened = self.ask(&bearing(initialize("2025-11-25"))).is(200);
+        let session = opened.header("mcp-session-id").unwrap().to_owned();
+        let told = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        self.ask(&bearing(Sent::message(&told)).with("mcp-session-id", &session)).is(202);
+        session
+    }
+
     /// Ends it by a signal, and waits.
     #[track_caller]
     pub(crate) fn terminate(self) -> Finished {

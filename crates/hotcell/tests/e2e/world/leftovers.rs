@@ -1,5 +1,6 @@
 //! The end of a world: its cells are ended, and whatever is still there is found.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -35,21 +36,24 @@ fn end_cells(world: &World) -> Vec<String> {
     if !world.state_dir().join("version").exists() {
         return Vec::new();
     }
-    let listed = world.hotcell(["cells", "--all", "--json"]).run();
+    let listed = world.hotcell(["cells", "--all", "--all-tenants", "--json"]).run();
     let Ok(cells) = serde_json::from_str::<Value>(&listed.stdout()) else {
         return vec![format!("cells cannot be listed: {listed:?}")];
     };
-    let ids: Vec<&str> =
-        cells["cells"].as_array().unwrap().iter().filter_map(|cell| cell["id"].as_str()).collect();
-    if ids.is_empty() {
-        return Vec::new();
+    let mut ids: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for cell in cells["cells"].as_array().unwrap() {
+        let tenant = cell["tenant"].as_str().unwrap_or("main");
+        ids.entry(tenant).or_default().extend(cell["id"].as_str());
     }
-    let killed = world.hotcell(["kill", "--force"]).args(ids).run();
-    // One that ended by itself meanwhile cannot be killed, and need not be.
-    match killed.code() {
-        0 | 3 => Vec::new(),
-        _ => vec![format!("cells cannot be ended: {killed:?}")],
+    let mut found = Vec::new();
+    for (tenant, ids) in ids {
+        let killed = world.hotcell(["--tenant", tenant, "kill", "--force"]).args(ids).run();
+        // One that ended by itself meanwhile cannot be killed, and need not be.
+        if !matches!(killed.code(), 0 | 3) {
+            found.push(format!("cells cannot be ended: {killed:?}"));
+        }
     }
+    found
 }
 
 fn remains(world: &World) -> Vec<String> {

@@ -4,6 +4,7 @@ mod chance;
 mod collector;
 mod http;
 mod invocation;
+mod issuer;
 mod kind;
 mod leftovers;
 mod machine;
@@ -25,8 +26,9 @@ use tempfile::TempDir;
 
 pub(crate) use chance::Chance;
 pub(crate) use collector::{TraceCollector, said};
-pub(crate) use http::{Connection, HttpServer, Sent, initialize};
+pub(crate) use http::{Connection, HttpAnswer, HttpServer, Sent, initialize};
 pub(crate) use invocation::{AS_IN_A_CONTAINER, Finished, Invocation, Live};
+pub(crate) use issuer::Issuer;
 pub(crate) use kind::{Kind, User};
 pub(crate) use machine::{Need, clients, is_root, program, require, setting};
 pub(crate) use mcp_client::{Era, McpClient, hello};

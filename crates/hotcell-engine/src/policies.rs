@@ -1,0 +1,341 @@
+//! What the policy says of a request before anything is done.
+
+use std::sync::{Arc, LazyLock};
+
+use hotcell_model::{
+    ApprovalNeed, Caller, Checked, CheckedLanguage, Command, Error, FileCall, FileOp, FileStream,
+    NetRule, Network, PolicyCheck, PolicyDecision, PolicyPart, PolicyVerdict, Request, Result,
+    Stdin,
+};
+use hotcell_policy::{Act, Decision, Dynamic, Policy, PolicyError, Verdict};
+
+use crate::site::Site;
+
+/// Where the rules in force are. They may be others with every call.
+pub trait Policies: Send + Sync + std::fmt::Debug {
+    /// Those of now.
+    fn in_force(&self) -> Arc<Policy>;
+
+    /// The operator's own rules with another profile.
+    ///
+    /// # Errors
+    /// There is no such profile.
+    fn by_profile(&self, profile: &str) -> std::result::Result<Policy, PolicyError>;
+}
+
+/// Whether callers have to obey.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyUse {
+    /// They have to.
+    Enforced,
+    /// They are the operator: the policy is there to be asked.
+    Explained,
+}
+
+/// The rules of a site.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    pub(crate) policies: Arc<dyn Policies>,
+    pub(crate) used: PolicyUse,
+    /// How long an approval is waited for.
+    pub(crate) ask_within_ms: u64,
+}
+
+impl Rules {
+    /// Whether something may have to be approved.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.used == PolicyUse::Enforced && !self.policies.in_force().allows_all()
+    }
+}
+
+/// Without rules of anybody, for what a command does.
+static NO_RULES: LazyLock<Option<Policy>> = LazyLock::new(|| Policy::parse(None, "open").ok());
+
+/// What was decided about a request.
+pub(crate) enum Judged {
+    Allowed,
+    /// A person has to approve it.
+    Asked(ApprovalNeed),
+    /// It may not be done.
+    Denied {
+        rule: String,
+        error: Error,
+    },
+}
+
+/// Holds a request against the rules.
+pub(crate) fn judge(site: &Site, caller: &Caller, request: &Request) -> Judged {
+    let Some(rules) = site.rules.as_ref().filter(|rules| rules.used == PolicyUse::Enforced) else {
+        return Judged::Allowed;
+    };
+    let policy = rules.policies.in_force();
+    if policy.allows_all() {
+        return Judged::Allowed;
+    }
+    let mut asked = None;
+    for verdict in verdicts(&policy, request) {
+        match verdict.decision {
+            Decision::Allow => {}
+            Decision::Deny => {
+                let hint = "do it another way, or ask the operator to change the policy";
+                return denied(&verdict, hint);
+            }
+            Decision::Ask => asked = asked.or(Some(verdict)),
+        }
+    }
+    let Some(verdict) = asked else { return Judged::Allowed };
+    let Request::ExecRun(_) = request else {
+        let hint = "only commands can wait for approval: let a person do it with `hotcell`";
+        return denied(&verdict, hint);
+    };
+    Judged::Asked(ApprovalNeed {
+        rule: rule_of(&verdict),
+        reason: verdict.sentence(),
+        asked_by: caller.principal.clone(),
+        within_ms: rules.ask_within_ms,
+    })
+}
+
+fn denied(verdict: &Verdict, hint: &str) -> Judged {
+    Judged::Denied { rule: rule_of(verdict), error: Error::denied(verdict.sentence()).hint(hint) }
+}
+
+fn rule_of(verdict: &Verdict) -> String {
+    verdict.rule.clone().unwrap_or_else(|| "default".to_owned())
+}
+
+/// Everything that is said of a request.
+fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
+    let mut verdicts = vec![policy.decide(&Act::Tool { name: tool_of(request) })];
+    match request {
+        Request::ExecRun(run) => {
+            let directory = in_workspace(&run.cwd);
+            let act = of_command(&run.command, run.as_root, Some(&directory));
+            let verdict = policy.decide(&act);
+            if let Stdin::Text(text) = &run.stdin {
+                of_input(policy, &verdict, text, run.as_root, &mut verdicts);
+            }
+            verdicts.push(verdict);
+        }
+        Request::CellSpawn(spawn) => {
+            let egress = names_of(&spawn.network);
+            let secrets: Vec<String> =
+                spawn.secrets.iter().map(|grant| grant.name.to_string()).collect();
+            let act = Act::Spawn { image: &spawn.image, egress: &egress, secrets: &secrets };
+            verdicts.push(policy.decide(&act));
+        }
+        Request::NetChange(change) => {
+            let names: Vec<String> = change.allow.iter().map(NetRule::to_string).collect();
+            verdicts.push(policy.decide(&Act::Egress { names: &names }));
+        }
+        Request::FileCall(call) => of_file(policy, &call.op, &mut verdicts),
+        Request::FileStream(stream) => of_file(policy, &stream.op, &mut verdicts),
+        Request::CellList(_)
+        | Request::CellInfo(_)
+        | Request::CellKill(_)
+        | Request::CellAdopt(_)
+        | Request::CheckpointCreate(_)
+        | Request::CheckpointList(_)
+        | Request::CheckpointCompare(_)
+        | Request::CheckpointRestore(_)
+        | Request::CheckpointDelete(_)
+        | Request::CellFork(_)
+        | Request::NetShow(_)
+        | Request::NetLog(_)
+        | Request::ProjectDiff(_)
+        | Request::ProjectApply(_)
+        | Request::ProjectDiscard(_)
+        | Request::ExecWait(_)
+        | Request::ExecGet(_)
+        | Request::ExecPoll(_)
+        | Request::ExecInput(_)
+        | Request::ExecCancel(_)
+        | Request::ExecList(_)
+        | Request::ExecFollow(_)
+        | Request::ApprovalList(_)
+        | Request::ApprovalGive(_)
+        | Request::PolicyCheck(_)
+        | Request::PortDial(_)
+        | Request::SecretSet(_)
+        | Request::SecretsList(_)
+        | Request::SecretRemove(_)
+        | Request::AuditQuery(_)
+        | Request::AuditVerify(_)
+        | Request::AuditSummary(_)
+        | Request::TokenCreate(_)
+        | Request::TokensList(_)
+        | Request::TokenRevoke(_)
+        | Request::Diagnose(_)
+        | Request::Probe(_) => {}
+    }
+    verdicts
+}
+
+/// What a shell or an interpreter reads at its start is known, and runs like any other text.
+fn of_input(
+    policy: &Policy,
+    reader: &Verdict,
+    text: &str,
+    as_root: bool,
+    verdicts: &mut Vec<Verdict>,
+) {
+    let readers = reader.parts.iter().map(|part| &part.finding);
+    for reader in readers.filter(|finding| finding.dynamic.contains(&Dynamic::Input)) {
+        let directory = None;
+        verdicts.push(policy.decide(&match is_python(reader.name.as_deref()) {
+            true => Act::Python { code: text, as_root, directory },
+            false => Act::AnyShell { text, as_root, directory },
+        }));
+    }
+}
+
+fn is_python(name: Option<&str>) -> bool {
+    name.is_some_and(|name| name.starts_with("python"))
+}
+
+/// A path as the cell sees it; a relative one is below its workspace.
+fn in_workspace(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/workspace/{path}") }
+}
+
+fn of_command<'a>(command: &'a Command, as_root: bool, directory: Option<&'a str>) -> Act<'a> {
+    match command {
+        // Which shell a cell has is only known inside it.
+        Command::Shell(text) => Act::AnyShell { text, as_root, directory },
+        Command::Argv(argv) => Act::Argv { argv, as_root, directory },
+    }
+}
+
+fn names_of(network: &Network) -> Vec<String> {
+    match network {
+        Network::None => Vec::new(),
+        Network::Names(rules) => rules.allow.iter().map(NetRule::to_string).collect(),
+    }
+}
+
+fn of_file(policy: &Policy, op: &FileOp, verdicts: &mut Vec<Verdict>) {
+    let mut written =
+        |path: &str| verdicts.push(policy.decide(&Act::Write { path: &in_workspace(path) }));
+    match op {
+        FileOp::Write(write) => written(&write.path),
+        FileOp::Edit(edit) => written(&edit.path),
+        FileOp::MakeDirectory(made) => written(&made.path),
+        FileOp::Copy(copied) => written(&copied.to),
+        FileOp::Import(import) => written(&import.path),
+        FileOp::Move(moved) => {
+            written(&moved.to);
+            removed(policy, &moved.from, verdicts);
+        }
+        FileOp::Delete(delete) => removed(policy, &delete.path, verdicts),
+        FileOp::Batch(batch) => {
+            for part in &batch.operations {
+                of_file(policy, &part.op, verdicts);
+            }
+        }
+        FileOp::Read(_)
+        | FileOp::List(_)
+        | FileOp::Stat(_)
+        | FileOp::Search(_)
+        | FileOp::Export(_)
+        | FileOp::Watch(_) => {}
+    }
+}
+
+fn removed(policy: &Policy, path: &str, verdicts: &mut Vec<Verdict>) {
+    verdicts.push(policy.decide(&Act::Remove { path: &in_workspace(path) }));
+}
+
+/// What a rule about tools calls it.
+fn tool_of(request: &Request) -> &'static str {
+    if let Request::FileCall(FileCall { op, .. }) | Request::FileStream(FileStream { op, .. }) =
+        request
+    {
+        return tool_of_file(op);
+    }
+    match request.name() {
+        name if name.starts_with("checkpoint_") => "cell_checkpoint",
+        name => name,
+    }
+}
+
+fn tool_of_file(op: &FileOp) -> &'static str {
+    match op {
+        FileOp::Read(_) => "fs_read",
+        FileOp::Write(_) => "fs_write",
+        FileOp::Edit(_) => "fs_edit",
+        FileOp::List(_) => "fs_list",
+        FileOp::Stat(_) => "fs_stat",
+        FileOp::Delete(_) => "fs_delete",
+        FileOp::MakeDirectory(_) | FileOp::Move(_) | FileOp::Copy(_) | FileOp::Batch(_) => {
+            "fs_batch"
+        }
+        FileOp::Search(_) => "fs_search",
+        FileOp::Export(_) => "fs_export",
+        FileOp::Import(_) => "fs_import",
+        FileOp::Watch(_) => "fs_watch",
+    }
+}
+
+/// Whether a command removes something, or may for all that can be known.
+pub(crate) fn destroys(command: &Command) -> bool {
+    let Some(policy) = &*NO_RULES else { return true };
+    let verdict = policy.decide(&of_command(command, false, None));
+    let hides = |what: &Dynamic| match what {
+        Dynamic::Name | Dynamic::Code | Dynamic::Input | Dynamic::Network | Dynamic::Unparsable => {
+            true
+        }
+        Dynamic::Script | Dynamic::Language | Dynamic::Environment => false,
+    };
+    verdict.destructive || verdict.parts.iter().any(|part| part.finding.dynamic.iter().any(hides))
+}
+
+/// Tells what the policy says of a command.
+pub(crate) fn policy_check(site: &Site, request: &PolicyCheck) -> Result<PolicyVerdict> {
+    let unusable = |error: PolicyError| Error::invalid(error.to_string()).hint(error.hint());
+    let policy = match (&site.rules, &request.profile) {
+        (Some(rules), None) => rules.policies.in_force(),
+        (Some(rules), Some(profile)) => {
+            Arc::new(rules.policies.by_profile(profile).map_err(unusable)?)
+        }
+        (None, profile) => {
+            let profile = profile.as_deref().unwrap_or("open");
+            Arc::new(Policy::parse(None, profile).map_err(unusable)?)
+        }
+    };
+    let (as_root, directory) = (request.as_root, None);
+    let verdict = policy.decide(&match &request.checked {
+        Checked::Text(CheckedLanguage::Shell, text) => Act::AnyShell { text, as_root, directory },
+        Checked::Text(CheckedLanguage::Python, code) => Act::Python { code, as_root, directory },
+        Checked::Argv(argv) => Act::Argv { argv, as_root, directory },
+    });
+    Ok(shown(policy.profile(), &verdict))
+}
+
+fn shown(profile: &str, verdict: &Verdict) -> PolicyVerdict {
+    let part = |part: &hotcell_policy::Part| PolicyPart {
+        what: part.finding.what.clone(),
+        decision: decision(part.decision),
+        rule: part.rule.clone(),
+        why: part.why.clone(),
+        line: part.finding.line.map(|line| u32::try_from(line).unwrap_or(u32::MAX)),
+    };
+    PolicyVerdict {
+        profile: profile.to_owned(),
+        decision: decision(verdict.decision),
+        rule: verdict.rule.clone(),
+        reason: verdict.reason.clone(),
+        destructive: verdict.destructive,
+        overwrites: verdict.overwrites,
+        dynamic: verdict.dynamic,
+        parts: verdict.parts.iter().map(part).collect(),
+        explanation: verdict.to_string(),
+    }
+}
+
+fn decision(decision: Decision) -> PolicyDecision {
+    match decision {
+        Decision::Allow => PolicyDecision::Allow,
+        Decision::Ask => PolicyDecision::Ask,
+        Decision::Deny => PolicyDecision::Deny,
+    }
+}

@@ -1,0 +1,234 @@
+//! Rules: their order, what they fit, and what is said of broken ones.
+
+use crate::{Act, Decision, Policy, PolicyError, Verdict};
+
+fn decide(rules: &str, profile: &str, text: &str) -> Verdict {
+    let policy = Policy::parse(Some(rules), profile).unwrap();
+    policy.decide(&Act::Shell { text, as_root: false, directory: Some("/workspace") })
+}
+
+/// Whether a rule that denies, with these conditions, denies a command.
+fn denies(conditions: &str, text: &str) -> bool {
+    let rules = format!("[[rule]]\nid = \"r\"\nverdict = \"deny\"\n{conditions}\n");
+    decide(&rules, "open", text).decision == Decision::Deny
+}
+
+#[test]
+fn conditions_hold_for_what_they_say() {
+    for (conditions, fits, not) in [
+        ("command = 'rm'", "rm x", "rmdir x"),
+        ("command = ['a*', 'rm']", "abc", "bca"),
+        ("command = '/tmp/**'", "/tmp/x/y", "y"),
+        ("flags = ['r|R|recursive', 'f|force']", "rm -fr x", "rm -r x"),
+        ("flags = ['r|R|recursive', 'f|force']", "rm --recursive --force x", "rm -- -rf"),
+        ("flags = ['r|R|recursive', 'f|force']", "rm -R -f x", "rm rf"),
+        ("args = ['*.env']", "cat a b.env", "cat env"),
+        ("args = ['a', 'b']", "x b a", "x a"),
+        ("args_any = ['a', 'b']", "x c b", "x c"),
+        ("command = 'git'\nargs_first = ['push']", "git -C /x push", "git log push"),
+        ("writes = '/etc/**'", "cp x /etc/y", "cp /etc/y x"),
+        ("writes = '/etc/**'", "echo > /etc/y", "cat < /etc/y"),
+        ("writes = '/etc/**'", "rm -rf /", "rm -rf /tmp"),
+        ("writes = '/etc/**'", "cd /etc && touch x", "cd /tmp && touch x"),
+        ("writes_outside = ['/workspace/**']", "touch /tmp/x", "touch x"),
+        ("redirects = '/etc/**'", "a > /etc/x", "cp a /etc/x"),
+        ("network = true", "curl x.y", "ls"),
+        ("network = ['*.example.org']", "curl https://a.example.org/x", "curl https://example.com"),
+        ("network = 'h'", "ssh u@h ls", "ssh g"),
+        ("dynamic = true", "$x", "x"),
+        ("dynamic = ['code']", "eval $x", "$x"),
+        ("destructive = true", "rm x", "touch x"),
+        ("overwrites = true", "mv a b", "ls"),
+        ("as_root = true", "sudo ls", "sudo -u me true"),
+        ("fork_bomb = true", ":(){ :|:& };:", "f(){ a|b& };f"),
+        ("via = 'sudo'", "sudo ls", "ls"),
+        ("sets = 'LD_*'", "LD_PRELOAD=x ls", "ls"),
+        ("imports = 'socket'", "python3 -c 'import socket'", "python3 -c 'import os'"),
+        ("imports = 'os'", "python3 -c 'from os.path import join'", "python3 -c 'import osx'"),
+        ("calls = ['os.*']", "python3 -c 'import os; os.getcwd()'", "python3 -c 'print(1)'"),
+    ] {
+        assert!(denies(conditions, fits), "{conditions} on {fits}");
+        assert!(!denies(conditions, not), "{conditions} on {not}");
+    }
+}
+
+#[test]
+fn what_is_not_known_fits_only_if_the_rule_says_so() {
+    let rule = "command = 'rm'\nwrites = '/etc/**'";
+    assert!(!denies(rule, "rm $x"));
+    assert!(denies(&format!("{rule}\nunknown = 'match'"), "rm $x"));
+    assert!(denies("command = 'rm'\nunknown = 'match'", "$x y"));
+    assert!(!denies("command = 'rm'\nunknown = 'match'", "ls y"));
+}
+
+#[test]
+fn what_is_allowed_must_be_certain() {
+    let allow = |conditions: &str, text: &str| {
+        let rules =
+            format!("default = 'deny'\n[[rule]]\nid = \"r\"\nverdict = \"allow\"\n{conditions}\n");
+        decide(&rules, "open", text).decision == Decision::Allow
+    };
+    assert!(allow("command = 'ls'", "ls; /bin/ls; /usr/bin/ls"));
+    assert!(!allow("command = 'ls'", "./ls"));
+    assert!(!allow("command = 'ls'", "/tmp/ls"));
+    assert!(!allow("command = 'ls'", "PATH=/tmp ls"));
+    assert!(!allow("command = 'ls'", "ls; $x"));
+    assert!(!allow("command = 'bash'", "bash -c \"$x\""));
+    assert!(allow("command = 'bash'\ndynamic = ['script']", "bash x.sh"));
+    assert!(allow("command = 'cp'\nwrites = '/tmp/**'", "cp a /tmp/b"));
+    assert!(!allow("command = 'cp'\nwrites = '/tmp/**'", "cp a $x"));
+    assert!(!allow("command = 'mv'\nwrites = '/tmp/**'", "mv /etc/a /tmp/b"));
+    assert!(allow("command = 'curl'\nnetwork = 'a.org'", "curl https://a.org"));
+    assert!(!allow("command = 'curl'\nnetwork = 'a.org'", "curl https://a.org https://b.org"));
+    assert!(!allow("command = 'curl'\nnetwork = 'a.org'", "curl $x"));
+}
+
+#[test]
+fn the_first_rule_decides_a_part_and_the_strictest_part_the_whole() {
+    let rules = "
+        [[rule]]\nid = 'mine'\nverdict = 'allow'\ncommand = 'rm'\nwrites = '/tmp/**'
+        [[rule]]\nid = 'late'\nverdict = 'deny'\ncommand = 'rm'\nwrites = '/tmp/**'";
+    let verdict = decide(rules, "careful", "rm /tmp/x");
+    assert_eq!((verdict.decision, verdict.rule.as_deref()), (Decision::Allow, Some("mine")));
+    let verdict = decide(rules, "careful", "rm /tmp/x; rm y; ls");
+    assert_eq!(
+        (verdict.decision, verdict.rule.as_deref()),
+        (Decision::Ask, Some("careful-destructive"))
+    );
+    assert_eq!(verdict.parts.len(), 3);
+    // Who removes everything removes what is in /tmp.
+    let verdict = decide(rules, "careful", "rm /tmp/x; rm y; rm -rf /");
+    assert_eq!((verdict.decision, verdict.rule.as_deref()), (Decision::Deny, Some("late")));
+}
+
+#[test]
+fn redirections_are_judged_by_themselves() {
+    let rules = "[[rule]]\nid = 'e'\nverdict = 'allow'\ncommand = 'echo'\n
+        [[rule]]\nid = 'w'\nverdict = 'deny'\nwrites = '/etc/**'";
+    assert_eq!(decide(rules, "open", "echo x > /etc/y").rule.as_deref(), Some("w"));
+}
+
+#[test]
+fn spawns_tools_and_files_are_judged() {
+    let rules = "
+        [[rule]]\nid = 'i'\nverdict = 'deny'\nimage = ['docker.io/*']
+        [[rule]]\nid = 'g'\nverdict = 'ask'\negress = ['*.corp']
+        [[rule]]\nid = 's'\nverdict = 'deny'\nsecret = 'prod-*'
+        [[rule]]\nid = 't'\nverdict = 'deny'\ntool = 'files.delete*'
+        [[rule]]\nid = 'f'\nverdict = 'deny'\nwrites = '/workspace/.git/**'";
+    let policy = Policy::parse(Some(rules), "open").unwrap();
+    let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let (corp, prod, none) = (names(&["git.corp"]), names(&["prod-key"]), names(&[]));
+    for (act, rule) in [
+        (Act::Spawn { image: "docker.io/x", egress: &none, secrets: &none }, Some("i")),
+        (Act::Spawn { image: "host", egress: &corp, secrets: &none }, Some("g")),
+        (Act::Spawn { image: "host", egress: &corp, secrets: &prod }, Some("s")),
+        (Act::Spawn { image: "host", egress: &none, secrets: &none }, None),
+        (Act::Egress { names: &corp }, Some("g")),
+        (Act::Tool { name: "files.delete_all" }, Some("t")),
+        (Act::Tool { name: "files.read" }, None),
+        (Act::Write { path: "/workspace/x/../.git/config" }, Some("f")),
+        (Act::Write { path: "/workspace/x" }, None),
+        (Act::Remove { path: "/workspace" }, Some("f")),
+    ] {
+        assert_eq!(policy.decide(&act).rule.as_deref(), rule, "{act:?}");
+    }
+}
+
+#[test]
+fn broken_rules_are_named() {
+    for (rules, said) in [
+        ("default = 'maybe'", "policy file, line 1: `default` is allow, ask or deny, not `maybe`"),
+        (
+            "\nrules = 1",
+            "policy file, line 2: `rules` is not known here; known are default, include, rule",
+        ),
+        ("[[rule]]\nverdict = 'deny'\ncommand = 'x'", "`id` every rule needs an id"),
+        ("[[rule]]\nid = 'a'\ncommand = 'x'", "rule `a`: `verdict` every rule needs a verdict"),
+        ("[[rule]]\nid = 'a'\nverdict = 'deny'", "rule `a`: `command` the rule has no condition"),
+        (
+            "[[rule]]\nid = 'a'\nverdict = 'deny'\ncommands = 'x'",
+            "line 4: rule `a`: `commands` is not known here",
+        ),
+        (
+            "[[rule]]\nid = 'a'\nverdict = 'deny'\ncommand = 1",
+            "line 4: rule `a`: `command` must be a text, or a list",
+        ),
+        (
+            "[[rule]]\nid = 'a'\nverdict = 'deny'\ncommand = []",
+            "line 4: rule `a`: `command` is an empty list",
+        ),
+        (
+            "[[rule]]\nid = 'a'\nverdict = 'deny'\nwrites = 'etc'",
+            "line 4: rule `a`: `writes` `etc` must be an absolute path",
+        ),
+        (
+            "[[rule]]\nid = 'a'\nverdict = 'deny'\ndynamic = ['x']",
+            "line 4: rule `a`: `dynamic` has `x`; known are name, code",
+        ),
+        (
+            "[[rule]]\nid = 'a'\nverdict = 'deny'\nas_root = 'yes'",
+            "line 4: rule `a`: `as_root` must be true or false",
+        ),
+        (
+            "[[rule]]\nid = 'a'\nverdict = 'deny'\nunknown = 'x'\ncommand = 'y'",
+            "line 4: rule `a`: `unknown` is `match` or `skip`",
+        ),
+        (
+            "[[rule]]\nid = 'a'\nverdict = 'deny'\ncommand = 'x'\n[[rule]]\nid = 'a'\nverdict = 'deny'\ncommand = 'x'",
+            "line 6: rule `a`: `id` another rule has this id",
+        ),
+        ("x = ", "policy file, line 1"),
+        (
+            "include = 'nothing'",
+            "no profile is called `nothing`; there are open, careful, allowlist, blocklist",
+        ),
+    ] {
+        let error = Policy::parse(Some(rules), "open").unwrap_err();
+        assert!(error.to_string().contains(said), "{rules}\n{error}");
+        assert!(!error.hint().is_empty());
+    }
+    let error = Policy::parse(None, "strict").unwrap_err();
+    assert!(matches!(error, PolicyError::Profile { .. }), "{error}");
+}
+
+#[test]
+fn profiles_are_right() {
+    for profile in Policy::profiles() {
+        let policy = Policy::parse(None, profile).unwrap();
+        assert_eq!(policy.allows_all(), profile == "open");
+        assert_eq!(policy.profile(), profile);
+    }
+}
+
+#[test]
+fn verdicts_are_shown_and_serialised() {
+    let verdict = decide("", "careful", "cd /tmp &&\n rm x");
+    assert_eq!(
+        verdict.sentence(),
+        "`rm x` must be approved by a person, says rule `careful-destructive`: removes something that was there"
+    );
+    let shown = verdict.to_string();
+    assert!(shown.contains("ask   line 2: rm x  [destructive; writes /tmp/x]"), "{shown}");
+    let json = serde_json::to_value(&verdict).unwrap();
+    assert_eq!(json["decision"], "ask");
+    assert_eq!(json["destructive"], true);
+    assert_eq!(json["parts"][1]["name"], "rm");
+    assert_eq!(json["parts"][1]["line"], 2);
+    assert_eq!(json["parts"][1]["span"]["start"], 12);
+    assert_eq!(json["parts"][1]["touches"][0]["path"]["text"], "/tmp/x");
+}
+
+#[test]
+fn programs_without_a_shell_are_judged() {
+    let policy = Policy::parse(None, "careful").unwrap();
+    let argv = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let decision = |words: &[&str]| {
+        let argv = argv(words);
+        policy.decide(&Act::Argv { argv: &argv, as_root: false, directory: Some("/") }).decision
+    };
+    assert_eq!(decision(&["rm", "-rf", "."]), Decision::Deny);
+    assert_eq!(decision(&["sh", "-c", "rm -rf /"]), Decision::Deny);
+    assert_eq!(decision(&["echo", "$(rm -rf /)", ";", "rm", "-rf", "/"]), Decision::Allow);
+    assert_eq!(decision(&["rm", "*"]), Decision::Ask);
+}

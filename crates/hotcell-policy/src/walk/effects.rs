@@ -1,0 +1,578 @@
+//! What well-known commands do to files and where they connect to.
+
+use super::field::{Field, GAP};
+use super::interpreters::is_python;
+use super::paths::touched;
+use super::redirects::is_sink;
+use super::state::State;
+use crate::finding::{Finding, Touch, Value};
+
+/// Notes what a command removes, writes and reaches.
+pub(super) fn effects(finding: &mut Finding, args: &[Field], state: &State) {
+    let Some(name) = finding.name.clone() else {
+        return;
+    };
+    let mut effects = Effects { finding, args, state };
+    effects.files(&name);
+    effects.network(&name);
+}
+
+struct Effects<'a> {
+    finding: &'a mut Finding,
+    args: &'a [Field],
+    state: &'a State,
+}
+
+/// Whether an option is set, alone or in a cluster.
+fn has_flag(args: &[Field], short: &str, long: &str) -> bool {
+    args.iter().take_while(|arg| !arg.is("--")).any(|arg| {
+        let text = arg.text.as_str();
+        match text.strip_prefix("--") {
+            Some(given) if !long.is_empty() => {
+                let given = given.split('=').next().unwrap_or_default();
+                !given.is_empty() && long.starts_with(given)
+            }
+            Some(_) => false,
+            None => text
+                .strip_prefix('-')
+                .is_some_and(|given| given.contains(|letter| short.contains(letter))),
+        }
+    })
+}
+
+/// Arguments that are no options; `values` are options whose next argument is none either.
+fn operands<'f>(args: &'f [Field], values: &[&str]) -> Vec<&'f Field> {
+    let mut found = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if arg.is("--") {
+            found.extend(args);
+            break;
+        }
+        if values.contains(&arg.text.as_str()) {
+            args.next();
+        } else if !arg.text.starts_with('-') || arg.text == "-" {
+            found.push(arg);
+        }
+    }
+    found
+}
+
+/// The value of an option, given as the next argument or attached.
+fn option(args: &[Field], names: &[&str]) -> Option<Field> {
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        for name in names {
+            if arg.text == *name {
+                return args.next().cloned();
+            }
+            let Some(attached) = arg.text.strip_prefix(name) else {
+                continue;
+            };
+            let value =
+                if name.starts_with("--") { attached.strip_prefix('=') } else { Some(attached) };
+            if let Some(value) = value {
+                return Some(Field { text: value.to_owned(), ..arg.clone() });
+            }
+        }
+    }
+    None
+}
+
+impl Effects<'_> {
+    fn touch(&mut self, field: &Field, how: Touch) {
+        for touch in touched(field, how, self.state) {
+            if !is_sink(&touch.path.text) {
+                self.finding.touch(touch.path, touch.how);
+            }
+        }
+    }
+
+    fn touch_all(&mut self, fields: &[&Field], how: Touch) {
+        for field in fields {
+            self.touch(field, how);
+        }
+    }
+
+    fn removes(&mut self, fields: &[&Field], how: Touch) {
+        self.finding.destructive = true;
+        self.touch_all(fields, how);
+    }
+
+    fn recursive(&self) -> bool {
+        has_flag(self.args, "rR", "recursive")
+    }
+
+    fn files(&mut self, name: &str) {
+        let args = self.args;
+        match name {
+            "rm" => {
+                let how = if self.recursive() { Touch::Tree } else { Touch::Remove };
+                self.removes(&operands(args, &[]), how);
+            }
+            "rmdir" | "unlink" | "shred" | "wipefs" | "blkdiscard" | "srm" => {
+                self.removes(
+                    &operands(args, &["-n", "-s", "--iterations", "--size", "-t", "-o"]),
+                    Touch::Remove,
+                );
+            }
+            "truncate" => {
+                self.removes(&operands(args, &["-s", "--size", "-r", "--reference"]), Touch::Remove)
+            }
+            "dd" => self.dd(),
+            "mv" | "cp" | "install" | "ln" | "gcp" | "gmv" => self.copies(name),
+            "tee" => {
+                let how =
+                    if has_flag(args, "a", "append") { Touch::Write } else { Touch::Overwrite };
+                self.touch_all(&operands(args, &["--output-error"]), how);
+            }
+            "sponge" => self.touch_all(&operands(args, &[]), Touch::Overwrite),
+            "sed" | "perl" | "ruby" if has_flag(args, "i", "in-place") => {
+                let files = operands(args, &["-e", "-f", "-E", "--expression", "--file"]);
+                let scripted = args.iter().any(|arg| {
+                    arg.text.starts_with("-e")
+                        || arg.text.starts_with("-f")
+                        || (arg.text.starts_with('-') && arg.text.ends_with('e'))
+                });
+                let skip = usize::from(name == "sed" && !scripted);
+                self.touch_all(files.get(skip..).unwrap_or_default(), Touch::Overwrite);
+                self.finding.overwrites = true;
+            }
+            "touch" | "mkdir" | "mkfifo" | "mknod" => {
+                self.touch_all(
+                    &operands(args, &["-m", "--mode", "-d", "-t", "-r", "--date", "--reference"]),
+                    Touch::Write,
+                );
+            }
+            "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" => {
+                let how = if self.recursive() { Touch::Tree } else { Touch::Write };
+                let all = operands(args, &["-m", "-x", "--reference"]);
+                let skip = usize::from(
+                    name != "setfacl"
+                        && !args.iter().any(|arg| arg.text.starts_with("--reference")),
+                );
+                self.touch_all(all.get(skip..).unwrap_or_default(), how);
+            }
+            "find" | "gfind" => self.find(),
+            "git" => self.git(),
+            "rsync" => self.rsync(),
+            "tar" | "bsdtar" | "unzip" | "cpio" | "7z" => self.unpacks(name),
+            "curl" => {
+                if let Some(file) = option(args, &["-o", "--output"]) {
+                    self.touch(&file, Touch::Overwrite);
+                }
+            }
+            "wget" => {
+                if let Some(file) = option(args, &["-O", "--output-document"]) {
+                    self.touch(&file, Touch::Overwrite);
+                }
+            }
+            "fdisk" | "sfdisk" | "parted" | "gdisk" | "sgdisk" | "cfdisk" | "mkswap"
+            | "cryptsetup" | "pvcreate" | "lvremove" | "vgremove" | "zpool" | "zfs" => {
+                let harmless = args.iter().any(|arg| {
+                    matches!(arg.find(), Some("-l" | "list" | "status" | "print" | "luksDump"))
+                });
+                if !harmless {
+                    self.removes(&operands(args, &[]), Touch::Overwrite);
+                }
+            }
+            "docker" | "podman" | "kubectl" | "dropdb" | "userdel" | "groupdel" | "apt-get"
+            | "apt" | "dnf" | "yum" | "apk" | "pip" | "pip3" | "npm" | "brew" => {
+                let removing = [
+                    "rm",
+                    "rmi",
+                    "prune",
+                    "delete",
+                    "remove",
+                    "purge",
+                    "autoremove",
+                    "del",
+                    "uninstall",
+                ];
+                let asked =
+                    args.iter().any(|arg| arg.find().is_some_and(|text| removing.contains(&text)));
+                self.finding.destructive |=
+                    asked || matches!(name, "dropdb" | "userdel" | "groupdel");
+            }
+            _ if name.starts_with("mkfs") || name.starts_with("mke2fs") => {
+                self.removes(&operands(args, &["-t", "-L", "-b", "-N"]), Touch::Overwrite);
+            }
+            _ => {}
+        }
+    }
+
+    fn dd(&mut self) {
+        for arg in self.args {
+            if let Some(path) = arg.text.strip_prefix("of=") {
+                let field = Field { text: path.to_owned(), ..arg.clone() };
+                self.finding.destructive = self.finding.destructive || !is_sink(path);
+                self.touch(&field, Touch::Overwrite);
+            }
+        }
+    }
+
+    fn copies(&mut self, name: &str) {
+        let args = self.args;
+        let mut all = operands(
+            args,
+            &[
+                "-t",
+                "--target-directory",
+                "-S",
+                "--suffix",
+                "-m",
+                "-o",
+                "-g",
+                "--mode",
+                "--owner",
+                "--group",
+            ],
+        );
+        let directory = option(args, &["-t", "--target-directory"]);
+        let keeps =
+            has_flag(args, "n", "no-clobber") || (name == "ln" && !has_flag(args, "f", "force"));
+        let how = if keeps { Touch::Write } else { Touch::Overwrite };
+        let last = if directory.is_none() && all.len() > 1 { all.pop() } else { None };
+        if name == "install" && has_flag(args, "d", "directory") {
+            self.touch_all(&all, Touch::Write);
+            self.touch_all(&last.into_iter().collect::<Vec<_>>(), Touch::Write);
+            return;
+        }
+        let target = directory.as_ref().or(last);
+        if name == "mv" || name == "gmv" {
+            self.touch_all(&all, Touch::Remove);
+        }
+        if let Some(target) = target {
+            self.touch(target, how);
+            // In a directory each keeps its name.
+            for source in all.iter().take(64) {
+                let file = source.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+                if !file.is_empty() && target.text != "/dev/null" {
+                    let path = Field {
+                        text: format!("{}/{file}", target.text.trim_end_matches('/')),
+                        glob: source.glob,
+                        ..target.clone()
+                    };
+                    self.touch(&path, how);
+                }
+            }
+        }
+    }
+
+    fn find(&mut self) {
+        let starts: Vec<&Field> = self
+            .args
+            .iter()
+            .skip_while(|arg| matches!(arg.find(), Some("-H" | "-L" | "-P")))
+            .take_while(|arg| !arg.text.starts_with(['-', '(', '!']))
+            .collect();
+        if self.args.iter().any(|arg| arg.is("-delete")) {
+            let here = Field::known(".");
+            let starts = if starts.is_empty() { vec![&here] } else { starts };
+            self.removes(&starts, Touch::Tree);
+        }
+        for name in ["-fprint", "-fprint0", "-fprintf", "-fls"] {
+            if let Some(at) = self.args.iter().position(|arg| arg.is(name))
+                && let Some(file) = self.args.get(at + 1)
+            {
+                self.touch(&file.clone(), Touch::Overwrite);
+            }
+        }
+    }
+
+    fn git(&mut self) {
+        let words = operands(self.args, &["-C", "-c", "--git-dir", "--work-tree", "--namespace"]);
+        let Some(verb) = words.first().and_then(|verb| verb.find()) else {
+            return;
+        };
+        let args = self.args;
+        let has = |wanted: &[&str]| {
+            args.iter().any(|arg| arg.find().is_some_and(|text| wanted.contains(&text)))
+        };
+        let second = words.get(1).and_then(|word| word.find());
+        self.finding.destructive |= match verb {
+            "clean" => has_flag(args, "f", "force"),
+            "reset" => has(&["--hard", "--merge", "--keep"]),
+            "checkout" => has(&["--", "."]) || has_flag(args, "f", "force"),
+            "restore" | "rm" | "gc" | "prune" | "filter-branch" => {
+                !has(&["--staged"]) || has(&["--worktree"])
+            }
+            "push" => {
+                has_flag(args, "f", "force")
+                    || has_flag(args, "d", "delete")
+                    || has(&["--mirror", "--prune"])
+                    || words.iter().skip(2).any(|word| word.text.starts_with(['+', ':']))
+            }
+            "branch" => {
+                args.iter().any(|arg| {
+                    arg.text.starts_with('-')
+                        && !arg.text.starts_with("--")
+                        && arg.text.contains(['D', 'd'])
+                }) || has(&["--delete"])
+            }
+            "tag" => has_flag(args, "d", "delete"),
+            "stash" => matches!(second, Some("drop" | "clear")),
+            "worktree" | "remote" | "submodule" => {
+                matches!(second, Some("remove" | "rm" | "deinit" | "prune"))
+            }
+            "reflog" => matches!(second, Some("expire" | "delete")),
+            "update-ref" => has_flag(args, "d", ""),
+            _ => false,
+        };
+        self.finding.overwrites |= matches!(
+            verb,
+            "checkout"
+                | "switch"
+                | "merge"
+                | "rebase"
+                | "pull"
+                | "apply"
+                | "am"
+                | "cherry-pick"
+                | "stash"
+                | "mv"
+        );
+    }
+
+    fn rsync(&mut self) {
+        let args = self.args;
+        let all = operands(
+            args,
+            &[
+                "-e",
+                "--rsh",
+                "--exclude",
+                "--include",
+                "--exclude-from",
+                "--rsync-path",
+                "-f",
+                "--filter",
+            ],
+        );
+        let deletes =
+            args.iter().any(|arg| arg.text.starts_with("--del") || arg.is("--remove-source-files"));
+        self.finding.destructive |= deletes;
+        if let Some(target) = all.last().filter(|_| all.len() > 1)
+            && !target.text.contains(':')
+        {
+            let target = (*target).clone();
+            self.touch(&target, if deletes { Touch::Tree } else { Touch::Overwrite });
+        }
+    }
+
+    fn unpacks(&mut self, name: &str) {
+        let args = self.args;
+        let first = args.first().map(|first| first.text.as_str()).unwrap_or_default();
+        let extracts = match name {
+            "tar" | "bsdtar" => {
+                let old_style = !first.starts_with('-') && first.contains('x');
+                old_style
+                    || args.iter().any(|arg| {
+                        arg.is("--extract")
+                            || arg.is("--get")
+                            || (arg.text.starts_with('-')
+                                && !arg.text.starts_with("--")
+                                && arg.text.contains('x'))
+                    })
+            }
+            "unzip" => {
+                !args.iter().any(|arg| matches!(arg.find(), Some("-l" | "-p" | "-t" | "-Z" | "-v")))
+            }
+            "7z" => matches!(first, "x" | "e"),
+            _ => args.iter().any(|arg| arg.text.starts_with("-i") || arg.is("--extract")),
+        };
+        if extracts {
+            let into =
+                option(args, &["-C", "--directory", "-d"]).unwrap_or_else(|| Field::known("."));
+            self.touch(&into, Touch::Overwrite);
+        } else if matches!(name, "tar" | "bsdtar")
+            && let Some(archive) = option(args, &["--file"]).or_else(|| {
+                let at = args.iter().position(|arg| {
+                    !arg.text.starts_with("--")
+                        && arg.text.ends_with('f')
+                        && (arg.text.starts_with('-') || arg.text == first)
+                })?;
+                args.get(at + 1).cloned()
+            })
+            && args.iter().any(|arg| {
+                arg.is("--create")
+                    || (!arg.text.starts_with("--")
+                        && arg.text.contains('c')
+                        && (arg.text.starts_with('-') || arg.text == first))
+            })
+        {
+            self.touch(&archive, Touch::Overwrite);
+        }
+    }
+
+    fn network(&mut self, name: &str) {
+        let args = self.args;
+        let verb = |wanted: &[&str]| {
+            let words = operands(args, &["-C", "-c", "--prefix", "--git-dir", "--work-tree"]);
+            words
+                .first()
+                .and_then(|verb| verb.find().map(|verb| wanted.contains(&verb)))
+                .unwrap_or(false)
+        };
+        let uses = match name {
+            "curl" | "wget" | "aria2c" | "http" | "https" | "xh" | "httpie" | "lynx" | "w3m"
+            | "links" | "axel" | "nc" | "ncat" | "netcat" | "socat" | "telnet" | "ssh" | "scp"
+            | "sftp" | "ftp" | "lftp" | "tftp" | "ping" | "ping6" | "dig" | "host" | "nslookup"
+            | "traceroute" | "tracepath" | "nmap" | "mtr" | "whois" | "openssl-s_client"
+            | "rclone" | "aws" | "gcloud" | "az" | "gh" | "glab" | "autossh" | "mosh" | "npx"
+            | "uvx" | "bunx" | "pnpx" | "yt-dlp" | "rdate" | "ntpdate" | "sendmail" | "mail"
+            | "swaks" => true,
+            "rsync" => args.iter().any(|arg| arg.text.contains(':') || arg.find().is_none()),
+            "openssl" => verb(&["s_client"]),
+            "git" => verb(&[
+                "clone",
+                "fetch",
+                "pull",
+                "push",
+                "ls-remote",
+                "submodule",
+                "remote-https",
+                "lfs",
+            ]),
+            "pip" | "pip3" | "pipx" | "uv" | "conda" | "mamba" | "poetry" | "pdm" => {
+                args.iter().any(|arg| {
+                    arg.find().is_some_and(|text| {
+                        [
+                            "install", "download", "add", "sync", "update", "search", "run",
+                            "lock", "tool", "create",
+                        ]
+                        .contains(&text)
+                    })
+                })
+            }
+            "npm" | "pnpm" | "yarn" | "bun" | "deno" => {
+                name == "yarn" && args.is_empty()
+                    || verb(&[
+                        "install", "i", "ci", "add", "update", "upgrade", "publish", "exec", "dlx",
+                        "x", "create", "init", "audit", "view", "search",
+                    ])
+            }
+            "cargo" => verb(&["install", "fetch", "update", "publish", "search", "add", "login"]),
+            "go" => verb(&["get", "install", "mod"]),
+            "gem" | "bundle" | "composer" | "cpan" | "cpanm" => {
+                args.iter().any(|arg| {
+                    matches!(arg.find(), Some("install" | "update" | "require" | "fetch" | "push"))
+                }) || name.starts_with("cpan")
+            }
+            "apt" | "apt-get" | "dnf" | "yum" | "apk" | "pacman" | "zypper" | "brew" | "snap"
+            | "flatpak" => args.iter().any(|arg| {
+                matches!(
+                    arg.find(),
+                    Some(
+                        "install"
+                            | "update"
+                            | "upgrade"
+                            | "add"
+                            | "dist-upgrade"
+                            | "full-upgrade"
+                            | "-S"
+                            | "-Sy"
+                            | "-Syu"
+                            | "source"
+                            | "download"
+                    )
+                )
+            }),
+            "docker" | "podman" | "helm" | "skopeo" | "crane" => verb(&[
+                "pull", "push", "login", "search", "copy", "build", "run", "repo", "install",
+                "upgrade",
+            ]),
+            _ if is_python(name) => {
+                let module =
+                    args.iter().position(|arg| arg.is("-m")).and_then(|at| args.get(at + 1));
+                module.and_then(Field::find).is_some_and(|module| {
+                    matches!(module, "pip" | "http.server" | "smtplib" | "ftplib" | "telnetlib")
+                })
+            }
+            _ => false,
+        };
+        if uses {
+            self.finding.network = Some(hosts(name, args));
+        }
+    }
+}
+
+/// The hosts that arguments name, as far as they look like it.
+fn hosts(name: &str, args: &[Field]) -> Vec<Value> {
+    let mut found: Vec<Value> = Vec::new();
+    let values: &[&str] = match name {
+        "curl" => &[
+            "-o", "--output", "-H", "--header", "-d", "--data", "-X", "-u", "-A", "-e", "-F", "-w",
+            "-b", "-c",
+        ],
+        "wget" => &["-O", "-o", "-P", "--header", "--post-data", "-U"],
+        "ssh" | "scp" => &["-i", "-o", "-p", "-P", "-F", "-l", "-L", "-R", "-D"],
+        _ => &[],
+    };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if found.len() >= 64 {
+            break;
+        }
+        if values.contains(&arg.text.as_str()) {
+            args.next();
+            continue;
+        }
+        if arg.splits && arg.is_blank() {
+            found.push(Value::unknown());
+            continue;
+        }
+        let text = arg.text.as_str();
+        let host = match text.split_once("://") {
+            Some((_, rest)) => rest.split(['/', '?', '#']).next().unwrap_or_default(),
+            None if text.starts_with('-') => continue,
+            None => match text.split_once(':') {
+                Some((host, _))
+                    if matches!(name, "scp" | "rsync" | "git" | "sftp") && !host.contains('/') =>
+                {
+                    host
+                }
+                _ if matches!(
+                    name,
+                    "ssh"
+                        | "autossh"
+                        | "mosh"
+                        | "nc"
+                        | "ncat"
+                        | "netcat"
+                        | "telnet"
+                        | "ping"
+                        | "ping6"
+                        | "dig"
+                        | "host"
+                        | "nslookup"
+                        | "curl"
+                        | "wget"
+                        | "ftp"
+                        | "nmap"
+                        | "whois"
+                        | "traceroute"
+                ) && text.contains(['.', GAP])
+                    && !text.contains(' ') =>
+                {
+                    text.split(['/', ':']).next().unwrap_or_default()
+                }
+                _ if name == "ssh" => text,
+                _ => continue,
+            },
+        };
+        let host = host.rsplit('@').next().unwrap_or_default();
+        let host = match host.rsplit_once(':') {
+            Some((before, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => before,
+            _ => host,
+        };
+        if !host.is_empty() {
+            found.push(Field::known(host).value());
+        }
+        if matches!(name, "ssh" | "autossh" | "mosh") {
+            // What follows is a command.
+            break;
+        }
+    }
+    found
+}

@@ -1,0 +1,34 @@
+//! Paths as a command sees them: made absolute by the directory it runs in.
+
+use super::field::{Field, GAP};
+use super::state::{State, normal};
+use crate::finding::{HOLE, Known, Touch, Touched, Value};
+
+/// The paths that an argument names, one for each directory that may be the current one.
+pub(super) fn touched(field: &Field, how: Touch, state: &State) -> Vec<Touched> {
+    resolved(field, state).into_iter().map(|path| Touched { path, how }).collect()
+}
+
+/// The absolute paths that an argument may mean.
+pub(super) fn resolved(field: &Field, state: &State) -> Vec<Value> {
+    let text = field.text.as_str();
+    if field.is_blank() {
+        return vec![Value::unknown()];
+    }
+    let whole = field.find().is_some();
+    let value = |path: &str, known: bool| {
+        let known = if known { Known::Fully } else { Known::Partly };
+        Value { text: normal(path).replace(GAP, &HOLE.to_string()), known }
+    };
+    if text.starts_with('/') || field.tilde {
+        return vec![value(text, whole)];
+    }
+    if text.starts_with(GAP) {
+        let path = normal(text).replace(GAP, &HOLE.to_string());
+        return vec![Value { text: path, known: Known::Partly }];
+    }
+    if state.directories().is_empty() {
+        return vec![value(text, false)];
+    }
+    state.directories().iter().map(|from| value(&format!("{from}/{text}"), whole)).collect()
+}

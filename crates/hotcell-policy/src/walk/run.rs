@@ -1,0 +1,471 @@
+//! One command with its arguments: which it is, what the shell does with it, and what it runs in turn.
+
+use std::rc::Rc;
+
+use super::assign::is_decisive;
+use super::effects::effects;
+use super::field::{Field, GAP, shown};
+use super::flow::Output;
+use super::state::{Defined, State};
+use super::{Input, MOST_ARGUMENTS, MOST_WRAPPERS, Place, Reach, TOO_MANY_ARGUMENTS, Walker};
+use crate::finding::{Dynamic, Finding, Kind};
+use crate::shell::{MAX_DEPTH, Span, TOO_DEEP};
+
+/// Commands that change variables in ways that are not followed.
+const CHANGE_VARIABLES: &[&str] =
+    &["read", "mapfile", "readarray", "getopts", "let", "wait", "local", "declare", "typeset"];
+
+/// What a command is, for those that run others.
+pub(super) struct Call<'a> {
+    pub(super) name: &'a str,
+    pub(super) args: &'a [Field],
+    pub(super) span: Span,
+}
+
+impl Walker {
+    /// A program that is started without a shell: nothing that a shell does itself.
+    pub(super) fn program(
+        &mut self,
+        argv: &[Field],
+        span: Option<Span>,
+        state: &mut State,
+        reach: &Reach,
+    ) {
+        self.run_with(argv, &[], span.unwrap_or_default(), state, reach);
+    }
+
+    pub(super) fn run_with(
+        &mut self,
+        argv: &[Field],
+        sets: &[String],
+        span: Span,
+        state: &mut State,
+        reach: &Reach,
+    ) -> Output {
+        // `env env env …`
+        if self.depth >= MAX_DEPTH || reach.via.len() > MOST_WRAPPERS {
+            self.unread(TOO_DEEP, Some(span), reach);
+            state.forget();
+            return None;
+        }
+        let argv = match argv.get(..MOST_ARGUMENTS) {
+            Some(first) if argv.len() > MOST_ARGUMENTS => {
+                self.unread(TOO_MANY_ARGUMENTS, Some(span), reach);
+                first
+            }
+            _ => argv,
+        };
+        self.depth += 1;
+        let output = self.run_one(argv, sets, span, state, reach);
+        self.depth -= 1;
+        output
+    }
+
+    fn run_one(
+        &mut self,
+        argv: &[Field],
+        sets: &[String],
+        span: Span,
+        state: &mut State,
+        reach: &Reach,
+    ) -> Output {
+        let mut argv = argv;
+        // `$SUDO rm x` may be `rm x`.
+        let mut vanished: Option<&[Field]> = None;
+        while let [first, rest @ ..] = argv
+            && first.is_blank()
+            && first.splits
+        {
+            vanished.get_or_insert(argv);
+            argv = rest;
+        }
+        if let Some(whole) = vanished {
+            let mut finding = self.finding(whole, span, state, reach);
+            finding.is_dynamic(Dynamic::Name);
+            if whole[0].network {
+                finding.is_dynamic(Dynamic::Network);
+            }
+            self.push(finding);
+            state.forget();
+            if argv.first().is_none_or(|next| next.text.starts_with('-')) {
+                return None;
+            }
+        }
+        let (first, args) = argv.split_first()?;
+        let mut finding = self.finding(argv, span, state, reach);
+        finding.sets = sets.to_vec();
+        if state.environment || sets.iter().any(|name| is_decisive(name)) {
+            finding.is_dynamic(Dynamic::Environment);
+        }
+        let Some(text) = first.find().filter(|_| !first.splits) else {
+            finding.is_dynamic(Dynamic::Name);
+            if first.network {
+                finding.is_dynamic(Dynamic::Network);
+            }
+            self.push(finding);
+            state.forget();
+            return None;
+        };
+        let name =
+            text.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(text).to_owned();
+        let by_path = text.contains('/');
+        finding.name = Some(name.clone());
+        finding.path = by_path.then(|| text.to_owned());
+        if !by_path && reach.functions {
+            let itself = self.inside.contains(&name);
+            finding.fork_bomb = itself && reach.beside;
+            match state.find_function(&name) {
+                Some(Defined::Surely) => {
+                    finding.kind = Kind::Function;
+                    self.push(finding);
+                    state.forget();
+                    state.undefine_all();
+                    return None;
+                }
+                Some(Defined::Perhaps) => {
+                    state.forget();
+                }
+                None => {}
+            }
+        }
+        if by_path && self.fetched.iter().any(|path| same_file(path, text)) {
+            finding.is_dynamic(Dynamic::Network);
+        }
+        state.went_on();
+        let call = Call { name: &name, args, span };
+        effects(&mut finding, args, state);
+        if !by_path && self.builtin(&call, &mut finding, state, reach) {
+            return None;
+        }
+        let output = output_of(&call, reach);
+        self.fetches(&call, &finding);
+        let at = self.found.len();
+        self.push(finding);
+        let place = Place { span, state, reach };
+        let dynamic = self.runs_others(&call, place);
+        if let Some(finding) = self.found.get_mut(at) {
+            for what in dynamic {
+                finding.is_dynamic(what);
+            }
+        }
+        output
+    }
+
+    fn finding(&self, argv: &[Field], span: Span, _state: &State, reach: &Reach) -> Finding {
+        let mut finding = Finding::new(Kind::Command, shown(argv));
+        finding.args = argv.iter().skip(1).map(Field::value).collect();
+        finding.span = Some(self.place(span));
+        finding.as_root = reach.as_root;
+        finding.via = reach.via.iter().map(|name| name.to_string()).collect();
+        finding
+    }
+
+    /// What the shell does itself. Tells whether that was all.
+    fn builtin(
+        &mut self,
+        call: &Call<'_>,
+        finding: &mut Finding,
+        state: &mut State,
+        reach: &Reach,
+    ) -> bool {
+        let args = call.args;
+        match call.name {
+            "cd" | "chdir" => {
+                self.push(finding.clone());
+                let mut rest = args
+                    .iter()
+                    .filter(|arg| !matches!(arg.find(), Some("-L" | "-P" | "-e" | "-@" | "--")));
+                let target = rest.next().and_then(Field::find).filter(|path| *path != "-");
+                let unsure = state.find_function("cd").is_some();
+                state.change_directory(target.filter(|_| !unsure));
+            }
+            "pushd" | "popd" => {
+                self.push(finding.clone());
+                let target = args.first().and_then(Field::find);
+                let plain = target.filter(|path| !path.starts_with(['+', '-']));
+                state.change_directory(plain.filter(|_| call.name == "pushd"));
+            }
+            "export" | "readonly" => {
+                self.export(args, state);
+                self.push(finding.clone());
+            }
+            "unset" => {
+                state.forget_variables();
+                state.undefine_all();
+                self.push(finding.clone());
+            }
+            "set" => {
+                let first = args.first().and_then(Field::find).unwrap_or_default();
+                let letters = first.strip_prefix('-').unwrap_or_default();
+                state.errexit = !letters.starts_with('-') && letters.contains('e');
+                state.positional = None;
+                self.push(finding.clone());
+            }
+            "shift" => {
+                state.positional = None;
+                self.push(finding.clone());
+            }
+            "hash" | "enable" => {
+                state.environment |= args
+                    .iter()
+                    .any(|arg| arg.find().is_none_or(|text| text.starts_with('-') && text != "-r"));
+                self.push(finding.clone());
+            }
+            "printf"
+                if args.first().is_some_and(|first| {
+                    first.find().is_none_or(|text| text.starts_with("-v"))
+                }) =>
+            {
+                state.forget_variables();
+                return false;
+            }
+            name if CHANGE_VARIABLES.contains(&name) => {
+                state.forget_variables();
+                for arg in args {
+                    let name = arg.text.split('=').next().unwrap_or_default();
+                    state.environment |= arg.text.contains('=') && is_decisive(name);
+                }
+                if matches!(name, "declare" | "typeset" | "local")
+                    && args.iter().any(|arg| arg.text.starts_with(['-', '+', GAP]))
+                {
+                    state.distrust();
+                }
+                if matches!(name, "mapfile" | "readarray")
+                    && args.iter().any(|arg| arg.text.starts_with("-C"))
+                {
+                    finding.is_dynamic(Dynamic::Code);
+                }
+                self.push(finding.clone());
+            }
+            "alias" => {
+                self.push(finding.clone());
+                let reach = reach.through("alias");
+                for arg in args {
+                    if let Some((_, text)) = arg.text.split_once('=') {
+                        let mut within = state.elsewhere();
+                        self.inner_text(text, call.span, &mut within, &reach);
+                    }
+                }
+                state.distrust();
+            }
+            "trap" => self.trap(call, finding, state, reach),
+            "eval" => self.eval(call, finding, state, reach),
+            "." | "source" => self.source(call, finding, state, reach),
+            "exec" | "command" | "builtin" | "nocorrect" | "noglob" => {
+                return self.prefix(call, finding, state, reach);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn export(&mut self, args: &[Field], state: &mut State) {
+        for arg in args {
+            match arg.text.split_once('=') {
+                Some((name, value)) if !name.contains(GAP) => {
+                    let known = arg.find().map(|_| value);
+                    state.set_variable(name, known);
+                    state.environment |= is_decisive(name);
+                }
+                Some(_) => state.forget_variables(),
+                None if arg.text.starts_with(['-', GAP]) => state.distrust(),
+                None => {}
+            }
+        }
+    }
+
+    fn trap(&mut self, call: &Call<'_>, finding: &mut Finding, state: &mut State, reach: &Reach) {
+        let mut args = call.args;
+        while let [first, rest @ ..] = args
+            && matches!(first.find(), Some("--" | "-p" | "-l" | "-P"))
+        {
+            args = rest;
+        }
+        let text = match args {
+            [text, _, ..] => Some(text),
+            _ => None,
+        };
+        if let Some(text) = text
+            && text.text.contains(GAP)
+        {
+            finding.is_dynamic(Dynamic::Code);
+        }
+        self.push(finding.clone());
+        if let Some(text) = text.filter(|text| !text.is_blank() && !text.is("-")) {
+            let mut within = state.elsewhere();
+            self.inner_text(&text.text, call.span, &mut within, &reach.through("trap"));
+            state.distrust();
+        }
+    }
+
+    fn eval(&mut self, call: &Call<'_>, finding: &mut Finding, state: &mut State, reach: &Reach) {
+        let args = match call.args {
+            [first, rest @ ..] if first.is("--") => rest,
+            all => all,
+        };
+        let text = joined(args);
+        let known = !unsure(args);
+        if !known {
+            finding.is_dynamic(Dynamic::Code);
+        }
+        if args.iter().any(|arg| arg.network) {
+            finding.is_dynamic(Dynamic::Network);
+        }
+        self.push(finding.clone());
+        let mut reach = reach.through("eval");
+        reach.functions = true;
+        self.inner_text(&text, call.span, state, &reach);
+        if !known {
+            state.forget();
+        }
+    }
+
+    fn source(&mut self, call: &Call<'_>, finding: &mut Finding, state: &mut State, reach: &Reach) {
+        let file = match call.args {
+            [first, second, ..] if first.is("--") => Some(second),
+            [first, ..] => Some(first),
+            [] => None,
+        };
+        let from_input = file.is_some_and(|file| is_standard_input(&file.text));
+        match &reach.input {
+            Input::Text(text) if from_input => {
+                if text.contains(GAP) {
+                    finding.is_dynamic(Dynamic::Code);
+                }
+                self.push(finding.clone());
+                let mut inner = reach.through("source").reading(Input::Unknown);
+                inner.functions = true;
+                self.inner_text(text, call.span, state, &inner);
+                return;
+            }
+            Input::Network if from_input => finding.is_dynamic(Dynamic::Network),
+            Input::Text(_) | Input::Network | Input::Unknown => {}
+        }
+        if file.is_some_and(|file| file.network || self.was_fetched(file)) {
+            finding.is_dynamic(Dynamic::Network);
+        }
+        finding.is_dynamic(Dynamic::Script);
+        self.push(finding.clone());
+        state.forget();
+        state.undefine_all();
+    }
+
+    /// `exec`, `command` and `builtin`: the same command, by another way.
+    fn prefix(
+        &mut self,
+        call: &Call<'_>,
+        finding: &mut Finding,
+        state: &mut State,
+        reach: &Reach,
+    ) -> bool {
+        let mut args = call.args;
+        while let [first, rest @ ..] = args {
+            let Some(text) = first.find() else { break };
+            if call.name == "command" && matches!(text, "-v" | "-V" | "-pv" | "-pV") {
+                self.push(finding.clone());
+                return true;
+            }
+            if call.name == "exec" && text == "-a" {
+                args = rest.get(1..).unwrap_or_default();
+                continue;
+            }
+            let option = text.starts_with('-') && text.len() > 1;
+            if !option {
+                break;
+            }
+            args = rest;
+            if text == "--" {
+                break;
+            }
+        }
+        self.push(finding.clone());
+        if !args.is_empty() {
+            let reach = reach.through(call.name);
+            self.run_with(args, &[], call.span, state, &reach);
+        }
+        true
+    }
+
+    pub(super) fn was_fetched(&self, file: &Field) -> bool {
+        file.find().is_some_and(|path| self.fetched.iter().any(|known| same_file(known, path)))
+    }
+
+    /// Remembers the files that a command takes from the network.
+    fn fetches(&mut self, call: &Call<'_>, finding: &Finding) {
+        if !matches!(call.name, "curl" | "wget" | "aria2c") || finding.network.is_none() {
+            return;
+        }
+        for touch in &finding.touches {
+            self.fetched.push(touch.path.text.clone());
+        }
+        for (index, arg) in call.args.iter().enumerate() {
+            if matches!(arg.text.as_str(), "-o" | "-O" | "--output" | "--output-document") {
+                let file = call.args.get(index + 1).and_then(Field::find);
+                self.fetched.extend(file.map(str::to_owned));
+            }
+            if let Some(url) = arg.find().filter(|text| text.contains("://")) {
+                let file = url.split(['?', '#']).next().and_then(|url| url.rsplit('/').next());
+                self.fetched.extend(file.filter(|file| !file.is_empty()).map(str::to_owned));
+            }
+        }
+    }
+}
+
+fn same_file(known: &str, path: &str) -> bool {
+    let plain = |path: &str| path.trim_start_matches("./").to_owned();
+    plain(known) == plain(path)
+        || known.rsplit_once('/').is_some_and(|(_, file)| plain(path) == file)
+}
+
+pub(super) fn is_standard_input(path: &str) -> bool {
+    matches!(path, "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
+}
+
+/// Whether something of it is not known.
+pub(super) fn unsure(args: &[Field]) -> bool {
+    args.iter().any(|arg| arg.find().is_none() || arg.splits)
+}
+
+pub(super) fn joined(args: &[Field]) -> String {
+    args.iter().map(|arg| arg.text.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// What a command prints, for the few of which that is plain.
+fn output_of(call: &Call<'_>, reach: &Reach) -> Output {
+    let all = || call.args.iter().all(|arg| !arg.splits && !arg.glob);
+    match call.name {
+        "echo" if all() => {
+            let mut args = call.args;
+            let mut newline = "\n";
+            let mut escapes = false;
+            while let [first, rest @ ..] = args
+                && let Some(options) = first.text.strip_prefix('-')
+                && !options.is_empty()
+                && options.bytes().all(|byte| matches!(byte, b'n' | b'e' | b'E'))
+            {
+                if options.contains('n') {
+                    newline = "";
+                }
+                escapes |= options.contains('e');
+                args = rest;
+            }
+            let text = joined(args);
+            // dash always takes backslashes, bash when told.
+            if text.contains('\\') || escapes && text.contains(GAP) {
+                return None;
+            }
+            Some(Rc::from(format!("{text}{newline}")))
+        }
+        "printf" if all() => match call.args {
+            [format] if !format.text.contains(['%', '\\']) => Some(Rc::from(format.text.as_str())),
+            [format, text] if format.is("%s") => Some(Rc::from(text.text.as_str())),
+            [format, text] if format.is("%s\\n") => Some(Rc::from(format!("{}\n", text.text))),
+            _ => None,
+        },
+        "cat" if call.args.iter().all(|arg| arg.is("-")) => match &reach.input {
+            Input::Text(text) => Some(Rc::clone(text)),
+            Input::Unknown | Input::Network => None,
+        },
+        _ => None,
+    }
+}
