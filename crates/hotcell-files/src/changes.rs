@@ -1,21 +1,18 @@
 //! Deleting, moving, copying, and making directories.
 
-use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
-
 use hotcell_model::{
-    Error, FileDelete, FileDeleted, FileMakeDirectory, FileMove, FilePlaced, Precondition, Result,
+    Error, FileDelete, FileDeleted, FileMakeDirectory, FileMove, FilePlaced, Result,
 };
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, symlinkat, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, Stat, fstat, mkdirat, unlinkat};
 use rustix::io::Errno;
 
+use crate::copying::copy_tree;
 use crate::etag::{etag_of, require};
 use crate::fault::{Tried, fault};
+use crate::kinds::{is_directory, is_file};
 use crate::path::CellPath;
-use crate::removal::{names, open_directory, remove_tree, within};
-use crate::staged::{Staged, is_ours};
+use crate::removal::{names, open_directory, remove_tree};
+use crate::staged::is_ours;
 use crate::tree::{Links, Parents, Slot, Tree};
 use crate::undo::{Undo, move_entry};
 
@@ -90,7 +87,7 @@ pub(crate) fn make_parents(tree: &Tree, path: &CellPath, undo: &mut dyn Undo) ->
     Ok(())
 }
 
-fn make_one(slot: &Slot, undo: &mut dyn Undo) -> Result<()> {
+pub(crate) fn make_one(slot: &Slot, undo: &mut dyn Undo) -> Result<()> {
     undo.creating(slot, None)?;
     match mkdirat(&slot.directory, &slot.name, Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -147,7 +144,7 @@ pub(crate) fn move_to(tree: &Tree, request: &FileMove, undo: &mut dyn Undo) -> R
     let what = || format!("move {} to {}", from.path, to.path);
     let device = |slot: &Slot| fstat(&slot.directory).map(|stat| stat.st_dev).tried(what);
     if device(&from)? != device(&to)? {
-        copy_entry(&from, &found, &to, undo, 0)?;
+        copy_tree(&from, &found, &to, undo)?;
         if !undo.removing(&from)? {
             remove_tree(&from)?;
         }
@@ -167,7 +164,7 @@ pub(crate) fn move_to(tree: &Tree, request: &FileMove, undo: &mut dyn Undo) -> R
 /// Copies a file or a directory; links are copied as links.
 pub(crate) fn copy_to(tree: &Tree, request: &FileMove, undo: &mut dyn Undo) -> Result<FilePlaced> {
     let Way { from, found, to } = Way::of(tree, request, "copy", undo)?;
-    copy_entry(&from, &found, &to, undo, 0)?;
+    copy_tree(&from, &found, &to, undo)?;
     placed(&to)
 }
 
@@ -177,73 +174,6 @@ fn placed(slot: &Slot) -> Result<FilePlaced> {
         Some(_) | None => None,
     };
     Ok(FilePlaced { path: slot.path.to_string(), etag })
-}
-
-fn copy_entry(
-    from: &Slot,
-    found: &Stat,
-    to: &Slot,
-    undo: &mut dyn Undo,
-    depth: usize,
-) -> Result<()> {
-    let what = || format!("copy {} to {}", from.path, to.path);
-    within(depth).tried(what)?;
-    if is_file(found) {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = openat(&from.directory, &from.name, flags, Mode::empty()).tried(what)?;
-        let stat = fstat(&file).tried(what)?;
-        if !is_file(&stat) {
-            return Err(fault(&what(), Errno::AGAIN));
-        }
-        let mut staged = Staged::new(to)?;
-        staged.copy_from(&File::from(file)).tried(what)?;
-        staged.place(to, Some(stat.st_mode & 0o777), &Precondition::default(), undo)?;
-        return Ok(());
-    }
-    match FileType::from_raw_mode(found.st_mode) {
-        FileType::Directory => {
-            let source = open_directory(&from.directory, &from.name).tried(what)?;
-            make_one(to, undo)?;
-            let target = open_directory(&to.directory, &to.name).tried(what)?;
-            let inside = names(&source).tried(what)?.into_iter().map(|(name, _)| name);
-            for name in inside.filter(|name| !is_ours(name)) {
-                let below = |slot: &Slot, directory: &std::os::fd::OwnedFd| {
-                    let directory = directory.try_clone().tried(what)?;
-                    Ok::<_, Error>(Slot {
-                        path: slot.path.join(&name),
-                        directory,
-                        name: name.clone(),
-                    })
-                };
-                let (from, to) = (below(from, &source)?, below(to, &target)?);
-                if let Some(found) = from.stat()? {
-                    copy_entry(&from, &found, &to, undo, depth + 1)?;
-                }
-            }
-            let mode = Mode::from_raw_mode(found.st_mode & 0o777);
-            rustix::fs::fchmod(&target, mode).tried(what)
-        }
-        FileType::Symlink => {
-            let link =
-                rustix::fs::readlinkat(&from.directory, &from.name, Vec::new()).tried(what)?;
-            let replaced = to.stat()?.is_some();
-            if replaced && !undo.removing(to)? {
-                remove_tree(to)?;
-            }
-            undo.creating(to, None)?;
-            let target = std::ffi::OsStr::from_bytes(link.as_bytes());
-            symlinkat(target, &to.directory, &to.name).tried(what)
-        }
-        FileType::RegularFile
-        | FileType::Fifo
-        | FileType::Socket
-        | FileType::CharacterDevice
-        | FileType::BlockDevice
-        | FileType::Unknown => {
-            Err(Error::conflict(format!("cannot {}: it is no regular file", what()))
-                .hint("pipes, sockets and devices can only be made by commands"))
-        }
-    }
 }
 
 fn inside_itself(what: &str) -> Error {
@@ -257,12 +187,4 @@ fn refuse_root(tree: &Tree, path: &CellPath, done: &str) -> Result<()> {
         );
     }
     Ok(())
-}
-
-fn is_directory(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-}
-
-fn is_file(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }

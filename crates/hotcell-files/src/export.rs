@@ -15,6 +15,7 @@ use tar::{EntryType, Header};
 
 use crate::conversation::Conversation;
 use crate::fault::{Tried, cancelled, fault};
+use crate::kinds::is_directory;
 use crate::packing::Packer;
 use crate::path::CellPath;
 use crate::pattern::Choice;
@@ -50,7 +51,7 @@ pub(crate) fn export(
         linked: HashMap::new(),
         packed: FilesPacked::default(),
     };
-    if FileType::from_raw_mode(seen.st_mode) == FileType::Directory {
+    if is_directory(&seen) {
         let directory = tree.directory(&path)?;
         if is_of_kernel(&directory) {
             return Err(Error::denied(format!("{path} is made up by the kernel, not stored"))

@@ -12,6 +12,7 @@ use crate::changes::make_parents;
 use crate::conversation::Conversation;
 use crate::fault::{Tried, cancelled, fault};
 use crate::import::Imported;
+use crate::kinds::is_directory;
 use crate::path::CellPath;
 use crate::removal::{names, open_directory, within};
 use crate::tree::{Slot, Tree};
@@ -163,8 +164,4 @@ fn require_room(to: &Slot, new: &Stat, present: &Stat) -> Result<()> {
         | FileType::BlockDevice
         | FileType::Unknown => conflict("a pipe, socket or device"),
     }
-}
-
-fn is_directory(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }

@@ -1,9 +1,23 @@
-//! What a file is, by its content and name.
+//! What a file is: by its mode, its content and its name.
 
 use std::path::Path;
 
+use rustix::fs::{FileType, Stat};
+
 const TEXT: &str = "text/plain";
 const BYTES: &str = "application/octet-stream";
+
+pub(crate) fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+pub(crate) fn is_file(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+pub(crate) fn is_link(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
+}
 
 /// The media type of a file. Content that tells decides; of text the name tells more.
 pub(crate) fn mime_type(path: &Path, head: Option<&[u8]>) -> String {

@@ -11,6 +11,7 @@ mod batch;
 mod batch_tests;
 mod changes;
 mod conversation;
+mod copying;
 #[cfg(test)]
 mod crash;
 mod edit;

@@ -12,11 +12,12 @@ use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use hotcell_model::{Error, FileMatch, FileMatches, FileSearch, Result, SearchIn};
-use rustix::fs::{FileType, Stat, fstat};
+use rustix::fs::{Stat, fstat};
 
 use crate::conversation::Conversation;
 use crate::fault::{Tried, cancelled};
 use crate::ignored::Ignored;
+use crate::kinds::is_directory;
 use crate::path::CellPath;
 use crate::pattern::Pattern;
 use crate::removal::{is_of_kernel, open_file};
@@ -44,7 +45,7 @@ pub(crate) fn search(
     let hunt = Hunt::new(request, &path, conversation)?;
     let seen = tree.look(&path, Links::Followed)?;
     let seen = fstat(&seen).tried(what)?;
-    if FileType::from_raw_mode(seen.st_mode) == FileType::Directory {
+    if is_directory(&seen) {
         let directory = tree.directory(&path)?;
         if is_of_kernel(&directory) {
             return Err(Error::denied(format!("{path} is made up by the kernel, not stored"))

@@ -10,11 +10,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use hotcell_model::{Error, ErrorCode, Result};
-use rustix::fs::{AtFlags, FileType, RenameFlags, Stat, linkat, renameat, renameat_with, unlinkat};
+use rustix::fs::{AtFlags, RenameFlags, linkat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Tried, fault};
+use crate::kinds::{is_directory, is_link};
 use crate::path::CellPath;
 use crate::removal::{remove_tree, unprotect};
 use crate::staged::hidden_name;
@@ -415,12 +416,4 @@ fn remove_empty(slot: &Slot) -> Result<()> {
         Ok(()) | Err(Errno::NOTEMPTY) => Ok(()),
         Err(errno) => Err(fault(&format!("delete {}", slot.path), errno)),
     }
-}
-
-fn is_directory(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-}
-
-fn is_link(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }
