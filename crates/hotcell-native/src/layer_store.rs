@@ -73,7 +73,8 @@ impl<'a> LayerStore<'a> {
         Ok(())
     }
 
-    /// The layers that cells and checkpoints name.
+    /// The layers that cells and checkpoints name. What is left of checkpoints that nobody makes any
+    /// more goes meanwhile: whoever writes one keeps layers from being removed.
     fn named(&self) -> io::Result<BTreeSet<PathBuf>> {
         let mut named = BTreeSet::new();
         let layers = self.paths.layers();
@@ -93,6 +94,9 @@ impl<'a> LayerStore<'a> {
             }
             if let Some(making) = read_json::<InTheMaking>(&cell.in_the_making())? {
                 making.layers.iter().for_each(|layer| name(layer));
+            }
+            for half in cell.half_checkpoint_files()? {
+                fs::remove_file(half)?;
             }
             for file in cell.checkpoint_files()? {
                 if let Some(kept) = read_json::<CheckpointFile>(&file)? {

@@ -102,14 +102,23 @@ impl CellPaths {
 
     /// Those that are written down; what a process that died left half written is none.
     pub(crate) fn checkpoint_files(&self) -> io::Result<Vec<PathBuf>> {
+        Ok(self.sorted_checkpoint_files()?.0)
+    }
+
+    /// What processes that died left half written. Others may be at it unless all are kept out.
+    pub(crate) fn half_checkpoint_files(&self) -> io::Result<Vec<PathBuf>> {
+        Ok(self.sorted_checkpoint_files()?.1)
+    }
+
+    fn sorted_checkpoint_files(&self) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         let entries = match std::fs::read_dir(self.checkpoints()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(<_>::default()),
             entries => entries?,
         };
         let paths = entries.map(|entry| entry.map(|entry| entry.path()));
         let paths = paths.collect::<io::Result<Vec<_>>>()?;
         let is_whole = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
-        Ok(paths.into_iter().filter(is_whole).collect())
+        Ok(paths.into_iter().partition(is_whole))
     }
 
     /// One of them.

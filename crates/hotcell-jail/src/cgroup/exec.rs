@@ -45,6 +45,7 @@ pub struct ExecCgroup {
     cpu_us_before: u64,
     procs: Option<OwnedFd>,
     was_killed: Cell<bool>,
+    is_frozen: Cell<bool>,
     events: Gauge,
     cpu: Gauge,
 }
@@ -66,11 +67,12 @@ impl ExecCgroups {
             return Ok(spare);
         }
         let name = format!("exec{}", self.made);
-        match mkdirat(&self.directory, &name, Mode::from_raw_mode(0o755)) {
-            // Left behind by an earlier supervisor of this cell; it has no processes any more.
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        let is_left_behind = match mkdirat(&self.directory, &name, Mode::from_raw_mode(0o755)) {
+            Ok(()) => false,
+            // By an earlier supervisor of this cell; it has no processes any more.
+            Err(rustix::io::Errno::EXIST) => true,
             Err(errno) => return Err(errno.into()),
-        }
+        };
         self.made += 1;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(&self.directory, &name, flags, Mode::empty())?;
@@ -81,21 +83,27 @@ impl ExecCgroups {
                 Some(openat(&directory, "tasks", flags, Mode::empty())?)
             }
         };
-        Ok(ExecCgroup {
+        let group = ExecCgroup {
             name,
             directory,
             kind: self.kind,
             cpu_us_before: 0,
             procs,
             was_killed: Cell::new(false),
+            is_frozen: Cell::new(is_left_behind),
             events: Gauge::new(&["cgroup.events"]),
             cpu: Gauge::new(&["cpu.stat"]),
-        })
+        };
+        group.thaw();
+        Ok(group)
     }
 
     /// Gives a group back. It is kept for the next exec unless it was killed: since Linux 6.14 a
     /// process born into a group counts as born before the group's last kill, and dies at once.
+    /// One that is frozen would hold the next process at its birth, and with it whoever waits for
+    /// that.
     pub fn give_back(&mut self, group: ExecCgroup) {
+        group.thaw();
         if self.spare.len() < MOST_SPARE && !group.was_killed.get() && group.is_empty() {
             self.spare.push(group);
         } else {
@@ -150,17 +158,18 @@ impl ExecCgroup {
             Kind::Unified => ("cgroup.freeze", "1"),
             Kind::Freezer => ("freezer.state", "FROZEN"),
         };
+        self.is_frozen.set(true);
         if write_at(&self.directory, file, value).is_err() {
             return false;
         }
         for _ in 0..FREEZE_LOOKS {
-            let is_frozen = match self.kind {
+            let is_still = match self.kind {
                 Kind::Unified => self.events.field(&self.directory, "frozen") == Some(1),
                 Kind::Freezer => {
                     read_at(&self.directory, file).is_ok_and(|state| state.trim() == "FROZEN")
                 }
             };
-            if is_frozen {
+            if is_still {
                 return true;
             }
             std::thread::sleep(FREEZE_PAUSE);
@@ -170,6 +179,9 @@ impl ExecCgroup {
 
     /// Lets every process in it go on.
     pub fn thaw(&self) {
+        if !self.is_frozen.replace(false) {
+            return;
+        }
         let (file, value) = match self.kind {
             Kind::Unified => ("cgroup.freeze", "0"),
             Kind::Freezer => ("freezer.state", "THAWED"),
@@ -213,3 +225,7 @@ impl ExecCgroup {
         listed.lines().filter_map(|line| line.parse().ok().and_then(Pid::from_raw)).collect()
     }
 }
+
+#[cfg(test)]
+#[path = "exec_tests.rs"]
+mod tests;

@@ -145,7 +145,8 @@ fn a_call_that_is_given_up_leaves_no_cell_held_still(world: &World) {
     client.call("cell_spawn", json!({ "alias": "held", "persistent": true }));
     for round in 0..20 {
         let write = json!({ "cell": "held", "command": format!("echo {round} > f"), "wait_s": 30 });
-        assert_eq!(client.call("exec_run", write)["exit_code"], 0, "round {round}");
+        let wrote = client.call("exec_run", write);
+        assert_eq!(wrote["exit_code"], 0, "round {round}: {wrote}");
         let asked = json!({ "cell": "held", "action": "create" });
         let call = client.ask_tool("cell_checkpoint", asked);
         std::thread::sleep(Duration::from_micros(chance.below(6000)));
@@ -154,7 +155,8 @@ fn a_call_that_is_given_up_leaves_no_cell_held_still(world: &World) {
             "params": { "requestId": call, "reason": "given up" },
         }));
         let read = json!({ "cell": "held", "command": "cat f", "wait_s": 30 });
-        assert_eq!(client.call("exec_run", read)["stdout"], format!("{round}\n"));
+        let seen = client.call("exec_run", read);
+        assert_eq!(seen["stdout"], format!("{round}\n"), "{seen}");
     }
     client.call("cell_kill", json!({ "cell": "held", "force": true }));
     client.leave().0.succeeded();
@@ -239,7 +241,8 @@ fn a_fork_that_was_killed_leaves_no_checkpoint(world: &World) {
     let files = |kind: &str| {
         let cells = world.state_dir().join("native/cells");
         let cells = std::fs::read_dir(cells).unwrap().map(|cell| cell.unwrap().path().join(kind));
-        cells.flat_map(std::fs::read_dir).flatten().count()
+        let files = cells.flat_map(std::fs::read_dir).flatten();
+        files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect::<Vec<_>>()
     };
     for round in 0..15 {
         world.text(["run", "--cell", "parent", &format!("echo {round} > f")]);
@@ -251,5 +254,6 @@ fn a_fork_that_was_killed_leaves_no_checkpoint(world: &World) {
     let kept = create(world, "parent");
     world.text(["run", "--cell", "parent", "echo more > f"]);
     world.text(["checkpoint", "restore", "parent", id_of(&kept)]);
-    assert_eq!(files("checkpoints"), 1, "checkpoints of forks are left");
+    let left = files("checkpoints");
+    assert_eq!(left.len(), 1, "checkpoints of forks are left: {left:?}");
 }
