@@ -72,7 +72,7 @@ async fn awaiting(site: &Site, tenants: Tenants) -> Result<Vec<Exec>> {
 /// What a person is told of an exec that has to be approved, or had to be.
 pub(crate) async fn asked_about(site: &Site, exec: &Exec) -> Result<Asked> {
     let Some(approval) = &exec.approval else {
-        return Err(Error::not_found(format!("exec {} never had to be approved", exec.id))
+        return Err(Error::conflict(format!("exec {} does not wait for approval", exec.id))
             .hint("list what waits with `hotcell approvals`"));
     };
     Ok(Asked {

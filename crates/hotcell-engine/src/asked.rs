@@ -15,6 +15,10 @@ use crate::view::View;
 const FACT_CHARS: usize = 2000;
 /// How much of a content is looked at for that.
 const LOOKED_BYTES: usize = 64 * 1024;
+/// How much of its name.
+const NAME_CHARS: usize = 200;
+/// How much of all of them together: they stand in the journal and in the index.
+const ALL_CHARS: usize = 32_000;
 /// How many facts.
 const MOST_FACTS: usize = 200;
 /// The facts from which a command is judged again.
@@ -107,6 +111,7 @@ pub(crate) async fn facts(site: &Site, request: &Request) -> Result<Vec<AskedFac
     let mut facts = raw_facts(request);
     let left_out = facts.len().saturating_sub(MOST_FACTS);
     facts.truncate(MOST_FACTS);
+    let mut room = ALL_CHARS;
     for fact in &mut facts {
         // A name may be what tells that a value is a secret.
         let named = match fact.name.strip_prefix("env ") {
@@ -114,8 +119,10 @@ pub(crate) async fn facts(site: &Site, request: &Request) -> Result<Vec<AskedFac
             None => String::new(),
         };
         let shown = covered(&format!("{named}{}", fact.value));
-        fact.value = bounded(shown.strip_prefix(&named).unwrap_or(&shown));
-        fact.name = bounded(&covered(&fact.name));
+        let most = room.min(FACT_CHARS);
+        fact.value = bounded(shown.strip_prefix(&named).unwrap_or(&shown), most);
+        fact.name = bounded(&covered(&fact.name), NAME_CHARS);
+        room = room.saturating_sub(fact.value.chars().count());
     }
     if left_out > 0 {
         facts.push(fact("and", format!("{left_out} more that are not told")));
@@ -228,9 +235,10 @@ fn fact(name: &str, value: String) -> AskedFact {
     AskedFact { name: name.to_owned(), value }
 }
 
-fn bounded(text: &str) -> String {
-    let more = text.chars().count().saturating_sub(FACT_CHARS);
-    let mut shown: String = text.chars().take(FACT_CHARS).collect();
+/// The beginning of a text, and how much more there is.
+pub(crate) fn bounded(text: &str, most: usize) -> String {
+    let more = text.chars().count().saturating_sub(most);
+    let mut shown: String = text.chars().take(most).collect();
     if more > 0 {
         shown.push_str(&format!("… and {more} more characters"));
     }

@@ -9,6 +9,7 @@ use hotcell_model::{
 };
 use hotcell_policy::{Act, Decision, Dynamic, Policy, PolicyError, Verdict};
 
+use crate::asked::bounded;
 use crate::site::Site;
 
 /// Where the rules in force are. They may be others with every call.
@@ -65,6 +66,8 @@ pub(crate) enum Judged {
 
 /// How many of the parts that rules ask about a person is told of.
 const MOST_PARTS: usize = 50;
+/// How much of each.
+const PART_CHARS: usize = 400;
 
 /// Holds a request against the rules, where callers have to obey them.
 pub(crate) fn judge(site: &Site, caller: &Caller, request: &Request) -> Judged {
@@ -101,7 +104,7 @@ fn judge_by(rules: &Rules, asked_by: &str, request: &Request) -> Judged {
     let Some(first) = asked.first() else { return Judged::Allowed };
     let parts = asked.iter().flat_map(|verdict| &verdict.parts);
     let mut parts: Vec<PolicyPart> =
-        parts.filter(|part| part.decision == Decision::Ask).map(shown_part).collect();
+        parts.filter(|part| part.decision == Decision::Ask).map(bounded_part).collect();
     let left_out = parts.len().saturating_sub(MOST_PARTS);
     parts.truncate(MOST_PARTS);
     let mut reason = first.sentence();
@@ -354,6 +357,15 @@ fn shown_part(part: &hotcell_policy::Part) -> PolicyPart {
         rule: part.rule.clone(),
         why: part.why.clone(),
         line: part.finding.line.map(|line| u32::try_from(line).unwrap_or(u32::MAX)),
+    }
+}
+
+fn bounded_part(part: &hotcell_policy::Part) -> PolicyPart {
+    let part = shown_part(part);
+    PolicyPart {
+        what: bounded(&part.what, PART_CHARS),
+        why: bounded(&part.why, PART_CHARS),
+        ..part
     }
 }
 
