@@ -1,15 +1,17 @@
-//! Execs that wait for a person's word, and the word.
+//! What waits for a person's word, and the word on execs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hotcell_link::{Ask, LinkError};
 use hotcell_model::{
-    ApprovalAnswer, ApprovalGive, ApprovalVerdict, Caller, CheckpointId, Error, Exec, ExecFilter,
-    ExecStatusFilter, Execs, Grant, Result, Tenants, Timestamp,
+    ApprovalAnswer, ApprovalId, ApprovalList, ApprovalVerdict, Approvals, Asked, Caller, CellRef,
+    CheckpointId, Error, Exec, ExecFilter, ExecId, ExecRun, ExecStatusFilter, Grant, Result, Stdin,
+    Tenants, Timestamp,
 };
 
+use crate::asked::{CWD, STDIN};
 use crate::exec_input::find_link_to;
+use crate::held::{get_held, waits_no_longer};
 use crate::links;
 use crate::site::Site;
 
@@ -18,8 +20,33 @@ const PAGE: u32 = 1000;
 /// How often an answer is given again whose connection broke.
 const ATTEMPTS: u32 = 5;
 
-/// Lists the execs that wait for approval, the oldest first.
-pub(crate) async fn approval_list(site: &Site, tenants: Tenants) -> Result<Execs> {
+/// Lists what waits for approval, the oldest first, or shows one whatever became of it.
+pub(crate) async fn approval_list(
+    site: &Site,
+    tenants: Tenants,
+    request: ApprovalList,
+) -> Result<Approvals> {
+    site.expire_held().await?;
+    let approvals = match request.id {
+        Some(ApprovalId::Exec(exec)) => {
+            vec![asked_about(site, &site.get_exec(&exec).await?).await?]
+        }
+        Some(ApprovalId::Held(held)) => vec![get_held(site, &tenants, &held).await?],
+        None => {
+            let held = site.store.list_held(&tenants, Timestamp::now()).await?;
+            let mut waiting: Vec<Asked> = held.into_iter().map(|held| held.asked).collect();
+            for exec in awaiting(site, tenants).await? {
+                waiting.push(asked_about(site, &exec).await?);
+            }
+            waiting.sort_by_key(|asked| asked.asked_at);
+            waiting
+        }
+    };
+    Ok(Approvals { approvals })
+}
+
+/// The execs that wait.
+async fn awaiting(site: &Site, tenants: Tenants) -> Result<Vec<Exec>> {
     site.sync_all(&tenants).await?;
     let mut page = ExecFilter {
         tenants,
@@ -39,24 +66,49 @@ pub(crate) async fn approval_list(site: &Site, tenants: Tenants) -> Result<Execs
         }
     }
     execs.retain(Exec::awaits_approval);
-    execs.reverse();
-    Ok(Execs { execs, next_cursor: None, tenants: BTreeMap::new() })
+    Ok(execs)
+}
+
+/// What a person is told of an exec that has to be approved, or had to be.
+pub(crate) async fn asked_about(site: &Site, exec: &Exec) -> Result<Asked> {
+    let Some(approval) = &exec.approval else {
+        return Err(Error::conflict(format!("exec {} does not wait for approval", exec.id))
+            .hint("list what waits with `hotcell approvals`"));
+    };
+    Ok(Asked {
+        id: ApprovalId::Exec(exec.id.clone()),
+        tenant: site.tenant_of(&CellRef::Id(exec.cell.clone())).await?,
+        tool: "exec_run".to_owned(),
+        cell: Some(exec.cell.to_string()),
+        what: exec.command.to_string(),
+        asked_at: exec.queued_at,
+        approval: (**approval).clone(),
+        used_at: None,
+    })
+}
+
+/// What is asked for, as far as it was told to whoever is to approve it.
+pub(crate) fn run_of(exec: &Exec) -> ExecRun {
+    let facts = exec.approval.iter().flat_map(|approval| &approval.facts);
+    let mut run = ExecRun::new(exec.cell.clone(), exec.command.clone());
+    run.as_root = exec.as_root;
+    for fact in facts {
+        match fact.name.as_str() {
+            CWD => run.cwd.clone_from(&fact.value),
+            STDIN => run.stdin = Stdin::Text(fact.value.clone()),
+            _ => {}
+        }
+    }
+    run
 }
 
 /// The exec, if it waits for approval.
-pub(crate) async fn get_awaiting(site: &Site, request: &ApprovalGive) -> Result<Exec> {
-    let exec = site.get_exec(&request.exec).await?;
+pub(crate) async fn get_awaiting(site: &Site, exec: &ExecId) -> Result<Exec> {
+    let exec = site.get_exec(exec).await?;
     if exec.awaits_approval() {
         return Ok(exec);
     }
-    let message = match exec.approval.as_ref().and_then(|approval| approval.answer.as_ref()) {
-        Some(answer) => {
-            let verdict = answer.verdict.as_str();
-            format!("exec {} does not wait for approval: {verdict} by {}", exec.id, answer.by)
-        }
-        None => format!("exec {} does not wait for approval", exec.id),
-    };
-    Err(Error::conflict(message).hint("list what does with `hotcell approvals`"))
+    Err(waits_no_longer(&asked_about(site, &exec).await?))
 }
 
 /// Passes a person's answer on to the cell, which has kept the exec waiting.

@@ -1,35 +1,49 @@
-//! What comes before a command starts: a checkpoint, where its cell is to have one.
+//! What comes before a request is done: a person's word, and a checkpoint before a command.
 
 use std::sync::Arc;
 
 use hotcell_model::{
-    ApprovalGive, ApprovalNeed, Caller, CellRef, CheckpointBefore, CheckpointCreate, CheckpointId,
-    Command, ErrorCode, Exec, ExecRun, Grant, Request, Result, Verdict,
+    ApprovalGive, ApprovalId, ApprovalNeed, Asked, Caller, CellRef, CheckpointBefore,
+    CheckpointCreate, CheckpointId, CheckpointPurpose, Command, ErrorCode, ExecId, Grant, Request,
+    Result, Verdict,
 };
 
-use crate::Engine;
-use crate::approvals::{approval_give, get_awaiting};
+use crate::approvals::{approval_give, asked_about, get_awaiting, run_of};
 use crate::checkpoint::checkpoint_create;
-use crate::exec_run::Before;
-use crate::policies::{Judged, destroys, judge};
+use crate::held::{answer_held, await_word, check_other};
+use crate::policies::{Judged, destroys, judge, judge_again};
+use crate::recorded::is_housekeeping;
 use crate::site::Site;
+use crate::{Engine, asked};
 
 impl Engine {
-    /// What has to be approved before a request is done. What was decided is written down.
+    /// Lets a request through that may be done. Where a person has to approve it first, it is waited
+    /// for; a command waits in its cell, so what it has to be approved for is handed on. What was
+    /// decided is written down.
     ///
     /// # Errors
-    /// `denied` for what may not be done.
+    /// `denied` for what may not be done, and those of a wait.
     pub(crate) async fn judged(
         &self,
         caller: &Caller,
         request: &Request,
     ) -> Result<Option<ApprovalNeed>> {
         let site = self.site();
+        if is_housekeeping(request) {
+            return Ok(None);
+        }
         match judge(site, caller, request) {
             Judged::Allowed => Ok(None),
-            Judged::Asked(need) => {
+            // A person's word needs no other one's.
+            Judged::Asked(_) if is_word(request) => Ok(None),
+            Judged::Asked(need) if matches!(request, Request::ExecRun(_)) => {
                 site.note_decision(request, Verdict::Asked, &need.rule).await?;
-                Ok(Some(need))
+                let facts = asked::facts(site, request).await?;
+                Ok(Some(ApprovalNeed { facts, ..need }))
+            }
+            Judged::Asked(need) => {
+                Box::pin(await_word(site, caller, request, need)).await?;
+                Ok(None)
             }
             Judged::Denied { rule, error } => {
                 site.note_decision(request, Verdict::Denied, &rule).await?;
@@ -38,47 +52,66 @@ impl Engine {
         }
     }
 
-    /// Makes the checkpoint that is to be there before a command. One that has to be approved
-    /// first gets its own right before it starts.
-    pub(crate) async fn before(
-        &self,
-        request: &ExecRun,
-        approval: Option<ApprovalNeed>,
-    ) -> Result<Before> {
-        let checkpoint = match approval {
-            None => self.keep_before(&request.cell, &request.command).await?,
-            Some(_) => None,
-        };
-        Ok(Before { approval, checkpoint })
-    }
-
-    /// Answers for an exec that waits for approval.
+    /// Answers for what waits for approval.
     pub(crate) async fn answer_approval(
         &self,
         caller: &Caller,
         request: ApprovalGive,
-    ) -> Result<Exec> {
-        let exec = get_awaiting(self.site(), &request).await?;
-        let checkpoint = match request.grant {
+    ) -> Result<Asked> {
+        match request.id {
+            ApprovalId::Held(held) => answer_held(self.site(), caller, &held, request.grant).await,
+            ApprovalId::Exec(exec) => self.answer_for_exec(caller, &exec, request.grant).await,
+        }
+    }
+
+    async fn answer_for_exec(&self, caller: &Caller, exec: &ExecId, grant: Grant) -> Result<Asked> {
+        let site = self.site();
+        let exec = get_awaiting(site, exec).await?;
+        let asked_by = exec.approval.as_ref().map(|it| it.asked_by.clone()).unwrap_or_default();
+        check_other(caller, &asked_by)?;
+        let now_denied = match grant {
+            Grant::Approve => match judge_again(site, &asked_by, &run_of(&exec).into()) {
+                Judged::Denied { error, .. } => Some(error),
+                Judged::Allowed | Judged::Asked(_) => None,
+            },
+            Grant::Refuse => None,
+        };
+        // Rules that deny it by now are stronger than a word.
+        let grant = if now_denied.is_some() { Grant::Refuse } else { grant };
+        let checkpoint = match grant {
             Grant::Approve => {
                 self.keep_before(&CellRef::Id(exec.cell.clone()), &exec.command).await?
             }
             Grant::Refuse => None,
         };
-        let answered = approval_give(self.site(), caller, &exec, request.grant, checkpoint).await?;
-        self.site().note_approval(&answered, request.grant).await?;
-        Ok(answered)
+        let answered = approval_give(site, caller, &exec, grant, checkpoint).await?;
+        site.note_approval(&answered, grant).await?;
+        match now_denied {
+            Some(error) => Err(error),
+            None => asked_about(site, &answered).await,
+        }
     }
 
-    async fn keep_before(&self, cell: &CellRef, command: &Command) -> Result<Option<CheckpointId>> {
+    /// Makes the checkpoint that is to be there before a command.
+    pub(crate) async fn keep_before(
+        &self,
+        cell: &CellRef,
+        command: &Command,
+    ) -> Result<Option<CheckpointId>> {
         match self.site().checkpoint_before(cell).await? {
             Some(CheckpointBefore::Destructive) if destroys(command) => {}
             Some(CheckpointBefore::Destructive) | None => return Ok(None),
         }
-        let request = CheckpointCreate { cell: cell.clone() };
-        let keep = |site: Arc<Site>| async move { checkpoint_create(&site, request).await };
+        let (request, purpose) =
+            (CheckpointCreate { cell: cell.clone() }, CheckpointPurpose::Undoing);
+        let keep =
+            |site: Arc<Site>| async move { checkpoint_create(&site, request, purpose).await };
         self.to_its_end(keep).await.map(|kept| Some(kept.id))
     }
+}
+
+fn is_word(request: &Request) -> bool {
+    matches!(request, Request::ApprovalList(_) | Request::ApprovalGive(_))
 }
 
 impl Site {

@@ -26,9 +26,10 @@ const HELD_APART: Duration = Duration::from_millis(5);
 pub(crate) async fn checkpoint_create(
     site: &Site,
     request: CheckpointCreate,
+    purpose: CheckpointPurpose,
 ) -> Result<Checkpoint> {
     let held = site.hold_for_checkpoint(&request.cell).await?;
-    let made = held.checkpoint(site, CheckpointPurpose::Keeping).await;
+    let made = held.checkpoint(site, purpose).await;
     held.release().await;
     made
 }

@@ -5,10 +5,22 @@ use hotcell_model::{Caller, CellRef, CellSpawn, Error, Keep, Request, Result, Wo
 use crate::cell_spawn::cell_spawn;
 use crate::site::Site;
 
-/// Puts the caller's default cell where a request means it. What uses a cell makes it; what only
+/// Whether the cell that a request means is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is, or has to be.
+    Settled,
+    /// It is the caller's default cell, and is made once it is sure that the request is done.
+    ToBeMade,
+}
+
+/// Puts the caller's default cell where a request means it. What uses a cell has it made; what only
 /// looks at one, or changes it, does not.
-pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> Result<()> {
-    match request {
+pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> Result<Standing> {
+    let named = match request {
+        Request::ExecRun(request) => return look(site, caller, &mut request.cell).await,
+        Request::FileCall(request) => return look(site, caller, &mut request.cell).await,
+        Request::FileStream(request) => return look(site, caller, &mut request.cell).await,
         Request::CellInfo(request) => name(caller, &mut request.cell),
         Request::CellKill(request) => name(caller, &mut request.cell),
         Request::CheckpointCreate(request) => name(caller, &mut request.cell),
@@ -31,9 +43,6 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
             Some(cell) => name(caller, cell),
             None => Ok(()),
         },
-        Request::ExecRun(request) => make(site, caller, &mut request.cell).await,
-        Request::FileCall(request) => make(site, caller, &mut request.cell).await,
-        Request::FileStream(request) => make(site, caller, &mut request.cell).await,
         Request::PortDial(request) => name(caller, &mut request.cell),
         Request::CellSpawn(_)
         | Request::CellList(_)
@@ -57,7 +66,8 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         | Request::AuditSummary(_)
         | Request::Diagnose(_)
         | Request::Probe(_) => Ok(()),
-    }
+    };
+    named.map(|()| Standing::Settled)
 }
 
 /// Puts the name of the caller's default cell where it is meant.
@@ -73,13 +83,13 @@ fn name(caller: &Caller, cell: &mut CellRef) -> Result<()> {
     }
 }
 
-/// The same, and makes the cell at its first use. It is persistent.
-async fn make(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<()> {
+/// The same, and tells whether the cell is there.
+async fn look(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<Standing> {
     if *cell != CellRef::Default {
-        return Ok(());
+        return Ok(Standing::Settled);
     }
     name(caller, cell)?;
-    let CellRef::Alias(alias) = &*cell else { return Ok(()) };
+    let CellRef::Alias(alias) = &*cell else { return Ok(Standing::Settled) };
     let workspace = match site.links.find_named(&caller.tenant, alias) {
         Some(id) => Some(site.links.workspace_of(&id)),
         None => {
@@ -87,9 +97,17 @@ async fn make(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<()> {
             found.map(|found| found.spec.workspace)
         }
     };
-    if let Some(workspace) = workspace {
-        return check_workspace(cell, workspace.as_ref(), caller.default_workspace.as_ref());
+    match workspace {
+        Some(workspace) => {
+            check_workspace(cell, workspace.as_ref(), caller.default_workspace.as_ref())?;
+            Ok(Standing::Settled)
+        }
+        None => Ok(Standing::ToBeMade),
     }
+}
+
+/// Makes the caller's default cell, unless somebody has meanwhile. It is persistent.
+pub(crate) async fn make(site: &Site, caller: &Caller) -> Result<()> {
     let request = CellSpawn {
         alias: caller.default_cell.clone(),
         reuse_alias: true,

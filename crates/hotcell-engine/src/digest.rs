@@ -1,62 +1,91 @@
 //! The digest by which the arguments of a call stand in the ledger.
 
-use hotcell_model::{ExecRun, Ledger, Request, Result};
+use hotcell_model::{Caller, ExecRun, Ledger, Request, Result};
 use serde::Serialize;
 
 /// The digest of what a request asks for. The value of a secret is no part of it: the ledger must
 /// not help to find out what that is.
 pub(crate) fn of(ledger: &dyn Ledger, request: &Request) -> Result<String> {
-    let name = request.name();
-    let put = |arguments: Vec<u8>| ledger.digest(&[name.as_bytes(), &arguments]);
+    if let Request::ExecRun(run) = request {
+        return of_run(ledger, run);
+    }
+    let (name, arguments) = (request.name().as_bytes(), arguments(request));
+    match content(request) {
+        Some(content) => ledger.digest(&[name, &arguments, content]),
+        None => ledger.digest(&[name, &arguments]),
+    }
+}
+
+/// The digest of all that a request asks for and of who asks, secrets included: two requests have
+/// the same one only if they are the same. It is no part of the ledger.
+pub(crate) fn of_whole(ledger: &dyn Ledger, caller: &Caller, request: &Request) -> Result<String> {
+    let value = if let Request::SecretSet(it) = request {
+        it.value.expose().as_bytes()
+    } else {
+        content(request).unwrap_or_default()
+    };
+    let who = (caller.tenant.as_str().as_bytes(), caller.principal.as_bytes());
+    let name = request.name().as_bytes();
+    ledger.digest(&[b"held", who.0, who.1, name, &arguments(request), value])
+}
+
+/// The bytes that a request brings along.
+fn content(request: &Request) -> Option<&[u8]> {
+    if let Request::FileCall(it) = request {
+        return Some(&it.content);
+    }
+    if let Request::ExecInput(it) = request {
+        return Some(&it.data);
+    }
+    None
+}
+
+/// What a request asks for as JSON, without the bytes that it brings along and without the value of
+/// a secret.
+pub(crate) fn arguments(request: &Request) -> Vec<u8> {
     match request {
-        Request::ExecRun(it) => of_run(ledger, it),
-        Request::FileCall(it) => {
-            let asked = json(&(&it.cell, &it.op));
-            ledger.digest(&[name.as_bytes(), &asked, &it.content])
-        }
-        Request::FileStream(it) => put(json(&(&it.cell, &it.op))),
-        Request::SecretSet(it) => put(json(&it.name)),
-        Request::SecretRemove(it) => put(json(&it.name)),
-        Request::ExecInput(it) => {
-            let asked = json(&(&it.exec, it.eof, it.signal, it.size));
-            ledger.digest(&[name.as_bytes(), &asked, &it.data])
-        }
-        Request::CellSpawn(it) => put(json(it)),
-        Request::CellList(it) => put(json(it)),
-        Request::CellInfo(it) => put(json(it)),
-        Request::CellKill(it) => put(json(it)),
-        Request::CellAdopt(it) => put(json(it)),
-        Request::CheckpointCreate(it) => put(json(it)),
-        Request::CheckpointList(it) => put(json(it)),
-        Request::CheckpointCompare(it) => put(json(it)),
-        Request::CheckpointRestore(it) => put(json(it)),
-        Request::CheckpointDelete(it) => put(json(it)),
-        Request::CellFork(it) => put(json(it)),
-        Request::NetShow(it) => put(json(it)),
-        Request::NetChange(it) => put(json(it)),
-        Request::NetLog(it) => put(json(it)),
-        Request::ProjectDiff(it) => put(json(it)),
-        Request::ProjectApply(it) => put(json(it)),
-        Request::ProjectDiscard(it) => put(json(it)),
-        Request::ExecWait(it) => put(json(it)),
-        Request::ExecGet(it) => put(json(it)),
-        Request::ExecPoll(it) => put(json(it)),
-        Request::ExecCancel(it) => put(json(it)),
-        Request::ExecList(it) => put(json(it)),
-        Request::ExecFollow(it) => put(json(it)),
-        Request::PortDial(it) => put(json(it)),
-        Request::AuditQuery(it) => put(json(it)),
-        Request::AuditVerify(it) => put(json(it)),
-        Request::AuditSummary(it) => put(json(it)),
-        Request::PolicyCheck(it) => put(json(it)),
-        Request::ApprovalList(it) => put(json(it)),
-        Request::ApprovalGive(it) => put(json(it)),
-        Request::TokenCreate(it) => put(json(it)),
-        Request::TokensList(it) => put(json(it)),
-        Request::TokenRevoke(it) => put(json(it)),
-        Request::Diagnose(it) => put(json(it)),
-        Request::Probe(it) => put(json(it)),
-        Request::SecretsList(_) => put(Vec::new()),
+        Request::FileCall(it) => json(&(&it.cell, &it.op)),
+        Request::FileStream(it) => json(&(&it.cell, &it.op)),
+        Request::SecretSet(it) => json(&it.name),
+        Request::SecretRemove(it) => json(&it.name),
+        Request::ExecInput(it) => json(&(&it.exec, it.eof, it.signal, it.size)),
+        Request::SecretsList(_) => Vec::new(),
+        Request::ExecRun(it) => json(it),
+        Request::CellSpawn(it) => json(it),
+        Request::CellList(it) => json(it),
+        Request::CellInfo(it) => json(it),
+        Request::CellKill(it) => json(it),
+        Request::CellAdopt(it) => json(it),
+        Request::CheckpointCreate(it) => json(it),
+        Request::CheckpointList(it) => json(it),
+        Request::CheckpointCompare(it) => json(it),
+        Request::CheckpointRestore(it) => json(it),
+        Request::CheckpointDelete(it) => json(it),
+        Request::CellFork(it) => json(it),
+        Request::NetShow(it) => json(it),
+        Request::NetChange(it) => json(it),
+        Request::NetLog(it) => json(it),
+        Request::ProjectDiff(it) => json(it),
+        Request::ProjectApply(it) => json(it),
+        Request::ProjectDiscard(it) => json(it),
+        Request::ExecWait(it) => json(it),
+        Request::ExecGet(it) => json(it),
+        Request::ExecPoll(it) => json(it),
+        Request::ExecCancel(it) => json(it),
+        Request::ExecList(it) => json(it),
+        Request::ExecFollow(it) => json(it),
+        Request::PortDial(it) => json(it),
+        Request::AuditQuery(it) => json(it),
+        Request::AuditVerify(it) => json(it),
+        Request::AuditSummary(it) => json(it),
+        Request::PolicyCheck(it) => json(it),
+        Request::ApprovalList(it) => json(it),
+        Request::ApprovalGive(it) => json(it),
+        Request::TokenCreate(it) => json(it),
+        Request::TokensList(it) => json(it),
+        Request::TokenRevoke(it) => json(it),
+        Request::Diagnose(it) => json(it),
+        Request::Probe(it) => json(it),
     }
 }
 

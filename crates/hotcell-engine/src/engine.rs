@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hotcell_model::{
-    ApprovalNeed, Caller, Driver, Error, ExecFollow, ExecId, FileStream, Ledger, NameRules,
-    NetRule, PortDial, Query, Reply, Request, Result, SecretStore, Store, TokenStore, Workspace,
+    ApprovalNeed, Caller, CheckpointPurpose, Driver, Error, ExecFollow, ExecId, FileStream, Ledger,
+    NameRules, NetRule, PortDial, Query, Reply, Request, Result, SecretStore, Store, TokenStore,
+    Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -23,6 +24,7 @@ use crate::cell_spawn::cell_spawn;
 use crate::checkpoint::{
     checkpoint_compare, checkpoint_create, checkpoint_delete, checkpoint_list, checkpoint_restore,
 };
+use crate::default_cell::{self, Standing};
 use crate::diagnose::diagnose;
 use crate::exec_cancel::exec_cancel;
 use crate::exec_follow::exec_follow;
@@ -48,7 +50,7 @@ use crate::tokens::{token_create, token_revoke, tokens_list};
 use crate::view::View;
 use crate::{
     AllowedNames, AllowedWorkspaces, ExecStream, FileTransfer, Policies, PolicyUse, PortStream,
-    Settings, default_cell,
+    Settings,
 };
 
 /// The answer to a request.
@@ -108,13 +110,26 @@ impl Engine {
     async fn admit(&self, caller: &Caller, mut request: Request) -> Result<Answer> {
         rights::check(caller, &request)?;
         let confined = Box::pin(async {
-            default_cell::put(&self.site, caller, &mut request).await?;
-            tenancy::confine(&self.site, caller, &mut request).await
+            let standing = default_cell::put(&self.site, caller, &mut request).await?;
+            match standing {
+                Standing::Settled => tenancy::confine(&self.site, caller, &mut request)
+                    .await
+                    .map(|confined| (standing, confined)),
+                Standing::ToBeMade => Ok((standing, Confined::ToBeDone)),
+            }
         });
-        if let Confined::Answered(reply) = confined.await? {
+        let (standing, confined) = confined.await?;
+        if let Confined::Answered(reply) = confined {
             return Ok(Answer::Reply(*reply));
         }
-        let approval = self.judged(caller, &request).await?;
+        let approval = Box::pin(self.judged(caller, &request)).await?;
+        if standing == Standing::ToBeMade {
+            Box::pin(async {
+                default_cell::make(&self.site, caller).await?;
+                tenancy::confine(&self.site, caller, &mut request).await
+            })
+            .await?;
+        }
         let view = View::of(&self.site, caller);
         let performed = Box::pin(self.perform(caller, request, approval, &view)).await;
         let mut answer = performed.map_err(|error| view.error(error))?;
@@ -152,7 +167,9 @@ impl Engine {
             Request::CellInfo(request) => Reply::CellDetails(cell_info(site, request).await?),
             Request::CellAdopt(_) => Reply::Cells(Box::pin(cell_adopt(site, &tenants)).await?),
             Request::CheckpointCreate(request) => {
-                let create = |at: Arc<Site>| async move { checkpoint_create(&at, request).await };
+                let keeping = CheckpointPurpose::Keeping;
+                let create =
+                    |at: Arc<Site>| async move { checkpoint_create(&at, request, keeping).await };
                 Reply::Checkpoint(self.to_its_end(create).await?)
             }
             Request::CheckpointList(request) => {
@@ -188,8 +205,7 @@ impl Engine {
                 Reply::ProjectDiscarded(self.to_its_end(discard).await?)
             }
             Request::ExecRun(request) => {
-                let before = self.before(&request, approval).await?;
-                Reply::ExecResult(Box::pin(exec_run(site, request, before, view)).await?)
+                Reply::ExecResult(Box::pin(exec_run(self, request, approval, view)).await?)
             }
             Request::ExecWait(request) => {
                 Reply::ExecResult(Box::pin(exec_wait(site, request, view)).await?)
@@ -205,9 +221,12 @@ impl Engine {
                 Reply::ExecCancelled(Box::pin(exec_cancel(site, request)).await?)
             }
             Request::PolicyCheck(request) => Reply::PolicyVerdict(policy_check(site, &request)?),
-            Request::ApprovalList(_) => Reply::Execs(approval_list(site, tenants).await?),
+            Request::ApprovalList(request) => {
+                Reply::Approvals(Box::pin(approval_list(site, tenants, request)).await?)
+            }
             Request::ApprovalGive(request) => {
-                Reply::Exec(Box::pin(self.answer_approval(caller, request)).await?)
+                let asked = Box::pin(self.answer_approval(caller, request)).await?;
+                Reply::Asked(Box::new(asked))
             }
             Request::ExecList(request) => Reply::Execs(exec_list(site, tenants, request).await?),
             Request::FileCall(request) => {
@@ -321,7 +340,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether commands may have to be approved.
+    /// Ends every wait for a person's word: whoever waits is told which call is held. Calls that come
+    /// later do not wait either.
+    pub fn end_waits(&self) {
+        self.site.hurry.send_replace(true);
+    }
+
+    /// Whether something may have to be approved.
     #[must_use]
     pub fn may_ask(&self) -> bool {
         self.site.rules.as_ref().is_some_and(Rules::may_ask)

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 
 use hotcell_link::{LinkError, Started};
@@ -19,38 +18,50 @@ use crate::result_bound::{HeadAndTail, half_of};
 use crate::running::ExecRoom;
 use crate::site::Site;
 use crate::view::View;
-use crate::{ExecEvent, ExecStream, check, fingerprint};
+use crate::{Engine, ExecEvent, ExecStream, check, fingerprint};
 
 /// How often an exec is asked for again whose connection broke before the answer.
 const ATTEMPTS: u32 = 5;
 
 /// Starts an exec, or finds the one that the key stands for, and waits a while for its end.
 pub(crate) async fn exec_run(
-    site: &Arc<Site>,
+    engine: &Engine,
     request: ExecRun,
-    before: Before,
+    approval: Option<ApprovalNeed>,
     view: &View,
 ) -> Result<ExecResult> {
+    let site = engine.site();
     check::exec_run(&request)?;
     check::root(&request, &site.settings)?;
     let wait = check::wait(request.wait_s)?;
     let stream = match request.idempotency_key.clone() {
         None => {
             let id = request.exec.clone().map_or_else(new_exec_id, Ok)?;
-            start(site, &request, &before, id, Origin::Fresh, view).await?
+            start(engine, &request, approval, id, Origin::Fresh, view).await?
         }
-        Some(key) => start_keyed(site, &request, &before, &key, view).await?,
+        Some(key) => start_keyed(engine, &request, approval, &key, view).await?,
     };
     collect(site, stream, half_of(request.result_bytes), Instant::now() + wait).await
 }
 
 /// What comes before an exec's start.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Before {
+struct Before {
     /// What a person has to approve.
-    pub(crate) approval: Option<ApprovalNeed>,
-    /// The checkpoint that was made.
-    pub(crate) checkpoint: Option<CheckpointId>,
+    approval: Option<ApprovalNeed>,
+    /// The checkpoint that was made. A command that has to be approved gets its own right before it
+    /// starts.
+    checkpoint: Option<CheckpointId>,
+}
+
+impl Before {
+    async fn of(engine: &Engine, run: &ExecRun, approval: Option<ApprovalNeed>) -> Result<Self> {
+        let checkpoint = match &approval {
+            None => Box::pin(engine.keep_before(&run.cell, &run.command)).await?,
+            Some(_) => None,
+        };
+        Ok(Self { approval, checkpoint })
+    }
 }
 
 /// Whether an id may have been started before.
@@ -63,12 +74,13 @@ enum Origin {
 }
 
 async fn start_keyed(
-    site: &Arc<Site>,
+    engine: &Engine,
     request: &ExecRun,
-    before: &Before,
+    approval: Option<ApprovalNeed>,
     key: &str,
     view: &View,
 ) -> Result<ExecStream> {
+    let site = engine.site();
     let cell = site.get_cell_or_ended(&request.cell).await?.spec.id;
     let request = ExecRun { cell: cell.clone().into(), ..request.clone() };
     let scope = KeyScope::Run(cell.clone());
@@ -88,7 +100,7 @@ async fn start_keyed(
             .hint("use another key, or ask for exactly the same"));
         }
     };
-    let started = start(site, &request, before, id.clone(), origin, view).await;
+    let started = start(engine, &request, approval, id.clone(), origin, view).await;
     if let Err(error) = &started
         && refused_for_good(error.code)
     {
@@ -117,17 +129,23 @@ fn refused_for_good(code: ErrorCode) -> bool {
 /// it is asked for again under the same id: a supervisor that has it answers as before, and what
 /// an earlier supervisor had is in the journal by the time a later one is there.
 async fn start(
-    site: &Arc<Site>,
+    engine: &Engine,
     request: &ExecRun,
-    before: &Before,
+    approval: Option<ApprovalNeed>,
     id: ExecId,
     mut origin: Origin,
     view: &View,
 ) -> Result<ExecStream> {
+    let site = engine.site();
+    let mut before = None;
     for _ in 0..ATTEMPTS {
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
             return ExecStream::open(site, exec, 0, Pace::Free, view).await;
         }
+        let before = match &before {
+            Some(known) => known,
+            None => &*before.insert(Before::of(engine, request, approval.clone()).await?),
+        };
         let room = site.admit_exec(&id, &request.cell).await?;
         let ready = site.ready(&request.cell).await?;
         // A supervisor that was just woken has none of what an earlier one did since.

@@ -6,6 +6,7 @@
 
 mod admission;
 mod approvals;
+mod asked;
 mod audit;
 mod audit_summary;
 mod before;
@@ -39,6 +40,7 @@ mod fault;
 mod files;
 mod fingerprint;
 mod glass;
+mod held;
 mod index;
 mod journal_end;
 mod links;
@@ -88,6 +90,8 @@ mod exec_follow_tests;
 mod exec_poll_tests;
 #[cfg(test)]
 mod exec_run_tests;
+#[cfg(test)]
+mod held_tests;
 #[cfg(test)]
 mod masked_tests;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Fresh ids from the kernel's randomness.
 
-use hotcell_model::{CellId, CheckpointId, Error, ExecId, Result};
+use hotcell_model::{CellId, CheckpointId, Error, ExecId, HeldId, Result};
 
 /// An id that no cell has had.
 pub(crate) fn new_cell_id() -> Result<CellId> {
@@ -15,6 +15,11 @@ pub(crate) fn new_exec_id() -> Result<ExecId> {
 /// An id that no checkpoint has had.
 pub(crate) fn new_checkpoint_id() -> Result<CheckpointId> {
     random_bits().map(CheckpointId::from_random)
+}
+
+/// An id that no held call has had.
+pub(crate) fn new_held_id() -> Result<HeldId> {
+    random_bits().map(HeldId::from_random)
 }
 
 fn random_bits() -> Result<u64> {

@@ -9,6 +9,7 @@ use hotcell_model::{
 };
 use hotcell_policy::{Act, Decision, Dynamic, Policy, PolicyError, Verdict};
 
+use crate::asked::bounded;
 use crate::site::Site;
 
 /// Where the rules in force are. They may be others with every call.
@@ -63,16 +64,33 @@ pub(crate) enum Judged {
     },
 }
 
-/// Holds a request against the rules.
+/// How many of the parts that rules ask about a person is told of.
+const MOST_PARTS: usize = 50;
+/// How much of each.
+const PART_CHARS: usize = 400;
+
+/// Holds a request against the rules, where callers have to obey them.
 pub(crate) fn judge(site: &Site, caller: &Caller, request: &Request) -> Judged {
-    let Some(rules) = site.rules.as_ref().filter(|rules| rules.used == PolicyUse::Enforced) else {
-        return Judged::Allowed;
-    };
+    match site.rules.as_ref().filter(|rules| rules.used == PolicyUse::Enforced) {
+        Some(rules) => judge_by(rules, &caller.principal, request),
+        None => Judged::Allowed,
+    }
+}
+
+/// Holds what a person is to approve against the rules as they are now, whoever asks.
+pub(crate) fn judge_again(site: &Site, asked_by: &str, request: &Request) -> Judged {
+    match &site.rules {
+        Some(rules) => judge_by(rules, asked_by, request),
+        None => Judged::Allowed,
+    }
+}
+
+fn judge_by(rules: &Rules, asked_by: &str, request: &Request) -> Judged {
     let policy = rules.policies.in_force();
     if policy.allows_all() {
         return Judged::Allowed;
     }
-    let mut asked = None;
+    let mut asked = Vec::new();
     for verdict in verdicts(&policy, request) {
         match verdict.decision {
             Decision::Allow => {}
@@ -80,19 +98,26 @@ pub(crate) fn judge(site: &Site, caller: &Caller, request: &Request) -> Judged {
                 let hint = "do it another way, or ask the operator to change the policy";
                 return denied(&verdict, hint);
             }
-            Decision::Ask => asked = asked.or(Some(verdict)),
+            Decision::Ask => asked.push(verdict),
         }
     }
-    let Some(verdict) = asked else { return Judged::Allowed };
-    let Request::ExecRun(_) = request else {
-        let hint = "only commands can wait for approval: let a person do it with `hotcell`";
-        return denied(&verdict, hint);
-    };
+    let Some(first) = asked.first() else { return Judged::Allowed };
+    let parts = asked.iter().flat_map(|verdict| &verdict.parts);
+    let mut parts: Vec<PolicyPart> =
+        parts.filter(|part| part.decision == Decision::Ask).map(bounded_part).collect();
+    let left_out = parts.len().saturating_sub(MOST_PARTS);
+    parts.truncate(MOST_PARTS);
+    let mut reason = first.sentence();
+    if left_out > 0 {
+        reason.push_str(&format!("; {left_out} more parts are asked about and not told"));
+    }
     Judged::Asked(ApprovalNeed {
-        rule: rule_of(&verdict),
-        reason: verdict.sentence(),
-        asked_by: caller.principal.clone(),
+        rule: rule_of(first),
+        reason,
+        asked_by: asked_by.to_owned(),
         within_ms: rules.ask_within_ms,
+        parts,
+        facts: Vec::new(),
     })
 }
 
@@ -246,7 +271,7 @@ fn removed(policy: &Policy, path: &str, verdicts: &mut Vec<Verdict>) {
 }
 
 /// What a rule about tools calls it.
-fn tool_of(request: &Request) -> &'static str {
+pub(crate) fn tool_of(request: &Request) -> &'static str {
     if let Request::FileCall(FileCall { op, .. }) | Request::FileStream(FileStream { op, .. }) =
         request
     {
@@ -312,13 +337,6 @@ pub(crate) fn policy_check(site: &Site, request: &PolicyCheck) -> Result<PolicyV
 }
 
 fn shown(profile: &str, verdict: &Verdict) -> PolicyVerdict {
-    let part = |part: &hotcell_policy::Part| PolicyPart {
-        what: part.finding.what.clone(),
-        decision: decision(part.decision),
-        rule: part.rule.clone(),
-        why: part.why.clone(),
-        line: part.finding.line.map(|line| u32::try_from(line).unwrap_or(u32::MAX)),
-    };
     PolicyVerdict {
         profile: profile.to_owned(),
         decision: decision(verdict.decision),
@@ -327,8 +345,27 @@ fn shown(profile: &str, verdict: &Verdict) -> PolicyVerdict {
         destructive: verdict.destructive,
         overwrites: verdict.overwrites,
         dynamic: verdict.dynamic,
-        parts: verdict.parts.iter().map(part).collect(),
+        parts: verdict.parts.iter().map(shown_part).collect(),
         explanation: verdict.to_string(),
+    }
+}
+
+fn shown_part(part: &hotcell_policy::Part) -> PolicyPart {
+    PolicyPart {
+        what: part.finding.what.clone(),
+        decision: decision(part.decision),
+        rule: part.rule.clone(),
+        why: part.why.clone(),
+        line: part.finding.line.map(|line| u32::try_from(line).unwrap_or(u32::MAX)),
+    }
+}
+
+fn bounded_part(part: &hotcell_policy::Part) -> PolicyPart {
+    let part = shown_part(part);
+    PolicyPart {
+        what: bounded(&part.what, PART_CHARS),
+        why: bounded(&part.why, PART_CHARS),
+        ..part
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hotcell_model::{
-    AppendWait, Appended, Caller, CellId, CellRef, EntryKind, Error, ErrorCode, Exec, ExecId,
-    ExecRun, Grant, Ledger, LedgerEntry, Reply, Request, Result, Scope, Verdict,
+    AppendWait, Appended, ApprovalGive, ApprovalId, Caller, CellId, CellRef, EntryKind, Error,
+    ErrorCode, Exec, ExecId, ExecRun, Grant, Ledger, LedgerEntry, Reply, Request, Result, Scope,
+    Verdict,
 };
 
 use crate::engine::Answer;
@@ -137,7 +138,7 @@ impl Drop for Recording {
 }
 
 /// What nobody asked for: the server looks after cells and is looked at by probes.
-fn is_housekeeping(request: &Request) -> bool {
+pub(crate) fn is_housekeeping(request: &Request) -> bool {
     matches!(request, Request::CellAdopt(_) | Request::Probe(_))
 }
 
@@ -241,7 +242,11 @@ impl Site {
         .await
     }
 
-    async fn note(
+    /// Writes down something else about the call that is being answered.
+    ///
+    /// # Errors
+    /// Those of [`Site::note_start`].
+    pub(crate) async fn note(
         &self,
         kind: EntryKind,
         what: &'static str,
@@ -334,7 +339,7 @@ pub(crate) fn with_end(entry: LedgerEntry, exec: &Exec) -> LedgerEntry {
 }
 
 /// The cell that a request names.
-fn cell_of(request: &Request) -> Option<&CellRef> {
+pub(crate) fn cell_of(request: &Request) -> Option<&CellRef> {
     match request {
         Request::CellInfo(it) => Some(&it.cell),
         Request::CellKill(it) => Some(&it.cell),
@@ -391,7 +396,7 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
         Request::ExecInput(it) => Some(&it.exec),
         Request::ExecCancel(it) => Some(&it.exec),
         Request::ExecFollow(it) => Some(&it.exec),
-        Request::ApprovalGive(it) => Some(&it.exec),
+        Request::ApprovalGive(ApprovalGive { id: ApprovalId::Exec(exec), .. }) => Some(exec),
         Request::AuditQuery(it) => it.exec.as_ref(),
         Request::CellSpawn(_)
         | Request::CellList(_)
@@ -421,6 +426,7 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
         | Request::AuditSummary(_)
         | Request::PolicyCheck(_)
         | Request::ApprovalList(_)
+        | Request::ApprovalGive(_)
         | Request::TokenCreate(_)
         | Request::TokensList(_)
         | Request::TokenRevoke(_)
@@ -443,7 +449,12 @@ fn about(reply: &Reply) -> (Option<&CellId>, Option<&ExecId>) {
         Reply::ExecPage(it) => (Some(&it.exec.cell), Some(&it.exec.id)),
         Reply::InputAccepted(it) => (None, Some(&it.exec)),
         Reply::ExecCancelled(it) => (None, Some(&it.exec)),
-        Reply::Cells(_)
+        Reply::Asked(it) => match &it.id {
+            ApprovalId::Exec(exec) => (None, Some(exec)),
+            ApprovalId::Held(_) => (None, None),
+        },
+        Reply::Approvals(_)
+        | Reply::Cells(_)
         | Reply::Checkpoints(_)
         | Reply::CheckpointDiff(_)
         | Reply::ProjectChanges(_)

@@ -10,7 +10,7 @@ use hotcell_masking::Shapes;
 use hotcell_model::{
     CellId, Driver, Error, Ledger, Result, SecretStore, Store, Tenant, TokenStore,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::links::Links;
 use crate::policies::Rules;
@@ -39,6 +39,8 @@ pub(crate) struct Site {
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
     pub(crate) running: RunningExecs,
+    /// Whether waits for a person's word are to end early.
+    pub(crate) hurry: watch::Sender<bool>,
     /// What has the form of a secret; made when it is first looked for.
     pub(crate) shapes: OnceLock<Arc<Shapes>>,
     /// Whether this process has looked for what the index may lack.
@@ -71,6 +73,7 @@ impl Site {
             links: Links::default(),
             recent: RecentExecs::default(),
             running: RunningExecs::default(),
+            hurry: watch::Sender::new(false),
             shapes: OnceLock::new(),
             rebuilt: Mutex::default(),
         }

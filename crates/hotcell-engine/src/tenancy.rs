@@ -6,8 +6,8 @@
 //! kind of request has to say here what it names.
 
 use hotcell_model::{
-    Alias, Caller, CancelStatus, CellId, CellRef, ErrorCode, ExecCancelled, ExecId, Reply, Request,
-    Result, StoredCell, Tenant, Tenants,
+    Alias, ApprovalId, Caller, CancelStatus, CellId, CellRef, ErrorCode, ExecCancelled, ExecId,
+    Reply, Request, Result, StoredCell, Tenant, Tenants,
 };
 
 use crate::cell_find::no_cell;
@@ -59,7 +59,9 @@ pub(crate) async fn confine(
         Request::ExecPoll(request) => exec(site, caller, &request.exec).await,
         Request::ExecInput(request) => exec(site, caller, &request.exec).await,
         Request::ExecFollow(request) => exec(site, caller, &request.exec).await,
-        Request::ApprovalGive(request) => exec(site, caller, &request.exec).await,
+        // A held call is looked for among those of the caller's tenant by whoever answers for it.
+        Request::ApprovalGive(request) => asked(site, caller, Some(&request.id)).await,
+        Request::ApprovalList(request) => asked(site, caller, request.id.as_ref()).await,
         Request::ExecCancel(request) => match exec(site, caller, &request.exec).await {
             // What is not there needs no end.
             Err(error) if error.code == ErrorCode::NotFound => {
@@ -73,7 +75,6 @@ pub(crate) async fn confine(
         Request::CellSpawn(_)
         | Request::CellList(_)
         | Request::CellAdopt(_)
-        | Request::ApprovalList(_)
         | Request::PolicyCheck(_)
         | Request::AuditQuery(_)
         | Request::AuditVerify(_)
@@ -110,6 +111,13 @@ async fn cell(site: &Site, caller: &Caller, named: &mut CellRef) -> Result<Confi
         CellRef::Default => return Err(no_cell(named)),
     }
     Ok(Confined::ToBeDone)
+}
+
+async fn asked(site: &Site, caller: &Caller, id: Option<&ApprovalId>) -> Result<Confined> {
+    match id {
+        Some(ApprovalId::Exec(id)) => exec(site, caller, id).await,
+        Some(ApprovalId::Held(_)) | None => Ok(Confined::ToBeDone),
+    }
 }
 
 async fn exec(site: &Site, caller: &Caller, exec: &ExecId) -> Result<Confined> {

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use hotcell_model::{
-    ApprovalGive, ApprovalList, AuditQuery, AuditSummary, AuditVerify, Caller, CellAdopt, CellFork,
-    CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn, Checked, CheckpointCompare,
-    CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList, CheckpointRestore, Command,
-    Diagnose, Error, ErrorCode, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput, ExecList,
-    ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream, Grant, Keep, KillWait, NetChange,
-    NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial, Probe, ProjectApply, ProjectDiff,
-    ProjectDiscard, ProjectPaths, Reply, Request, Result, Role, SecretRemove, SecretSet,
-    SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke, TokensList,
+    ApprovalGive, ApprovalId, ApprovalList, AuditQuery, AuditSummary, AuditVerify, Caller,
+    CellAdopt, CellFork, CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn, Checked,
+    CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList,
+    CheckpointRestore, Command, Diagnose, Error, ErrorCode, ExecCancel, ExecFollow, ExecGet,
+    ExecId, ExecInput, ExecList, ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream,
+    Grant, Keep, KillWait, NetChange, NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial,
+    Probe, ProjectApply, ProjectDiff, ProjectDiscard, ProjectPaths, Reply, Request, Result, Role,
+    SecretRemove, SecretSet, SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke,
+    TokensList,
 };
 
 use crate::testing::House;
@@ -132,9 +133,11 @@ const CASES: &[(&str, Kind, Make)] = &[
     }),
     ("diagnose", Kind::NamesNothing, |_| Diagnose.into()),
     ("probe", Kind::NamesNothing, |_| Probe.into()),
-    ("approval_list", Kind::NamesNothing, |_| ApprovalList.into()),
+    ("approval_list", Kind::Names, |it| {
+        ApprovalList { id: Some(ApprovalId::Exec(it.exec.clone())) }.into()
+    }),
     ("approval_give", Kind::Names, |it| {
-        ApprovalGive { exec: it.exec.clone(), grant: Grant::Approve }.into()
+        ApprovalGive { id: ApprovalId::Exec(it.exec.clone()), grant: Grant::Approve }.into()
     }),
     ("policy_check", Kind::NamesNothing, |_| {
         let checked = Checked::Argv(vec!["true".to_owned()]);

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use hotcell_masking::Shapes;
 use hotcell_model::{
-    Caller, CellDetails, CellId, CellRef, Error, ErrorCode, Exec, Reply, Result, SecretGrant,
+    Approval, Approvals, Asked, Caller, CellDetails, CellId, CellRef, Error, ErrorCode, Exec,
+    Reply, Result, SecretGrant,
 };
 
+use crate::asked::glass_for;
 use crate::glass::{Glass, Value};
 use crate::site::Site;
 use crate::veil::Veil;
@@ -87,6 +89,13 @@ impl View {
             },
             Reply::Execs(execs) => self.cover_execs(site, &mut execs.execs).await,
             Reply::CellDetails(CellDetails { execs, .. }) => self.cover_execs(site, execs).await,
+            Reply::Asked(asked) => self.cover_asked(site, asked).await,
+            Reply::Approvals(Approvals { approvals }) => {
+                for asked in approvals {
+                    self.cover_asked(site, asked).await?;
+                }
+                Ok(())
+            }
             Reply::Cell(_)
             | Reply::Cells(_)
             | Reply::CellKilled(_)
@@ -116,12 +125,12 @@ impl View {
 
     async fn cover_execs(&self, site: &Site, execs: &mut [Exec]) -> Result<()> {
         let mut glasses: BTreeMap<CellId, Option<Glass>> = BTreeMap::new();
-        for Exec { cell, command, .. } in execs {
-            if !glasses.contains_key(cell) {
-                glasses.insert(cell.clone(), self.glass(site, cell).await?);
+        for exec in execs {
+            if !glasses.contains_key(&exec.cell) {
+                glasses.insert(exec.cell.clone(), self.glass(site, &exec.cell).await?);
             }
-            if let Some(Some(glass)) = glasses.get(cell) {
-                glass.command(command);
+            if let Some(Some(glass)) = glasses.get(&exec.cell) {
+                cover_one(glass, exec);
             }
         }
         Ok(())
@@ -129,12 +138,33 @@ impl View {
 
     async fn cover_exec(&self, site: &Site, exec: &mut Exec) -> Result<()> {
         if let Some(glass) = self.glass(site, &exec.cell).await? {
-            glass.command(&mut exec.command);
-            if let Some(approval) = &mut exec.approval {
-                approval.reason = glass.text(&approval.reason);
-            }
+            cover_one(&glass, exec);
         }
         Ok(())
+    }
+
+    async fn cover_asked(&self, site: &Site, asked: &mut Asked) -> Result<()> {
+        let cell = asked.cell.as_deref().and_then(|cell| cell.parse().ok());
+        if let Some(glass) = glass_for(site, cell.as_ref()).await? {
+            asked.what = glass.text(&asked.what);
+            cover_approval(&glass, &mut asked.approval);
+        }
+        Ok(())
+    }
+}
+
+fn cover_one(glass: &Glass, exec: &mut Exec) {
+    glass.command(&mut exec.command);
+    if let Some(approval) = &mut exec.approval {
+        cover_approval(glass, approval);
+    }
+}
+
+/// The facts were covered when they were taken down.
+fn cover_approval(glass: &Glass, approval: &mut Approval) {
+    approval.reason = glass.text(&approval.reason);
+    for part in &mut approval.parts {
+        part.what = glass.text(&part.what);
     }
 }
 

@@ -3,26 +3,41 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ExecId, Timestamp};
+use crate::{ApprovalId, PolicyPart, Timestamp};
 
-/// What an exec has to be approved for before it starts.
+/// What has to be approved before it is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalNeed {
     /// The rule that asks.
     pub rule: String,
     /// Why it asks.
     pub reason: String,
-    /// On whose behalf the exec is to run.
+    /// On whose behalf it is to be done.
     pub asked_by: String,
     /// Milliseconds after which no answer counts as a refusal.
     pub within_ms: u64,
+    /// Everything in it that rules ask about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PolicyPart>,
+    /// What else a person has to know of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<AskedFact>,
+}
+
+/// Something that a person has to know of what is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AskedFact {
+    /// What it is: `cwd`, `path`, `env NAME`…
+    pub name: String,
+    /// Its value, without secrets, and only the beginning of what is long.
+    pub value: String,
 }
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalVerdict {
-    /// It may start.
+    /// It may be done.
     Granted,
     /// It may not.
     Refused,
@@ -53,17 +68,23 @@ pub struct ApprovalAnswer {
     pub at: Timestamp,
 }
 
-/// The approval of an exec, pending as long as there is no answer.
+/// The approval of an exec or a call, pending as long as there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
     /// The rule that asks.
     pub rule: String,
     /// Why it asks.
     pub reason: String,
-    /// On whose behalf the exec is to run.
+    /// On whose behalf it is to be done.
     pub asked_by: String,
     /// When no answer becomes a refusal.
     pub until: Timestamp,
+    /// Everything in it that rules ask about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PolicyPart>,
+    /// What else a person has to know of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<AskedFact>,
     /// The answer, once there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<ApprovalAnswer>,
@@ -73,8 +94,9 @@ impl Approval {
     /// What is needed, as of now.
     #[must_use]
     pub fn pending(need: ApprovalNeed, now: Timestamp) -> Self {
-        let ApprovalNeed { rule, reason, asked_by, within_ms } = need;
-        Self { rule, reason, asked_by, until: now.plus_millis(within_ms), answer: None }
+        let ApprovalNeed { rule, reason, asked_by, within_ms, parts, facts } = need;
+        let until = now.plus_millis(within_ms);
+        Self { rule, reason, asked_by, until, parts, facts, answer: None }
     }
 
     /// Whether a person is still waited for.
@@ -84,16 +106,20 @@ impl Approval {
     }
 }
 
-/// Lists the execs that wait for approval. For the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ApprovalList;
+/// Lists what waits for approval, or shows one in full. For the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ApprovalList {
+    /// Only this one, whether or not it was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<ApprovalId>,
+}
 
-/// Answers for an exec that waits for approval. For the operator.
+/// Answers for what waits for approval. For the operator, and never for whoever asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalGive {
-    /// Which exec.
-    pub exec: ExecId,
-    /// Whether it may start.
+    /// Which exec or call.
+    pub id: ApprovalId,
+    /// Whether it may be done.
     pub grant: Grant,
 }
 
@@ -101,9 +127,9 @@ pub struct ApprovalGive {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Grant {
-    /// Let it start.
+    /// Let it be done.
     Approve,
-    /// Let it end without having started.
+    /// Let it not be done.
     Refuse,
 }
 

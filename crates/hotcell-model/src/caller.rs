@@ -27,6 +27,9 @@ pub struct Caller {
     /// How it sees what has the form of a secret.
     #[serde(default)]
     pub sight: Sight,
+    /// How long it waits for a person's word.
+    #[serde(skip)]
+    pub patience: Patience,
     /// What the call is known by in logs, traces and the ledger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
@@ -60,6 +63,7 @@ impl Caller {
             role,
             scopes: role.scopes().to_vec(),
             sight: Sight::Masked,
+            patience: Patience::UntilAnswered,
             call_id: None,
             default_cell: None,
             default_workspace: None,
@@ -125,6 +129,17 @@ impl Caller {
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope) && self.role.scopes().contains(&scope)
     }
+}
+
+/// How long a caller waits for a person's word on what it asks for. Commands wait in their cells
+/// and are handed back as queued, whatever is said here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Patience {
+    /// Until there is one, or the deadline is over.
+    #[default]
+    UntilAnswered,
+    /// Not at all: it is told which call is held, and asks again.
+    None,
 }
 
 /// From where a caller asks. It is never read from anything that came from outside.

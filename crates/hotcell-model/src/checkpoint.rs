@@ -24,11 +24,16 @@ pub enum CheckpointBefore {
     Destructive,
 }
 
+/// How many automatic checkpoints of a cell are kept.
+pub const AUTOMATIC_CHECKPOINTS: usize = 20;
+
 /// What a checkpoint is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointPurpose {
     /// To be there until it is deleted.
     Keeping,
+    /// To undo one command. Of a cell's the newest are kept, [`AUTOMATIC_CHECKPOINTS`] of them.
+    Undoing,
     /// For forks that this process makes right away. It is not listed, and does not outlive the
     /// process.
     Forking,
@@ -45,6 +50,9 @@ pub struct Checkpoint {
     pub created_at: Timestamp,
     /// How it was made.
     pub means: CheckpointMeans,
+    /// Whether it was made before a command, by itself. The newest of these are kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub automatic: bool,
     /// What it holds that no checkpoint before it does, in bytes on disk; told in a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::HeldId;
+
 /// A result with the public error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -99,6 +101,9 @@ pub struct Error {
     /// The bound that it came up against.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Box<QuotaHit>>,
+    /// The call as it is held, where a person has to approve it first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Box<HeldId>>,
 }
 
 /// A bound that is used up.
@@ -118,8 +123,14 @@ macro_rules! constructors {
             #[doc = concat!("An error with the code `", stringify!($name), "`.")]
             #[must_use]
             pub fn $name(message: impl Into<String>) -> Self {
-                let (hint, retry_after_s, quota) = (None, None, None);
-                Self { code: ErrorCode::$code, message: message.into(), hint, retry_after_s, quota }
+                Self {
+                    code: ErrorCode::$code,
+                    message: message.into(),
+                    hint: None,
+                    retry_after_s: None,
+                    quota: None,
+                    held: None,
+                }
             }
         )*
     };
@@ -150,6 +161,13 @@ impl Error {
     #[must_use]
     pub fn hit(mut self, key: impl Into<String>, limit: u64, current: u64) -> Self {
         self.quota = Some(Box::new(QuotaHit { key: key.into(), limit, current }));
+        self
+    }
+
+    /// The same error with the call that is held.
+    #[must_use]
+    pub fn held(mut self, held: HeldId) -> Self {
+        self.held = Some(Box::new(held));
         self
     }
 

@@ -93,6 +93,7 @@ macro_rules! id {
 id!(CellId, "c_", "a cell", "Names one cell for ever: `c_…`.");
 id!(ExecId, "e_", "an exec", "Names one exec for ever: `e_…`.");
 id!(CheckpointId, "k_", "a checkpoint", "Names one checkpoint for ever: `k_…`.");
+id!(HeldId, "h_", "a held call's", "Names one call that waits for approval: `h_…`.");
 
 /// A name that a user gave to a cell; unique among the cells that exist.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,6 +3,7 @@
 //! Nothing here does IO or knows an async runtime; every other crate speaks in these types.
 
 mod approval;
+mod asked;
 mod audit;
 mod caller;
 mod cell;
@@ -34,6 +35,8 @@ mod time;
 mod token;
 
 #[cfg(test)]
+mod asked_tests;
+#[cfg(test)]
 mod caller_tests;
 #[cfg(test)]
 mod error_tests;
@@ -55,17 +58,19 @@ mod time_tests;
 mod token_tests;
 
 pub use approval::{
-    Approval, ApprovalAnswer, ApprovalGive, ApprovalList, ApprovalNeed, ApprovalVerdict, Grant,
+    Approval, ApprovalAnswer, ApprovalGive, ApprovalList, ApprovalNeed, ApprovalVerdict, AskedFact,
+    Grant,
 };
+pub use asked::{ApprovalId, Approvals, Asked, HeldCall, Holding, legible};
 pub use audit::{
     Anomaly, AnomalyKind, AuditPage, AuditQuery, AuditSummary, AuditVerify, LedgerSummary, Tally,
 };
-pub use caller::{At, Caller, Sight};
+pub use caller::{At, Caller, Patience, Sight};
 pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep};
 pub use checkpoint::{
-    CellFork, ChangeKind, Checkpoint, CheckpointBefore, CheckpointCompare, CheckpointCreate,
-    CheckpointDelete, CheckpointDiff, CheckpointList, CheckpointMeans, CheckpointPurpose,
-    CheckpointRestore, Checkpointer, Checkpoints, Patch, PathChange,
+    AUTOMATIC_CHECKPOINTS, CellFork, ChangeKind, Checkpoint, CheckpointBefore, CheckpointCompare,
+    CheckpointCreate, CheckpointDelete, CheckpointDiff, CheckpointList, CheckpointMeans,
+    CheckpointPurpose, CheckpointRestore, Checkpointer, Checkpoints, Patch, PathChange,
 };
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,
@@ -87,7 +92,7 @@ pub use file_result::{
     FilesPacked,
 };
 pub use host_name::{HostName, NamePattern, NetRule};
-pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId};
+pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId, HeldId};
 pub use isolation::{
     Isolation, IsolationLevel, LAYER_NAMES, Layer, MissingLayer, RequiredIsolation,
 };

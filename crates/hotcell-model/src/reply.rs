@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AccessToken, AccessTokens, AuditPage, Cell, CellId, Checkpoint, CheckpointDiff, Checkpoints,
-    Diagnosis, Dropped, Error, Exec, ExecId, FileDone, LedgerReport, LedgerSummary, NetRecords,
-    NetworkState, NetworkStats, PolicyVerdict, ProjectApplied, ProjectChanges, ProjectDiscarded,
-    Record, Secret, SecretList, Tenant, TokenCreated,
+    AccessToken, AccessTokens, Approvals, Asked, AuditPage, Cell, CellId, Checkpoint,
+    CheckpointDiff, Checkpoints, Diagnosis, Dropped, Error, Exec, ExecId, FileDone, LedgerReport,
+    LedgerSummary, NetRecords, NetworkState, NetworkStats, PolicyVerdict, ProjectApplied,
+    ProjectChanges, ProjectDiscarded, Record, Secret, SecretList, Tenant, TokenCreated,
 };
 
 /// Every answer of the product.
@@ -51,6 +51,10 @@ pub enum Reply {
     ExecCancelled(ExecCancelled),
     /// Several execs.
     Execs(Execs),
+    /// What waits for approval.
+    Approvals(Approvals),
+    /// What a person was asked about.
+    Asked(Box<Asked>),
     /// What the policy says of a command.
     PolicyVerdict(PolicyVerdict),
     /// What came of doing something with files.

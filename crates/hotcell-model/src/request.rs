@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AccessToken, AccessTokens, Alias, ApprovalGive, ApprovalList, AuditPage, AuditQuery,
-    AuditSummary, AuditVerify, CellDetails, CellFork, CellKilled, CellRef, Cells, Checkpoint,
-    CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointDiff,
-    CheckpointList, CheckpointRestore, Checkpoints, Command, Diagnoses, Exec, ExecCancelled,
-    ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream, InputAccepted, Keep,
-    LedgerReport, LedgerSummary, NetChange, NetLog, NetRecords, NetShow, Network, NetworkState,
-    PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges,
-    ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Secret, SecretGrant,
-    SecretList, SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize,
-    TokenCreate, TokenCreated, TokenRevoke, TokensList, Workspace,
+    AccessToken, AccessTokens, Alias, ApprovalGive, ApprovalList, Approvals, Asked, AuditPage,
+    AuditQuery, AuditSummary, AuditVerify, CellDetails, CellFork, CellKilled, CellRef, Cells,
+    Checkpoint, CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete,
+    CheckpointDiff, CheckpointList, CheckpointRestore, Checkpoints, Command, Diagnoses, Exec,
+    ExecCancelled, ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream,
+    InputAccepted, Keep, LedgerReport, LedgerSummary, NetChange, NetLog, NetRecords, NetShow,
+    Network, NetworkState, PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied,
+    ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply,
+    RequestedLimits, Secret, SecretGrant, SecretList, SecretRemove, SecretSet, SecretsList, Signal,
+    Stdin, Stream, TerminalSize, TokenCreate, TokenCreated, TokenRevoke, TokensList, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -144,10 +144,10 @@ requests! {
     "exec_input" ExecInput => InputAccepted(InputAccepted),
     /// Tells what the policy says of a command. Nothing is run.
     "policy_check" PolicyCheck => PolicyVerdict(PolicyVerdict),
-    /// Lists the execs that wait for approval. For the operator.
-    "approval_list" ApprovalList => Execs(Execs),
-    /// Lets an exec that waits for approval start, or end. For the operator.
-    "approval_give" ApprovalGive => Exec(Exec),
+    /// Lists what waits for approval. For the operator.
+    "approval_list" ApprovalList => Approvals(Approvals),
+    /// Lets what waits for approval be done, or not. For the operator.
+    "approval_give" ApprovalGive => Asked(Box<Asked>),
     /// Ends an exec and all its descendants. Legal at any time; what has ended stays as it is.
     "exec_cancel" ExecCancel => ExecCancelled(ExecCancelled),
     /// Lists execs, newest first.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    Alias, CellId, CellRef, CheckpointId, ExecId, NameRules, NetRule, Network, Signal, Tenant,
-    Timestamp,
+    Alias, ApprovalId, CellId, CellRef, CheckpointId, ExecId, HeldId, NameRules, NetRule, Network,
+    Signal, Tenant, Timestamp,
 };
 
 macro_rules! text {
@@ -38,6 +38,16 @@ text! {
         "description": "Names one checkpoint for ever.",
         "type": "string",
         "pattern": "^k_[0-9a-hjkmnp-tv-z]{10}$"
+    },
+    HeldId: {
+        "description": "Names one call that waits for approval.",
+        "type": "string",
+        "pattern": "^h_[0-9a-hjkmnp-tv-z]{10}$"
+    },
+    ApprovalId: {
+        "description": "What waits for approval: an exec or a held call.",
+        "type": "string",
+        "pattern": "^[eh]_[0-9a-hjkmnp-tv-z]{10}$"
     },
     Alias: {
         "description": "A name that a user gave to a cell.",

@@ -1,10 +1,10 @@
-//! The port to the index of cells, keys and execs.
+//! The port to the index of cells, keys, execs and held calls.
 
 use async_trait::async_trait;
 
 use crate::{
-    Alias, CellId, CellSpec, Exec, ExecId, ExecStatusFilter, Isolation, Result, Tenant, Tenants,
-    Timestamp,
+    Alias, ApprovalAnswer, CellId, CellSpec, Exec, ExecId, ExecStatusFilter, HeldCall, HeldId,
+    Holding, Isolation, Result, Tenant, Tenants, Timestamp,
 };
 
 /// What an idempotency key was given for.
@@ -60,7 +60,7 @@ pub struct ExecFilter {
 /// drops it.
 pub trait CellLock: Send + Sync + std::fmt::Debug {}
 
-/// The index. Everything in it but the keys can be rebuilt from the drivers and the journals.
+/// The index. Everything in it but the keys and the held calls can be rebuilt from the drivers and the journals.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug {
     /// Whether the index may lack what drivers and journals know: it is new, or its predecessor
@@ -149,4 +149,27 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Execs, newest first.
     async fn list_execs(&self, filter: &ExecFilter) -> Result<Vec<Exec>>;
+
+    /// Holds a call until a person has answered, unless the same call of the same caller is held:
+    /// one of the same tenant, caller and digest whose deadline is yet to come and which was not
+    /// done. No more than `most` of a tenant wait at once. Atomic among all processes.
+    async fn hold_call(&self, call: &HeldCall, now: Timestamp, most: u64) -> Result<Holding>;
+
+    /// The held call with this id, if it is one of these tenants', answered or not.
+    async fn find_held(&self, tenants: &Tenants, held: &HeldId) -> Result<Option<HeldCall>>;
+
+    /// The held calls of these tenants that wait for an answer, the oldest first.
+    async fn list_held(&self, tenants: &Tenants, now: Timestamp) -> Result<Vec<HeldCall>>;
+
+    /// Answers for a held call; `false` when it was answered before or its deadline is over. Atomic
+    /// among all processes.
+    async fn answer_held(&self, held: &HeldId, answer: &ApprovalAnswer) -> Result<bool>;
+
+    /// Uses the approval of a held call up; `false` when it has none, when it was used, or when its
+    /// deadline is over. Atomic among all processes: of many that try one succeeds.
+    async fn use_held(&self, held: &HeldId, at: Timestamp) -> Result<bool>;
+
+    /// Answers with [`ApprovalVerdict::Expired`](crate::ApprovalVerdict::Expired) for every held
+    /// call whose deadline is over: those that nobody had told so before.
+    async fn expire_held(&self, now: Timestamp) -> Result<Vec<HeldCall>>;
 }

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use hotcell_jail::mounts::{Lower, Upper};
 use hotcell_model::{
-    CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId, CheckpointMeans, CheckpointPurpose,
-    Checkpointer, Error, Result, Timestamp,
+    AUTOMATIC_CHECKPOINTS, CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId,
+    CheckpointMeans, CheckpointPurpose, Checkpointer, Error, Result, Timestamp,
 };
 use rustix::process::getpid;
 
@@ -39,7 +39,17 @@ impl Checkpointer for NativeDriver {
         purpose: CheckpointPurpose,
     ) -> Result<Checkpoint> {
         let (cell, id) = (cell.clone(), checkpoint.clone());
-        self.blocking(move |native| native.create_checkpoint(&cell, id, means, purpose)).await
+        self.blocking(move |native| {
+            let made = native.create_checkpoint(&cell, id, means, purpose)?;
+            if purpose == CheckpointPurpose::Undoing
+                && let Err(error) = native.let_go_of_automatic(&cell)
+            {
+                // The next one does.
+                tracing::warn!(%cell, %error, "automatic checkpoints of a cell are too many");
+            }
+            Ok(made)
+        })
+        .await
     }
 
     async fn find(&self, cell: &CellId, checkpoint: &CheckpointId) -> Result<Option<Checkpoint>> {
@@ -107,9 +117,11 @@ impl Native {
             .hint("use a workspace of mode cow"));
         }
         let created_at = Timestamp::now();
-        let checkpoint = Checkpoint { id, cell: cell.clone(), created_at, means, bytes: None };
+        let automatic = purpose == CheckpointPurpose::Undoing;
+        let cell = cell.clone();
+        let checkpoint = Checkpoint { id, cell, created_at, means, automatic, bytes: None };
         let forked_by = match purpose {
-            CheckpointPurpose::Keeping => None,
+            CheckpointPurpose::Keeping | CheckpointPurpose::Undoing => None,
             CheckpointPurpose::Forking => Some(
                 WhichProcess::of(getpid())
                     .map_err(|error| at("tell which process forks", &paths, &error))?,
@@ -215,20 +227,20 @@ impl Native {
         Ok(file.filter(|file| file.forked_by.is_none()).map(|file| file.checkpoint))
     }
 
+    /// Forgets the oldest automatic checkpoints of a cell that has more than are kept.
+    fn let_go_of_automatic(&self, cell: &CellId) -> Result<()> {
+        let mut kept = kept_checkpoints(&self.paths.cell(cell))?;
+        kept.retain(|kept| kept.checkpoint.automatic);
+        let beyond = kept.len().saturating_sub(AUTOMATIC_CHECKPOINTS);
+        for old in kept.iter().take(beyond) {
+            self.delete_checkpoint(cell, &old.checkpoint.id)?;
+        }
+        Ok(())
+    }
+
     fn list_checkpoints(&self, cell: &CellId) -> Result<Vec<Checkpoint>> {
         let paths = self.paths.cell(cell);
-        let list = || -> io::Result<Vec<CheckpointFile>> {
-            let mut found = Vec::new();
-            for path in paths.checkpoint_files()? {
-                let file = read_json::<CheckpointFile>(&path)?;
-                found.extend(file.filter(|file| file.forked_by.is_none()));
-            }
-            let age =
-                |kept: &CheckpointFile| (kept.checkpoint.created_at, kept.checkpoint.id.clone());
-            found.sort_by_key(age);
-            Ok(found)
-        };
-        let mut kept = list().map_err(|error| at("list the checkpoints in", &paths, &error))?;
+        let mut kept = kept_checkpoints(&paths)?;
         if !count_bytes(&mut kept) && matches!(self.order(&paths, Task::Measure), Ok(Outcome::Done))
         {
             count_bytes(&mut kept);
@@ -368,6 +380,20 @@ impl Native {
                 .hint("list them with `hotcell checkpoint list`")
         })
     }
+}
+
+/// What is kept of a cell's states, the oldest first.
+fn kept_checkpoints(paths: &CellPaths) -> Result<Vec<CheckpointFile>> {
+    let list = || -> io::Result<Vec<CheckpointFile>> {
+        let mut found = Vec::new();
+        for path in paths.checkpoint_files()? {
+            let file = read_json::<CheckpointFile>(&path)?;
+            found.extend(file.filter(|file| file.forked_by.is_none()));
+        }
+        found.sort_by_key(|kept| (kept.checkpoint.created_at, kept.checkpoint.id.clone()));
+        Ok(found)
+    };
+    list().map_err(|error| at("list the checkpoints in", paths, &error))
 }
 
 /// Lets nobody else change of which layers a cell and its checkpoints are made.

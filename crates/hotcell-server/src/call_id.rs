@@ -140,7 +140,9 @@ pub(crate) fn note_reply(reply: &Reply) {
         Reply::InputAccepted(accepted) => note_exec_id(&accepted.exec),
         Reply::ExecCancelled(cancelled) => note_exec_id(&cancelled.exec),
         Reply::Checkpoint(checkpoint) => note_cell(&checkpoint.cell),
-        Reply::Cells(_)
+        Reply::Approvals(_)
+        | Reply::Asked(_)
+        | Reply::Cells(_)
         | Reply::Checkpoints(_)
         | Reply::CheckpointDiff(_)
         | Reply::NetworkState(_)

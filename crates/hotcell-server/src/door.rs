@@ -24,10 +24,22 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Who may approve what an agent asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approvers {
-    /// The operator, and the person at the agent's client where that can ask one.
-    Clients,
     /// The operator alone.
     Operators,
+    /// The operator, and the person at a client on standard input and output, where that can ask
+    /// one: whoever started it has the machine.
+    LocalClients,
+    /// The same for clients over HTTP, too. What asks there is software of the agent's own.
+    AllClients,
+}
+
+/// Where a client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientAt {
+    /// It started this server, and speaks on standard input and output.
+    Stdio,
+    /// It connected.
+    Http,
 }
 
 /// One way into the engine.
@@ -62,7 +74,7 @@ impl Door {
             draining: CancellationToken::new(),
             meter,
             watches: Watches::default(),
-            approvers: Approvers::Clients,
+            approvers: Approvers::LocalClients,
             #[cfg(feature = "conformance")]
             fixtures: None,
         }
@@ -76,8 +88,12 @@ impl Door {
     }
 
     /// Whether the person at a client may have to be asked.
-    pub(crate) fn elicits(&self) -> bool {
-        self.approvers == Approvers::Clients && self.engine.may_ask()
+    pub(crate) fn elicits(&self, at: ClientAt) -> bool {
+        let may = match (self.approvers, at) {
+            (Approvers::AllClients, _) | (Approvers::LocalClients, ClientAt::Stdio) => true,
+            (Approvers::LocalClients, ClientAt::Http) | (Approvers::Operators, _) => false,
+        };
+        may && self.engine.may_ask()
     }
 
     /// The same door as that of a tenant's own server: its callers see figures of the server itself.
@@ -119,7 +135,8 @@ impl Door {
         answered
     }
 
-    async fn enter(&self, caller: &Caller, request: Request) -> Result<Reply> {
+    /// The same for a front that itself notes with `refused` what it answers with an error.
+    pub(crate) async fn enter(&self, caller: &Caller, request: Request) -> Result<Reply> {
         let _under_way = self.meter.begin(caller)?;
         let reply = Box::pin(self.answer(caller, request)).await?;
         tracing::debug!("answered");
@@ -143,7 +160,7 @@ impl Door {
         Q::answer(reply).ok_or_else(another_reply)
     }
 
-    /// The same for a front that itself notes with `refused` what it answers with an error.
+    /// The same for a front that itself notes what it refuses.
     pub(crate) async fn attempt<Q: Query>(
         &self,
         caller: &Caller,
@@ -164,7 +181,7 @@ impl Door {
         request: FileStream,
     ) -> Result<FileTransfer> {
         let begun = match self.meter.begin(caller) {
-            Ok(_under_way) => Box::pin(self.engine.transfer(caller, request)).await,
+            Ok(_under_way) => self.patient(Box::pin(self.engine.transfer(caller, request))).await,
             Err(error) => Err(error),
         };
         if let Err(error) = &begun {
@@ -181,7 +198,7 @@ impl Door {
     /// Connects to a service in a cell.
     pub(crate) async fn dial(&self, caller: &Caller, request: PortDial) -> Result<PortStream> {
         let dialled = match self.meter.begin(caller) {
-            Ok(_under_way) => Box::pin(self.engine.dial(caller, request)).await,
+            Ok(_under_way) => self.patient(Box::pin(self.engine.dial(caller, request))).await,
             Err(error) => Err(error),
         };
         if let Err(error) = &dialled {
@@ -195,12 +212,23 @@ impl Door {
     }
 
     async fn reply(&self, caller: &Caller, request: impl Into<Request>) -> Result<Reply> {
-        match self.engine.call(caller, request.into()).await? {
+        match self.patient(Box::pin(self.engine.call(caller, request.into()))).await? {
             Answer::Reply(reply) => Ok(reply),
             Answer::Stream(_) | Answer::Files(_) | Answer::Port(_) => {
                 Err(Error::internal("a stream answered a call"))
             }
         }
+    }
+
+    /// What comes of a call that may wait for a person's word: not any more when the server is to
+    /// end. What else it does is finished.
+    async fn patient<T>(&self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        tokio::select! {
+            answer = &mut answer => return answer,
+            () = self.draining.cancelled() => self.engine.end_waits(),
+        }
+        answer.await
     }
 
     /// The same; what would wait is answered early when the server is to end.

@@ -9,10 +9,11 @@ pub(crate) const APPLICATION_ID: i64 = 0x484F_5443;
 pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_cells_execs_keys.sql"),
     include_str!("../migrations/0002_tenants.sql"),
+    include_str!("../migrations/0003_held_calls.sql"),
 ];
 
 /// What every database of [`known_version`] has.
-const TABLES: &[&str] = &["cell", "exec", "claimed_key", "setting"];
+const TABLES: &[&str] = &["cell", "exec", "claimed_key", "setting", "held_call"];
 
 /// The version that this build makes and understands.
 pub(crate) fn known_version() -> i64 {

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hotcell_model::{
-    Alias, CellId, CellLock, Claim, Exec, ExecFilter, ExecId, Isolation, KeyScope, Result, Store,
-    StoredCell, Tenant, Tenants, Timestamp,
+    Alias, ApprovalAnswer, CellId, CellLock, Claim, Exec, ExecFilter, ExecId, HeldCall, HeldId,
+    Holding, Isolation, KeyScope, Result, Store, StoredCell, Tenant, Tenants, Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use crate::cell_lock::LockDirectory;
 use crate::database::{Database, Trust, make_directory};
-use crate::{StoreError, cells, execs, keys};
+use crate::{StoreError, cells, execs, held_calls, keys};
 
 /// How long a statement waits for other processes to finish writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -245,5 +245,29 @@ impl Store for SqliteStore {
 
     async fn list_execs(&self, filter: &ExecFilter) -> Result<Vec<Exec>> {
         self.run(|connection| execs::list(connection, filter)).await
+    }
+
+    async fn hold_call(&self, call: &HeldCall, now: Timestamp, most: u64) -> Result<Holding> {
+        self.run(|connection| held_calls::hold(connection, call, now, most)).await
+    }
+
+    async fn find_held(&self, tenants: &Tenants, held: &HeldId) -> Result<Option<HeldCall>> {
+        self.run(|connection| held_calls::find(connection, tenants, held)).await
+    }
+
+    async fn list_held(&self, tenants: &Tenants, now: Timestamp) -> Result<Vec<HeldCall>> {
+        self.run(|connection| held_calls::list(connection, tenants, now)).await
+    }
+
+    async fn answer_held(&self, held: &HeldId, answer: &ApprovalAnswer) -> Result<bool> {
+        self.run(|connection| held_calls::answer(connection, held, answer)).await
+    }
+
+    async fn use_held(&self, held: &HeldId, at: Timestamp) -> Result<bool> {
+        self.run(|connection| held_calls::use_up(connection, held, at)).await
+    }
+
+    async fn expire_held(&self, now: Timestamp) -> Result<Vec<HeldCall>> {
+        self.run(|connection| held_calls::expire(connection, now)).await
     }
 }

@@ -2,6 +2,7 @@
 
 mod cells;
 mod execs;
+mod held_calls;
 mod keys;
 mod locks;
 
@@ -90,6 +91,11 @@ pub async fn run_store_contract(fresh: impl Fn() -> Result<StorePlace>) -> Resul
         execs::a_page_goes_on_after_its_exec_is_gone,
         execs::execs_are_their_cells_tenants,
         execs::an_exec_stays_with_the_cell_that_had_it_first,
+        held_calls::the_same_call_is_held_once,
+        held_calls::no_more_wait_than_may,
+        held_calls::an_answer_is_given_once_and_in_time,
+        held_calls::an_approval_is_used_once,
+        held_calls::what_nobody_answers_expires_once,
         locks::a_lock_excludes_until_it_is_dropped,
         locks::locks_of_cells_are_apart,
         locks::a_waiter_gets_the_lock,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use hotcell_engine::{Admission, TenantTable};
 use hotcell_model::{
@@ -77,6 +78,42 @@ pub(crate) struct SecretsConfig {
     pub(crate) elsewhere: BTreeMap<SecretName, SecretPlace>,
 }
 
+/// Which clients may put an approval before the person at them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum AskClient {
+    /// None.
+    Never,
+    /// Those on standard input and output.
+    #[default]
+    Local,
+    /// Those over HTTP, too.
+    Always,
+}
+
+impl AskClient {
+    /// As it stands in the configuration.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Local => "local",
+            Self::Always => "always",
+        }
+    }
+}
+
+impl FromStr for AskClient {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "never" | "false" => Ok(Self::Never),
+            "local" | "true" => Ok(Self::Local),
+            "always" => Ok(Self::Always),
+            _ => Err(format!("{text:?} is none of never, local, always")),
+        }
+    }
+}
+
 /// By which rules agents are judged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PolicyConfig {
@@ -87,7 +124,7 @@ pub(crate) struct PolicyConfig {
     /// Seconds that an approval is waited for.
     pub(crate) ask_within_s: u64,
     /// Whether the person at a client may approve.
-    pub(crate) ask_client: bool,
+    pub(crate) ask_client: AskClient,
 }
 
 /// The effective configuration.

@@ -428,7 +428,7 @@ const FIRST: &[Key] = &[
         name: "policy.ask_within_s",
         variable: "HOTCELL_POLICY_ASK_WITHIN_S",
         default: "600",
-        about: "seconds that a command waits for approval before it is denied",
+        about: "seconds that a command or a call waits for approval before it is denied",
         set: |config, text| {
             config.policy.ask_within_s = values::duration(text)?.as_secs().max(1);
             Ok(())
@@ -438,15 +438,14 @@ const FIRST: &[Key] = &[
     Key {
         name: "policy.ask_client",
         variable: "HOTCELL_POLICY_ASK_CLIENT",
-        default: "true",
-        about: "whether the person at an agent's client may approve its commands, where the client \
-                can ask one: `true` or `false`",
+        default: "local",
+        about: "which clients of agents may put an approval before the person at them: `never`, \
+                `local` (those on standard input and output) or `always` (over HTTP, too)",
         set: |config, text| {
-            config.policy.ask_client =
-                text.parse().map_err(|_| format!("{text:?} is neither true nor false"))?;
+            config.policy.ask_client = text.parse()?;
             Ok(())
         },
-        get: |config| config.policy.ask_client.to_string().into(),
+        get: |config| config.policy.ask_client.as_str().into(),
     },
     Key {
         name: "serve.as_root",

@@ -1,7 +1,7 @@
 //! The arguments of `hotcell policy`, `hotcell approvals` and `hotcell approve`.
 
 use clap::{Args, Subcommand};
-use hotcell_model::ExecId;
+use hotcell_model::ApprovalId;
 
 use crate::values;
 
@@ -44,24 +44,32 @@ pub(crate) struct CheckPolicy {
     pub(crate) command: Vec<String>,
 }
 
-/// List the commands that wait for approval, the oldest first.
+/// List the commands and calls that wait for approval, the oldest first, or show one in full.
 #[derive(Debug, Args)]
 pub(crate) struct Approvals {
+    /// Show this one with all that a person has to know of it, also once it is answered.
+    #[arg(value_parser = values::word::<ApprovalId>)]
+    pub(crate) id: Option<ApprovalId>,
+    /// Show those of every tenant.
+    #[arg(long)]
+    pub(crate) all_tenants: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Let a command that waits for approval start, or with --refuse end.
+/// Let what waits for approval be done, or with --refuse not.
+///
+/// An approval counts once, for the very request that is shown and until its deadline.
 #[derive(Debug, Args)]
 pub(crate) struct Approve {
-    /// The exec.
-    #[arg(value_parser = values::word::<ExecId>)]
-    pub(crate) exec: ExecId,
-    /// Let it end without having started.
+    /// The exec or the call, of any tenant.
+    #[arg(value_parser = values::word::<ApprovalId>)]
+    pub(crate) id: ApprovalId,
+    /// Let it not be done.
     #[arg(long)]
     pub(crate) refuse: bool,
-    /// Print the exec as JSON.
+    /// Print it as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use hotcell_model::{
-    Alias, CellId, CellLock, Claim, Error, Exec, ExecFilter, ExecId, Isolation, KeyScope, Result,
-    Store, StoredCell, Tenant, Tenants, Timestamp,
+    Alias, ApprovalAnswer, CellId, CellLock, Claim, Error, Exec, ExecFilter, ExecId, HeldCall,
+    HeldId, Holding, Isolation, KeyScope, Result, Store, StoredCell, Tenant, Tenants, Timestamp,
 };
 
 /// It is not there.
@@ -104,6 +104,30 @@ impl Store for AbsentStore {
     }
 
     async fn list_execs(&self, _: &ExecFilter) -> Result<Vec<Exec>> {
+        absent()
+    }
+
+    async fn hold_call(&self, _: &HeldCall, _: Timestamp, _: u64) -> Result<Holding> {
+        absent()
+    }
+
+    async fn find_held(&self, _: &Tenants, _: &HeldId) -> Result<Option<HeldCall>> {
+        absent()
+    }
+
+    async fn list_held(&self, _: &Tenants, _: Timestamp) -> Result<Vec<HeldCall>> {
+        absent()
+    }
+
+    async fn answer_held(&self, _: &HeldId, _: &ApprovalAnswer) -> Result<bool> {
+        absent()
+    }
+
+    async fn use_held(&self, _: &HeldId, _: Timestamp) -> Result<bool> {
+        absent()
+    }
+
+    async fn expire_held(&self, _: Timestamp) -> Result<Vec<HeldCall>> {
         absent()
     }
 }

@@ -1,8 +1,8 @@
-//! Asks the person at the client to approve a command.
+//! Asks the person at the client to approve what an agent asks for.
 
 use std::time::Duration;
 
-use hotcell_model::{Caller, Exec, Grant, Role};
+use hotcell_model::{Asked, Caller, Grant, Role};
 use rmcp::model::{ElicitRequest, InputRequests, InputRequiredResult, ServerRequest};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 /// What the question is called.
 pub(super) const APPROVAL: &str = "approval";
-/// What of a command a person is shown.
-const SHOWN_CHARS: usize = 2000;
+/// How long the person at a client that is asked by a request is waited for; then whoever else may
+/// answers.
+pub(super) const ASK_WITHIN: Duration = Duration::from_secs(50);
 
 /// Whether the client can put a form before a person.
 pub(super) fn is_possible(context: &RequestContext<RoleServer>) -> bool {
@@ -27,22 +28,18 @@ pub(super) fn person_at(caller: &Caller) -> Caller {
 }
 
 /// The question as a result, for revisions in which a server asks by answering.
-pub(super) fn required(exec: &Exec) -> Result<InputRequiredResult, ErrorData> {
-    let asked: InputRequests = wire(json!({ APPROVAL: question(exec) }))?;
-    // Which exec it is about; whose it is and whether it still waits is looked up.
-    Ok(InputRequiredResult::new(Some(asked), Some(exec.id.to_string())))
+pub(super) fn required(asked: &Asked) -> Result<InputRequiredResult, ErrorData> {
+    let questions: InputRequests = wire(json!({ APPROVAL: question(asked) }))?;
+    // What it is about; whose it is and whether it still waits is looked up.
+    Ok(InputRequiredResult::new(Some(questions), Some(asked.id.to_string())))
 }
 
 /// The question as a request, for revisions in which a server may send one. `None` when nobody
 /// answered it in time, or left it open.
-pub(super) async fn ask(
-    context: &RequestContext<RoleServer>,
-    exec: &Exec,
-    within: Duration,
-) -> Option<Grant> {
-    let asked: ElicitRequest = wire(question(exec)).ok()?;
-    let answer = context.peer.send_request(ServerRequest::ElicitRequest(asked));
-    let answered = tokio::time::timeout(within, answer).await.ok()?;
+pub(super) async fn ask(context: &RequestContext<RoleServer>, asked: &Asked) -> Option<Grant> {
+    let question: ElicitRequest = wire(question(asked)).ok()?;
+    let answer = context.peer.send_request(ServerRequest::ElicitRequest(question));
+    let answered = tokio::time::timeout(ASK_WITHIN, answer).await.ok()?;
     match answered {
         Ok(answer) => answer_of(&serde_json::to_value(answer).ok()?),
         Err(error) => {
@@ -61,15 +58,8 @@ pub(super) fn answer_of(answer: &Value) -> Option<Grant> {
     }
 }
 
-fn question(exec: &Exec) -> Value {
-    let approval = exec.approval.as_ref();
-    let (reason, rule) =
-        approval.map(|it| (it.reason.as_str(), it.rule.as_str())).unwrap_or_default();
-    let command = shown(&exec.command.to_string());
-    let message = format!(
-        "An agent wants to run this in cell {}:\n\n{command}\n\n{reason} (rule {rule})",
-        exec.cell
-    );
+fn question(asked: &Asked) -> Value {
+    let message = format!("An agent asks for this:\n\n{asked}");
     json!({
         "method": "elicitation/create",
         "params": {
@@ -78,37 +68,12 @@ fn question(exec: &Exec) -> Value {
             "requestedSchema": {
                 "type": "object",
                 "properties": {
-                    "approve": { "type": "boolean", "title": "Let it run", "default": false },
+                    "approve": { "type": "boolean", "title": "Let it be done", "default": false },
                 },
                 "required": ["approve"],
             },
         },
     })
-}
-
-/// A command as it is, without what could hide a part of it from whoever reads.
-fn shown(command: &str) -> String {
-    let mut text: String = command
-        .chars()
-        .take(SHOWN_CHARS)
-        .flat_map(|char| match char {
-            '\n' | '\t' => vec![char],
-            other if other.is_control() || is_directional(other) => {
-                other.escape_unicode().collect()
-            }
-            other => vec![other],
-        })
-        .collect();
-    let more = command.chars().count().saturating_sub(SHOWN_CHARS);
-    if more > 0 {
-        text.push_str(&format!("… and {more} more characters"));
-    }
-    text
-}
-
-/// Characters that make a text look other than it is.
-fn is_directional(char: char) -> bool {
-    matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 fn wire<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ErrorData> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hotcell_engine::{ExecEvent, ExecStream};
 use hotcell_model::{
-    ApprovalGive, Error, Exec, ExecFollow, ExecGet, ExecId, ExecResult, ExecRun, ExecState,
-    ExecWait, Grant, Pace, Reply, Result,
+    ApprovalId, Asked, Error, Exec, ExecFollow, ExecId, ExecResult, ExecRun, ExecState, ExecWait,
+    Grant, Pace, Reply, Result,
 };
 use rmcp::model::{CallToolResponse, InputResponses, ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
@@ -13,6 +13,7 @@ use rmcp::{ErrorData, RoleServer};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::handler::{McpHandler, is_modern, no_longer_awaited};
+use super::held_call::unknown_state;
 use super::{elicited, tasks};
 use crate::call_id;
 
@@ -25,15 +26,11 @@ const PROGRESS_BYTES: usize = 2000;
 /// How long a client that knows tasks is kept before it gets one.
 const TASK_AFTER_S: f64 = 2.0;
 
-/// How long the person at a client that is asked by a request is waited for; then whoever else may
-/// answers.
-const ASK_WITHIN: Duration = Duration::from_secs(50);
-
 /// What came of running a command.
 enum Performed {
     Ran(Box<ExecResult>),
     /// A person has to be asked first.
-    Asks(Box<Exec>),
+    Asks(Box<Exec>, Box<Asked>),
 }
 
 /// One such call.
@@ -77,10 +74,10 @@ impl ExecCall<'_> {
         };
         handler.calls.end(request);
         let performed = match performed {
-            Ok(Performed::Asks(exec)) => {
+            Ok(Performed::Asks(exec, asked)) => {
                 call_id::note_exec(&exec);
                 call_id::note_status(call_id::OK);
-                return elicited::required(&exec).map(Into::into);
+                return elicited::required(&asked).map(Into::into);
             }
             Ok(Performed::Ran(result)) => Ok(*result),
             Err(error) => Err(error),
@@ -133,34 +130,19 @@ impl ExecCall<'_> {
 
     /// Passes on what a person answered about an exec of this caller.
     async fn answered(&self, state: &str, grant: Option<Grant>) -> Result<ExecId> {
-        let (door, caller) = (&self.handler.door, &self.handler.caller);
-        let unknown = || {
-            Error::invalid("the request state is none that was given out")
-                .hint("repeat the call without it")
-        };
-        let exec: ExecId = state.parse().map_err(|_| unknown())?;
-        let exec = door.ask(caller, ExecGet { exec }).await?;
-        let asked_by = exec.approval.as_ref().map(|approval| approval.asked_by.as_str());
-        if asked_by != Some(caller.principal.as_str()) || !door.elicits() {
-            return Err(unknown());
-        }
+        let asked = self.handler.asked_before(state).await?;
+        let ApprovalId::Exec(exec) = &asked.id else { return Err(unknown_state()) };
         if let Some(grant) = grant
-            && exec.awaits_approval()
+            && asked.approval.is_pending()
         {
-            self.give(&exec, grant).await?;
+            self.handler.give(&asked, grant).await?;
         }
-        Ok(exec.id)
-    }
-
-    async fn give(&self, exec: &Exec, grant: Grant) -> Result<()> {
-        let person = elicited::person_at(&self.handler.caller);
-        let give = ApprovalGive { exec: exec.id.clone(), grant };
-        self.handler.door.ask(&person, give).await.map(drop)
+        Ok(exec.clone())
     }
 
     /// Runs the command; where a person at the client may have to approve it, in steps.
     async fn run_or_ask(&self, mut run: ExecRun) -> Result<Performed> {
-        if !self.handler.door.elicits() || !elicited::is_possible(self.context) {
+        if !self.handler.elicits(self.context) {
             return Ok(Performed::Ran(Box::new(self.run(run).await?)));
         }
         let (deadline, result_bytes) = (Instant::now() + duration(run.wait_s)?, run.result_bytes);
@@ -169,11 +151,12 @@ impl ExecCall<'_> {
         let exec = begun.exec.id.clone();
         self.handler.calls.stands_for(&self.context.id, &exec);
         if begun.exec.awaits_approval() {
+            let asked = self.handler.asked(ApprovalId::Exec(exec)).await?;
             if is_modern(self.context) {
-                return Ok(Performed::Asks(Box::new(begun.exec)));
+                return Ok(Performed::Asks(Box::new(begun.exec), Box::new(asked)));
             }
-            if let Some(grant) = elicited::ask(self.context, &begun.exec, ASK_WITHIN).await {
-                self.give(&begun.exec, grant).await?;
+            if let Some(grant) = elicited::ask(self.context, &asked).await {
+                self.handler.give(&asked, grant).await?;
             }
         }
         self.wait_on(begun, deadline, result_bytes).await.map(|ran| Performed::Ran(Box::new(ran)))

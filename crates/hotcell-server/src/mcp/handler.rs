@@ -21,12 +21,13 @@ use tracing::Instrument;
 
 use super::calls::Calls;
 use super::exec_call::ExecCall;
+use super::held_call::{self, Called};
 use super::parameters::{self, Methods};
 use super::subscriptions::{self, Subscriptions};
-use super::{resources, search_call, tasks};
+use super::{elicited, resources, search_call, tasks};
 use crate::call_id;
 use crate::dialect::{Outcome, Show, ToolCall};
-use crate::door::Door;
+use crate::door::{ClientAt, Door};
 use crate::encoded;
 
 /// The MCP side of one connection, or of one request where there are no connections.
@@ -38,12 +39,13 @@ pub(crate) struct McpHandler {
     pub(super) subscriptions: Subscriptions,
     versions: &'static [ProtocolVersion],
     writes_encoded: bool,
+    pub(super) at: ClientAt,
 }
 
 /// What a client answered to what an earlier round of a call asked.
-struct Answered {
-    state: Option<String>,
-    responses: Option<InputResponses>,
+pub(super) struct Answered {
+    pub(super) state: Option<String>,
+    pub(super) responses: Option<InputResponses>,
 }
 
 /// How often a cancel looks for an exec that is just being started.
@@ -57,12 +59,14 @@ impl McpHandler {
         let (calls, subscriptions) = (Calls::default(), Subscriptions::default());
         // What is shown to a model is never more than an agent may see.
         let caller = caller.masked();
-        Self { door, caller, calls, subscriptions, versions, writes_encoded: false }
+        let (writes_encoded, at) = (false, ClientAt::Http);
+        Self { door, caller, calls, subscriptions, versions, writes_encoded, at }
     }
 
-    /// The same for a transport that knows of structured content that is JSON already.
+    /// The same on standard input and output, a transport that knows of structured content that is
+    /// JSON already.
     pub(crate) fn over_own_transport(self) -> Self {
-        Self { writes_encoded: true, ..self }
+        Self { writes_encoded: true, at: ClientAt::Stdio, ..self }
     }
 
     /// The same for one request: on behalf of whoever sent it, who may do less than whoever opened
@@ -96,15 +100,21 @@ impl McpHandler {
                 (
                     Request::FileCall(FileCall { cell, op: FileOp::Search(search), .. }),
                     Some(token),
-                ) => search_call::perform(self, cell, search, token, context).await,
-                (request, _) => self.door.call(&self.caller, request).await,
+                ) => Called::Done(search_call::perform(self, cell, search, token, context).await),
+                (request, _) => {
+                    Box::pin(held_call::perform(self, request, &answered, context)).await
+                }
             }
         };
         tokio::select! {
-            answered = answer => Ok(match show {
-                Some(show) => self.show(tool, answered, show, context),
-                None => self.tell(tool, answered),
-            }),
+            called = answer => match (called, show) {
+                (Called::Asks(asked), _) => {
+                    call_id::note_status(call_id::OK);
+                    elicited::required(&asked).map(Into::into)
+                }
+                (Called::Done(answered), Some(show)) => Ok(self.show(tool, answered, show, context)),
+                (Called::Done(answered), None) => Ok(self.tell(tool, answered)),
+            },
             () = context.ct.cancelled() => Err(no_longer_awaited()),
             () = self.door.closing.cancelled() => Err(no_longer_awaited()),
         }

@@ -4,6 +4,7 @@ mod calls;
 mod elicited;
 mod exec_call;
 mod handler;
+mod held_call;
 mod parameters;
 mod resources;
 mod search_call;

@@ -18,6 +18,8 @@ fn asking(text: &str, within_ms: u64) -> ExecSpec {
         reason: "it removes files".to_owned(),
         asked_by: "somebody".to_owned(),
         within_ms,
+        parts: Vec::new(),
+        facts: Vec::new(),
     };
     ExecSpec { approval: Some(need), ..sh(text) }
 }

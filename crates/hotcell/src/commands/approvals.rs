@@ -5,43 +5,59 @@ use hotcell_model::{ApprovalGive, ApprovalList, Grant, Timestamp};
 use crate::errors::Failure;
 use crate::policy_args::{Approvals, Approve};
 use crate::session::Session;
-use crate::show::{Table, one_line, print, print_json};
+use crate::show::{Table, one_line, or_dash, print, print_json};
 use crate::values::short;
 
 const SHOWN_CHARS: usize = 80;
 
-/// Lists what waits.
+/// Lists what waits, or shows one.
 pub(super) async fn approvals(session: &Session, args: Approvals) -> Result<u8, Failure> {
-    let found = session.ask(ApprovalList).await?;
-    if args.json {
-        print_json(&found.execs)?;
-        return Ok(0);
+    let list = ApprovalList { id: args.id.clone() };
+    // Whoever is here owns the state directory: an id says enough.
+    let found = match args.all_tenants || args.id.is_some() {
+        true => session.above_tenants().ask(list).await?,
+        false => session.ask(list).await?,
+    };
+    match (args.id, args.json) {
+        (Some(_), true) => print_json(&found.approvals.first())?,
+        (None, true) => print_json(&found.approvals)?,
+        (Some(_), false) => {
+            let all: Vec<String> = found.approvals.iter().map(ToString::to_string).collect();
+            print(all.concat())?;
+        }
+        (None, false) => {
+            let now = Timestamp::now();
+            let columns = ["ID", "CELL", "ASKED BY", "LEFT", "RULE", "WHAT", "WHY"];
+            let mut table = Table::new(columns);
+            for asked in &found.approvals {
+                let approval = &asked.approval;
+                table.row([
+                    asked.id.to_string(),
+                    or_dash(asked.cell.as_ref()),
+                    one_line(&approval.asked_by, SHOWN_CHARS),
+                    short(now.until(approval.until)),
+                    approval.rule.clone(),
+                    one_line(&asked.what, SHOWN_CHARS),
+                    one_line(&approval.reason, SHOWN_CHARS),
+                ]);
+            }
+            if args.all_tenants {
+                let tenants = found.approvals.iter().map(|asked| asked.tenant.to_string());
+                table = table.with_column("TENANT", tenants);
+            }
+            print(table.to_string())?;
+        }
     }
-    let now = Timestamp::now();
-    let mut table = Table::new(["EXEC", "CELL", "ASKED BY", "LEFT", "RULE", "COMMAND", "WHY"]);
-    for exec in &found.execs {
-        let Some(approval) = &exec.approval else { continue };
-        table.row([
-            exec.id.to_string(),
-            exec.cell.to_string(),
-            one_line(&approval.asked_by, SHOWN_CHARS),
-            short(now.until(approval.until)),
-            approval.rule.clone(),
-            one_line(&exec.command.to_string(), SHOWN_CHARS),
-            one_line(&approval.reason, SHOWN_CHARS),
-        ]);
-    }
-    print(table.to_string())?;
     Ok(0)
 }
 
 /// Answers.
 pub(super) async fn approve(session: &Session, args: Approve) -> Result<u8, Failure> {
     let grant = if args.refuse { Grant::Refuse } else { Grant::Approve };
-    let exec = session.ask(ApprovalGive { exec: args.exec, grant }).await?;
+    let asked = session.above_tenants().ask(ApprovalGive { id: args.id, grant }).await?;
     match args.json {
-        true => print_json(&exec)?,
-        false => print(format!("{} {}\n", exec.id, grant.verdict().as_str()))?,
+        true => print_json(&asked)?,
+        false => print(format!("{} {}\n", asked.id, grant.verdict().as_str()))?,
     }
     Ok(0)
 }

@@ -34,7 +34,8 @@ pub(super) async fn checkpoint(session: &Session, action: CheckpointAction) -> R
                     };
                     let size = checkpoint.bytes.map(bytes).unwrap_or_default();
                     let (id, at) = (checkpoint.id, checkpoint.created_at);
-                    print(format!("{id}  {at}  {means}  {size}\n"))?;
+                    let automatic = if checkpoint.automatic { "  automatic" } else { "" };
+                    print(format!("{id}  {at}  {means}  {size}{automatic}\n"))?;
                 }
             }
         }

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 
 use crate::args::Serve;
 use crate::auth_config::{Proof, SocketUser};
-use crate::config::Config;
+use crate::config::{AskClient, Config};
 use crate::default_cell::of_project;
 use crate::environment::Environment;
 use crate::errors::Failure;
@@ -66,8 +66,9 @@ pub(super) async fn serve(
     // Whoever calls works in cells; what the operator may is done at the command line.
     let local = local.in_role(Role::Agent);
     let approvers = match config.policy.ask_client {
-        true => Approvers::Clients,
-        false => Approvers::Operators,
+        AskClient::Never => Approvers::Operators,
+        AskClient::Local => Approvers::LocalClients,
+        AskClient::Always => Approvers::AllClients,
     };
     let door = Door::new(Arc::new(engine), dialect)
         .with_approvers(approvers)

@@ -11,6 +11,7 @@
 mod world;
 
 mod admission;
+mod approvals;
 mod audit;
 mod bad_input;
 mod checkpoints;

@@ -294,7 +294,10 @@ const ROUTES: &[(&str, &str, Kind, Request)] = &[
         Sent::delete(&format!("/v1/cells/{}/checkpoints/{}", it.cell, it.checkpoint))
     }),
     ("get", "/v1/approvals", Kind::ForOperators, |_| Sent::get("/v1/approvals")),
-    ("post", "/v1/approvals/{exec}", Kind::ForOperators, |it| {
+    ("get", "/v1/approvals/{approval}", Kind::ForOperators, |it| {
+        Sent::get(&format!("/v1/approvals/{}", it.exec))
+    }),
+    ("post", "/v1/approvals/{approval}", Kind::ForOperators, |it| {
         let grant = json!({ "grant": "approve" });
         Sent::post(&format!("/v1/approvals/{}", it.exec), &grant)
     }),

@@ -93,7 +93,7 @@ impl From<SpawnCell> for CellSpawn {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GiveApproval {
-    /// Whether the exec may start.
+    /// Whether it may be done.
     pub(super) grant: Grant,
 }
 

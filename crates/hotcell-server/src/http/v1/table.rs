@@ -1,7 +1,9 @@
 //! Every operation of the API in one table, from which routes and description are made; those on
 //! files stand in `file_table.rs`, those on checkpoints in `checkpoint_table.rs`.
 
-use hotcell_model::{Cell, CellDetails, CellKilled, Cells, Exec, ExecCancelled, Execs};
+use hotcell_model::{
+    Approvals, Asked, Cell, CellDetails, CellKilled, Cells, Exec, ExecCancelled, Execs,
+};
 use http::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -143,22 +145,34 @@ const OPERATIONS: &[Operation] = &[
         method: Method::GET,
         path: "/v1/approvals",
         name: "listApprovals",
-        about: "List the execs that wait for approval, the oldest first. For operators.",
+        about: "List the commands and calls that wait for approval, the oldest first. For operators.",
         query: None,
         body: None,
         status: 200,
-        shown: Shown::Json(reference::<Execs>),
+        shown: Shown::Json(reference::<Approvals>),
         answer: |call| Box::pin(approvals::list(call)),
     },
     Operation {
+        method: Method::GET,
+        path: "/v1/approvals/{approval}",
+        name: "getApproval",
+        about: "Show what waits for approval, or what became of it. For operators.",
+        query: None,
+        body: None,
+        status: 200,
+        shown: Shown::Json(reference::<Asked>),
+        answer: |call| Box::pin(approvals::get(call)),
+    },
+    Operation {
         method: Method::POST,
-        path: "/v1/approvals/{exec}",
+        path: "/v1/approvals/{approval}",
         name: "giveApproval",
-        about: "Let an exec that waits for approval start, or end. For operators.",
+        about: "Let what waits for approval be done, or not. For operators, but not for the one who \
+                asked for it.",
         query: None,
         body: Some(reference::<GiveApproval>),
         status: 200,
-        shown: Shown::Json(reference::<Exec>),
+        shown: Shown::Json(reference::<Asked>),
         answer: |call| Box::pin(approvals::give(call)),
     },
     Operation {
