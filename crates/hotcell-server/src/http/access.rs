@@ -86,7 +86,12 @@ impl Access {
         headers: &HeaderMap,
         peer: Option<PeerUid>,
     ) -> Result<Admitted, Unknown> {
-        let given = headers.get(AUTHORIZATION).and_then(bearer);
+        let mut proofs = headers.get_all(AUTHORIZATION).iter();
+        let given = proofs.next().and_then(bearer);
+        if proofs.next().is_some() {
+            // What stands before the server may have looked at another one.
+            return Err(Unknown::wrong("there are two of them"));
+        }
         if let Some(admitted) = self.by_token(given).await? {
             return Ok(admitted);
         }
@@ -95,10 +100,11 @@ impl Access {
             None => self.settings.open.as_ref(),
         };
         match (without, given) {
-            (Some(caller), _) => {
+            // Whoever brings a token means to be somebody, and is not taken for somebody else.
+            (_, Some(_)) => Err(Unknown::wrong("it is not one of this server's")),
+            (Some(caller), None) => {
                 Ok(self.admitted(caller.clone(), Term::Lasting, KnownBy::Settings))
             }
-            (None, Some(_)) => Err(Unknown::wrong("it is not one of this server's")),
             (None, None) => Err(Unknown::WithoutToken),
         }
     }
@@ -158,6 +164,11 @@ impl Access {
     /// Ends what is open for those whose token is revoked or over.
     pub(super) fn look(&self) {
         self.leases.look(self.settings.tokens.as_deref(), Timestamp::now());
+    }
+
+    /// Ends what is open for those who were let in by one token.
+    pub(super) fn end(&self, term: &Term) {
+        self.leases.end(term);
     }
 
     /// Whether a token that somebody was let in by still opens the door.
