@@ -72,7 +72,9 @@ impl Site {
             };
             let own_mb = own >> 20;
             let message = match &tenants {
-                Tenants::Of(_) => format!("the cells of the tenant have carried {own_mb} MiB today"),
+                Tenants::Of(_) => {
+                    format!("the cells of the tenant have carried {own_mb} MiB today")
+                }
                 Tenants::All => format!(
                     "all cells together have carried the {} MiB that they may today; {own_mb} of \
                      them were the tenant's",

@@ -16,9 +16,7 @@ pub(crate) fn allowance(most: &TenantBytes, tenant: &Tenant, records: &Path) -> 
     let own = most.of(tenant).map(|most| (Tenants::Of(tenant.clone()), most));
     let all = most.all.map(|most| (Tenants::All, most));
     let cells = records.parent().and_then(Path::parent);
-    let is_below = |(tenants, most): &(Tenants, u64)| {
-        matches!(cells.map(|cells| carried(cells, tenants)), Some(Ok(carried)) if carried < *most)
-    };
+    let is_below = |(tenants, most): &(Tenants, u64)| matches!(cells.map(|cells| carried(cells, tenants)), Some(Ok(carried)) if carried < *most);
     match own.iter().chain(&all).all(is_below) {
         true => Allowance::Open,
         false => Allowance::UsedUp,

@@ -27,9 +27,8 @@ fn what_the_cells_of_a_tenant_carried_today_counts_together() {
     }
     let of_all = carried(cells.path(), &Tenants::All).unwrap();
     assert_eq!(of_all, 597);
-    let carried = |tenant: &str| {
-        carried(cells.path(), &Tenants::Of(tenant.parse().unwrap())).unwrap()
-    };
+    let carried =
+        |tenant: &str| carried(cells.path(), &Tenants::Of(tenant.parse().unwrap())).unwrap();
     assert_eq!((carried("a"), carried("b"), carried("main"), carried("c")), (90, 500, 7, 0));
     let records = cells.path().join("c_1/records");
     let may = |most| {

@@ -35,8 +35,7 @@ pub(crate) struct CallMeter {
     pub(crate) refusals: Family<Refused, Counter>,
 }
 
-type Pace =
-    RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<Instant>>;
+type Pace = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<Instant>>;
 
 #[derive(Debug, Default)]
 struct Tallies {

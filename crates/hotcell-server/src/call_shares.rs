@@ -42,9 +42,8 @@ impl CallShares {
         let (per_second, burst) = (f64::from(self.per_second), f64::from(self.burst));
         // By then a part is full again, so that nothing is won by a pause.
         let idle = CALLS.max(Duration::from_secs_f64(burst / per_second));
-        self.parts.retain(|whose, part| {
-            whose == tenant || now.saturating_duration_since(part.at) < idle
-        });
+        self.parts
+            .retain(|whose, part| whose == tenant || now.saturating_duration_since(part.at) < idle);
         let others = self.parts.keys().filter(|whose| *whose != tenant).count();
         #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^52 tenants")]
         let sharing = (others + 1) as f64;

@@ -232,11 +232,8 @@ fn access(config: &Config, environment: &Environment, usual: Caller) -> Result<A
 /// Who may call at a socket: its owner, root, and those who are named.
 fn peers(config: &Config, environment: &Environment, usual: &Caller) -> Vec<Peer> {
     let named = config.auth.socket_users.iter().cloned();
-    let always = [environment.uid, 0].map(|uid| SocketUser {
-        uid,
-        role: Role::Agent,
-        tenant: None,
-    });
+    let always =
+        [environment.uid, 0].map(|uid| SocketUser { uid, role: Role::Agent, tenant: None });
     // What is said of one comes before what holds for all.
     let peer = |user: SocketUser| {
         let caller = Caller {

@@ -149,7 +149,9 @@ fn a_server_runs_only_so_many_execs(world: &World) {
     agent.call("exec_run", json!({ "command": "true", "wait_s": 20 }));
     agent.call("exec_run", json!({ "command": "read it", "stdin_open": true, "wait_s": 0 }));
     let refused = run(&mut agent, "true")["result"].to_string();
-    for word in ["2 execs may be", "2 of them are", "admission.execs", first["exec_id"].as_str().unwrap()] {
+    for word in
+        ["2 execs may be", "2 of them are", "admission.execs", first["exec_id"].as_str().unwrap()]
+    {
         assert!(refused.contains(word), "{word} is missing in {refused}");
     }
     agent.call("exec_cancel", json!({ "exec_id": first["exec_id"] }));
