@@ -7,6 +7,7 @@ use hotcell_model::{AccessToken, Caller, Request as Asked, Scope, Timestamp, Tok
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
+use super::body_room::{BodyRoom, BodyRooms};
 use super::challenge::Unknown;
 use super::default_cell::with_own_cell;
 use super::lease::{Lease, Leases, Term};
@@ -17,6 +18,7 @@ use super::settings::AccessSettings;
 pub(super) struct Access {
     settings: AccessSettings,
     leases: Leases,
+    rooms: BodyRooms,
 }
 
 /// The user of this machine at the other end of a unix socket.
@@ -31,6 +33,8 @@ pub(super) struct Admitted {
     pub(super) lease: Lease,
     /// Whether the settings name the caller, or a token or an issuer does.
     pub(super) known_by: KnownBy,
+    /// Room for the body of the request.
+    pub(super) room: Arc<BodyRoom>,
     /// What the caller lacked for what it asked, as soon as that is known.
     lacking: Arc<OnceLock<Scope>>,
 }
@@ -62,7 +66,7 @@ impl Admitted {
 
 impl Access {
     pub(super) fn new(settings: AccessSettings) -> Self {
-        Self { settings, leases: Leases::default() }
+        Self { settings, leases: Leases::default(), rooms: BodyRooms::default() }
     }
 
     /// The issuer whose tokens are taken.
@@ -158,7 +162,8 @@ impl Access {
 
     fn admitted(&self, caller: Caller, term: Term, known_by: KnownBy) -> Admitted {
         let lease = self.leases.grant(term);
-        Admitted { caller: with_own_cell(caller), lease, known_by, lacking: Arc::default() }
+        let room = Arc::new(self.rooms.of(&caller.tenant));
+        Admitted { caller: with_own_cell(caller), lease, known_by, room, lacking: Arc::default() }
     }
 
     /// Ends what is open for those whose token is revoked or over.

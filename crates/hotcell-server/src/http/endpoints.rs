@@ -51,7 +51,7 @@ impl Endpoints {
     /// Answers a request of a caller.
     pub(super) async fn answer(&self, admitted: &Admitted, request: Request<Body>) -> Response {
         match self.of(admitted) {
-            Ok(endpoint) => endpoint.answer(request, self).await,
+            Ok(endpoint) => endpoint.answer(request, &admitted.room, self).await,
             Err(error) => Shape::JsonRpc.refuse(error.into()),
         }
     }

@@ -390,7 +390,8 @@ fn an_issuer_that_tells_too_much_or_nothing_holds_nobody_up(world: &World) {
         look(&server, &known).is(200);
     }
     for mut asked in waiting {
-        assert_eq!(asked.answer().unwrap().status, 503);
+        // Or that there is no such key, if that was heard a moment ago.
+        assert!([401, 503].contains(&asked.answer().unwrap().status));
     }
     let after = issuer.order(&json!({ "do": "count" }))["count"].as_u64().unwrap();
     assert!(after - before <= 10, "asked {} times", after - before);

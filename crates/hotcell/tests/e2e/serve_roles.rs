@@ -46,7 +46,7 @@ impl<'a> Party<'a> {
 }
 
 fn each_role_does_what_it_is_for_in_its_own_tenant(world: &World) {
-    let server = HttpServer::start_with(world, &["--tools", "all"], &[CAREFUL, REQUIRED]);
+    let server = HttpServer::start_with(world, &[], &[CAREFUL, REQUIRED]);
     let party = |tenant: &str, role: &str| Party::new(world, &server, tenant, role);
     let [agent, operator, auditor] = ["agent", "operator", "auditor"].map(|it| party("a", it));
     let [other_agent, other_operator, other_auditor] =
@@ -252,7 +252,7 @@ fn what_is_refused_takes_no_memory(world: &World) {
     };
     for (what, status, sent) in kinds {
         let mut after = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..6 {
             let sends: Vec<_> = (0..100).map(|_| server.send(&sent)).collect();
             for mut asked in sends {
                 // Whoever is refused at the door may be cut off while it still sends.
@@ -264,7 +264,8 @@ fn what_is_refused_takes_no_memory(world: &World) {
         }
         println!("{what}: {after:?} MiB after each hundred, {} at most", figure("VmHWM:"));
         // What a hundred left behind is not left behind by each hundred.
-        assert!(after[2] < after[0] + 32, "{what}: {after:?}");
+        let [early, late] = [&after[..3], &after[3..]].map(|some| some.iter().max().copied());
+        assert!(late < early.map(|most| most + 48), "{what}: {after:?}");
     }
     assert!(figure("VmHWM:") < 256, "{} MiB", figure("VmHWM:"));
     assert_eq!(server.terminate().code(), 0);
