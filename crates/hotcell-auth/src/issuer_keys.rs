@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use tokio::sync::Mutex as AsyncMutex;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::algorithm::Algorithm;
 use crate::fetch::Fetcher;
@@ -15,6 +17,8 @@ use crate::settings::{OidcSettings, check_url};
 
 /// How soon an issuer is asked again at the soonest, whatever tokens say.
 const PAUSE: Duration = Duration::from_secs(10);
+/// So long somebody whose key is known waits at most to hear whether it still is one.
+const HELD_UP: Duration = Duration::from_secs(1);
 /// How long keys are used on whose issuer cannot be reached.
 const USED_AT_MOST: Duration = Duration::from_secs(24 * 3600);
 
@@ -39,18 +43,27 @@ struct Told {
 struct Attempt {
     at: Option<Instant>,
     failure: Option<String>,
+    /// One that goes on, whether or not whoever began it still waits: nobody can make us ask more
+    /// often by going away.
+    under_way: JoinSet<Result<Vec<Jwk>, String>>,
 }
 
 /// The keys of one issuer.
 #[derive(Debug)]
 pub(crate) struct IssuerKeys {
-    issuer: String,
-    jwks_url: Option<String>,
+    source: Arc<Source>,
     kept: Duration,
-    fetcher: Fetcher,
     told: Mutex<Option<Arc<Told>>>,
     /// One asks, and the others wait for what it hears.
     attempt: AsyncMutex<Attempt>,
+}
+
+/// Where they come from.
+#[derive(Debug)]
+struct Source {
+    issuer: String,
+    jwks_url: Option<String>,
+    fetcher: Fetcher,
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,11 +74,14 @@ struct Description {
 
 impl IssuerKeys {
     pub(crate) fn new(settings: &OidcSettings) -> Self {
-        Self {
+        let source = Source {
             issuer: settings.issuer.clone(),
             jwks_url: settings.jwks_url.clone(),
-            kept: settings.keys_kept,
             fetcher: Fetcher::new(settings),
+        };
+        Self {
+            source: Arc::new(source),
+            kept: settings.keys_kept,
             told: Mutex::default(),
             attempt: AsyncMutex::default(),
         }
@@ -76,38 +92,51 @@ impl IssuerKeys {
         if let Some(key) = self.found(algorithm, id, self.kept) {
             return Ok(key);
         }
-        let mut attempt = self.attempt.lock().await;
-        if let Some(key) = self.found(algorithm, id, self.kept) {
+        let asked = self.ask_again(algorithm, id);
+        let failure = match self.found(algorithm, id, USED_AT_MOST) {
+            None => asked.await,
+            // An issuer that is slow holds up nobody whose key is known.
+            Some(_) => timeout(HELD_UP, asked).await.unwrap_or_default(),
+        };
+        if let Some(key) = self.found(algorithm, id, USED_AT_MOST) {
             return Ok(key);
         }
-        if attempt.at.is_none_or(|at| at.elapsed() >= PAUSE.min(self.kept)) {
-            attempt.failure = match self.fetch().await {
+        match failure {
+            Some(why) => Err(NoKey::Unreachable(why)),
+            None => Err(NoKey::Unknown(match id {
+                Some(id) => format!("no key {:?} for {algorithm}", cut(id)),
+                None => format!("it names no key, and not one alone is for {algorithm}"),
+            })),
+        }
+    }
+
+    /// Asks the issuer, unless that was done a moment ago; why it could not be.
+    async fn ask_again(&self, algorithm: Algorithm, id: Option<&str>) -> Option<String> {
+        let mut attempt = self.attempt.lock().await;
+        if self.found(algorithm, id, self.kept).is_some() {
+            return None;
+        }
+        let is_due = attempt.at.is_none_or(|at| at.elapsed() >= PAUSE.min(self.kept));
+        if is_due && attempt.under_way.is_empty() {
+            let source = Arc::clone(&self.source);
+            attempt.under_way.spawn(async move { source.fetch().await });
+        }
+        if let Some(fetched) = attempt.under_way.join_next().await {
+            attempt.failure = match fetched.map_err(|error| error.to_string()).flatten() {
                 Ok(keys) => {
                     let told = Arc::new(Told { keys, at: Instant::now() });
                     *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
                     None
                 }
                 Err(why) => {
-                    tracing::warn!(
-                        issuer = self.issuer,
-                        why,
-                        "the keys of an issuer cannot be had"
-                    );
+                    let issuer = &self.source.issuer;
+                    tracing::warn!(issuer, why, "the keys of an issuer cannot be had");
                     Some(why)
                 }
             };
             attempt.at = Some(Instant::now());
         }
-        if let Some(key) = self.found(algorithm, id, USED_AT_MOST) {
-            return Ok(key);
-        }
-        match &attempt.failure {
-            Some(why) => Err(NoKey::Unreachable(why.clone())),
-            None => Err(NoKey::Unknown(match id {
-                Some(id) => format!("no key {:?} for {algorithm}", cut(id)),
-                None => format!("it names no key, and not one alone is for {algorithm}"),
-            })),
-        }
+        attempt.failure.clone()
     }
 
     /// The key among what was told within this time.
@@ -124,7 +153,9 @@ impl IssuerKeys {
         // Which of several is meant by a token that does not say is not tried out.
         (id.is_some() || fitting.next().is_none()).then(|| first.clone())
     }
+}
 
+impl Source {
     async fn fetch(&self) -> Result<Vec<Jwk>, String> {
         let url = match &self.jwks_url {
             Some(url) => url.clone(),

@@ -107,6 +107,35 @@ async fn a_description_of_somebody_else_is_not_believed() {
     assert_eq!(issuer.asked(), 0);
 }
 
+#[tokio::test]
+async fn nobody_makes_us_ask_more_often_by_going_away() {
+    // One that takes connections and says nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let oidc = Oidc::new(OidcSettings {
+        jwks_url: Some(format!("{url}/keys")),
+        keys_kept: Duration::ZERO,
+        ..settings(&url)
+    })
+    .unwrap();
+    let token = Signer::ed25519("one").sign(&claims(&url));
+    for _ in 0..20 {
+        let gives_up = tokio::time::timeout(Duration::from_millis(20), oidc.recognise(&token));
+        assert!(gives_up.await.is_err());
+    }
+    let mut connections = Vec::new();
+    let wait = Duration::from_millis(100);
+    while let Ok(accepted) = tokio::time::timeout(wait, silent.accept()).await {
+        connections.push(accepted.unwrap());
+    }
+    assert_eq!(connections.len(), 1);
+    // Whoever still waits hears what became of it.
+    drop(connections);
+    drop(silent);
+    let away = oidc.recognise(&token).await;
+    assert!(matches!(away, Err(NotAdmitted::Unavailable(_))), "{away:?}");
+}
+
 #[test]
 fn issuers_with_a_path_describe_themselves_in_two_places() {
     assert_eq!(

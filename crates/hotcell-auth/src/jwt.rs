@@ -2,7 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use crate::algorithm::Algorithm;
@@ -18,7 +19,13 @@ struct Head {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
-    crit: Option<Value>,
+    /// Also one that is `null` is one.
+    #[serde(default, deserialize_with = "given")]
+    crit: bool,
+}
+
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(deserializer).map(|_| true)
 }
 
 /// What a token says, of which nothing is known to be true yet.
@@ -58,7 +65,7 @@ impl<'a> Unverified<'a> {
         let algorithm = algorithm.ok_or_else(|| {
             format!("it is signed with {:?}, which is not allowed", cut(&head.alg))
         })?;
-        if head.crit.is_some() {
+        if head.crit {
             return Err("it has extensions that must be understood".to_owned());
         }
         if let Some(kind) = &head.typ {

@@ -89,7 +89,7 @@ impl Carrier {
             return Err(denied(not_held(&name)));
         }
         if self.meter.is_cut() {
-            let why = "the cells of the tenant have used all the bytes that they may today";
+            let why = "all the bytes that may be carried today are used up";
             return Err(denied(why.to_owned()));
         }
         if self.meter.is_used_up() {

@@ -42,6 +42,9 @@ pub struct TenantBytes {
     pub named: BTreeMap<Tenant, u64>,
     /// Of all others.
     pub others: Option<u64>,
+    /// Those of all tenants together.
+    #[serde(default)]
+    pub all: Option<u64>,
 }
 
 impl TenantBytes {

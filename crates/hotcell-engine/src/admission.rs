@@ -44,8 +44,16 @@ pub struct Admission {
     pub pids: Option<u64>,
     /// The sum of the disk limits of all cells, those asleep included, in MiB.
     pub disk_mb: Option<u64>,
-    /// Execs that one process, such as a server, has running or queued.
+    /// Execs that have not ended, those in the queue of their cell included.
     pub execs: Option<u32>,
+    /// Cells and execs that wait for room.
+    pub queue: Option<u32>,
+    /// What all cells send and receive over the network in a day (UTC), in MiB.
+    pub egress_mb_per_day: Option<u64>,
+    /// Calls a second of one server.
+    pub calls_per_s: Option<u32>,
+    /// Calls that a server takes at once after a pause; as many as in a second when left out.
+    pub calls_burst: Option<u32>,
     /// How long a cell or an exec waits for room before it is refused.
     pub wait: Duration,
 }
@@ -59,6 +67,10 @@ impl Default for Admission {
             pids: None,
             disk_mb: None,
             execs: None,
+            queue: None,
+            egress_mb_per_day: None,
+            calls_per_s: None,
+            calls_burst: None,
             wait: Duration::ZERO,
         }
     }
@@ -222,23 +234,22 @@ fn fits(
             .map(|other| (share(other), other.name.as_str()))
             .collect();
         named.sort_by(|one, other| other.0.total_cmp(&one.0));
-        let whose = match bounds.tenants {
-            Tenants::All => "all cells",
-            Tenants::Of(_) => "the tenant's cells",
-        };
-        let refused = Hit { bound: *bound, key, whose, needed, taken, allowed: *allowed };
+        let own = named.iter().map(|(share, _)| share).sum();
+        let tenants = &bounds.tenants;
+        let refused = Hit { bound: *bound, key, tenants, needed, own, allowed: *allowed };
         return Err(refused.refusal(&named));
     }
     Ok(())
 }
 
-/// A bound that a cell came up against.
+/// A bound that a cell came up against. What others have of it is not told.
 struct Hit<'a> {
     bound: Bound,
     key: &'a str,
-    whose: &'static str,
+    tenants: &'a Tenants,
     needed: f64,
-    taken: f64,
+    /// What the cells of the tenant have.
+    own: f64,
     allowed: f64,
 }
 
@@ -249,13 +260,23 @@ impl Hit<'_> {
         reason = "sums of limits are far below 2^52 and not negative"
     )]
     fn refusal(&self, holders: &[(f64, &str)]) -> Refused {
-        let Self { bound, key, whose, needed, taken, allowed } = self;
+        let Self { bound, key, tenants, needed, own, allowed } = self;
         let unit = bound.unit();
-        let message = match bound {
-            Bound::Cells => format!("there are {taken} {unit} already, and {allowed} may be there"),
-            Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk => format!(
-                "the cell asks for {needed} {unit}; of the {allowed} that {whose} may have \
-                 together {taken} are taken"
+        let message = match (bound, tenants) {
+            (Bound::Cells, Tenants::Of(_)) => {
+                format!("there are {own} {unit} already, and {allowed} may be there")
+            }
+            (Bound::Cells, Tenants::All) => format!(
+                "{allowed} {unit} may be there in all, and there are as many; {own} of them are \
+                 the tenant's"
+            ),
+            (Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk, Tenants::Of(_)) => format!(
+                "the cell asks for {needed} {unit}; of the {allowed} that the tenant's cells may \
+                 have together {own} are taken"
+            ),
+            (Bound::Memory | Bound::Cpus | Bound::Pids | Bound::Disk, Tenants::All) => format!(
+                "the cell asks for {needed} {unit}; of the {allowed} that all cells may have \
+                 together fewer are free, and {own} are the tenant's"
             ),
         };
         let mut hint = String::new();
@@ -283,7 +304,7 @@ impl Hit<'_> {
         let error = Error::limit_exceeded(message).hint(hint).retry_after(RETRY_S).hit(
             *key,
             allowed.ceil() as u64,
-            taken.ceil() as u64,
+            own.ceil() as u64,
         );
         Refused { error, may_fit_later: needed <= allowed }
     }
@@ -300,11 +321,13 @@ fn comes_before(one: &Counted, other: &Counted, others: &[Counted]) -> bool {
     place(one) < place(other)
 }
 
-/// The error for a cell that would fit and whose turn it is not.
-fn not_its_turn() -> Error {
-    Error::limit_exceeded("others wait for room, and come first")
-        .hint("try again, or let the operator raise what admission.* allows")
+/// The error for what would fit and whose turn did not come while it waited.
+pub(crate) fn not_its_turn(wait: Duration) -> Error {
+    let waited = wait.as_secs();
+    Error::limit_exceeded(format!("others waited for room, and came first for {waited} s"))
+        .hint("try again, or let the operator raise what admission.* allows, or admission.wait_s")
         .retry_after(RETRY_S)
+        .hit("admission.wait_s", waited, waited)
 }
 
 /// What was found when it was looked for room.
@@ -336,9 +359,9 @@ impl Site {
         if Instant::now() >= until {
             return Err(full);
         }
-        let in_line = |it: &&Counted| it.presence == Presence::Waiting && it.tenant == spec.tenant;
-        let cells = others.iter().filter(in_line).count();
-        self.check_queue(&spec.tenant, cells).await?;
+        let waits = |it: &Counted| (it.presence == Presence::Waiting).then(|| it.tenant.clone());
+        let cells: Vec<Tenant> = others.iter().filter_map(waits).collect();
+        self.check_queue(&spec.tenant, &cells)?;
         let waiting = self.wait_openly(&spec.id)?;
         drop(looking);
         loop {
@@ -405,7 +428,7 @@ impl Site {
         if self.settings.admission.wait.is_zero() || !others.iter().any(is_before_me) {
             return Ok(Found::Room(Some(lock)));
         }
-        Ok(Found::Full(not_its_turn(), others, lock))
+        Ok(Found::Full(not_its_turn(self.settings.admission.wait), others, lock))
     }
 
     /// Whether there is room however many of the cells have processes. The cell itself is in the
@@ -458,9 +481,7 @@ impl Site {
     /// Whether somebody waits for room for a cell.
     pub(crate) async fn is_waiting(&self, cell: &CellId) -> bool {
         let Ok(file) = File::open(self.waiting_file(cell)) else { return false };
-        // Whoever waits looks again all the time; one that is stopped keeps nobody waiting.
-        let looked = file.metadata().and_then(|is| is.modified()).ok();
-        if looked.and_then(|at| at.elapsed().ok()).is_some_and(|ago| ago > PATIENT) {
+        if !is_patient(&file) {
             return false;
         }
         // Whoever looks holds it for an instant, whoever waits for longer.
@@ -473,13 +494,31 @@ impl Site {
         true
     }
 
+    /// Of each cell that waits for room whose it is.
+    pub(crate) async fn waiting_cells(&self) -> Result<Vec<Tenant>> {
+        let mut waiting = Vec::new();
+        for stored in self.store.list_cells(&Tenants::All).await? {
+            if stored.ended_at.is_none() && self.is_waiting(&stored.spec.id).await {
+                waiting.push(stored.spec.tenant);
+            }
+        }
+        Ok(waiting)
+    }
+
     fn waiting_file(&self, cell: &CellId) -> PathBuf {
         self.cell_dir(cell).join("waiting")
     }
 }
 
+/// Whether whoever waits still does: it looks again all the time, and one that is stopped keeps
+/// nobody waiting.
+pub(crate) fn is_patient(waiting: &File) -> bool {
+    let looked = waiting.metadata().and_then(|is| is.modified()).ok();
+    looked.and_then(|at| at.elapsed().ok()).is_none_or(|ago| ago <= PATIENT)
+}
+
 /// Shows others that whoever waits still does.
-fn note_patience(waiting: &File) {
+pub(crate) fn note_patience(waiting: &File) {
     // If it cannot be noted, somebody else goes first.
     let _ = waiting.set_modified(SystemTime::now());
 }

@@ -50,8 +50,9 @@ fn without_bounds_only_the_number_of_cells_counts() {
     assert!(may_fit_later);
     assert_eq!(
         text,
-        "there are 1000 cells with processes already, and 1000 may be there; end a cell with \
-         `hotcell kill` (other, other, other), or let the operator raise admission.cells"
+        "1000 cells with processes may be there in all, and there are as many; 1000 of them are \
+         the tenant's; end a cell with `hotcell kill` (other, other, other), or let the operator \
+         raise admission.cells"
     );
 }
 
@@ -64,9 +65,9 @@ fn a_sum_beyond_the_bound_is_refused_with_its_numbers() {
     assert!(may_fit_later);
     assert_eq!(
         text,
-        "the cell asks for 401 MiB of memory; of the 1000 that all cells may have together 600 are \
-         taken; end a cell with `hotcell kill` (large has 500, small has 100), ask for less, or let \
-         the operator raise admission.memory_mb"
+        "the cell asks for 401 MiB of memory; of the 1000 that all cells may have together fewer \
+         are free, and 600 are the tenant's; end a cell with `hotcell kill` (large has 500, small \
+         has 100), ask for less, or let the operator raise admission.memory_mb"
     );
 }
 

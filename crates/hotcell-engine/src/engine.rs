@@ -454,10 +454,10 @@ impl Engine {
         answered.await.map_err(|_| Error::internal("a change of a cell's files broke off"))?
     }
 
-    /// How many wait to begin an exec in this process.
+    /// How many wait to begin an exec.
     #[cfg(test)]
-    pub(crate) fn waiting_execs(&self) -> usize {
-        self.site.running.waiting()
+    pub(crate) fn waiting_execs(&self) -> u64 {
+        self.site.count_in_lines()
     }
 
     fn spawn_beside(&self, work: impl Future<Output = ()> + Send + 'static) {

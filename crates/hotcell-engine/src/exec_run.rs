@@ -15,7 +15,6 @@ use crate::cell_spawn::KEY_KEEP_S;
 use crate::links::{ANSWER_WITHIN, stuck};
 use crate::new_id::new_exec_id;
 use crate::result_bound::{HeadAndTail, half_of};
-use crate::running::ExecRoom;
 use crate::site::Site;
 use crate::view::View;
 use crate::{Engine, ExecEvent, ExecStream, check, fingerprint};
@@ -146,43 +145,32 @@ async fn start(
             Some(known) => known,
             None => &*before.insert(Before::of(engine, request, approval.clone()).await?),
         };
-        let room = site.admit_exec(&id, &request.cell).await?;
         let ready = site.ready(&request.cell).await?;
         // A supervisor that was just woken has none of what an earlier one did since.
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
-            if exec.state != ExecState::Ended {
-                count(room, &exec.cell);
-            }
             return ExecStream::open(site, exec, 0, Pace::Free, view).await;
         }
         let tenant = site.tenant_of(&CellRef::Id(ready.id.clone())).await?;
         site.check_disk(&tenant).await?;
-        let turn = site.admit_for_tenant(&tenant, &id).await?;
+        let begins = site.admit_exec(&tenant, &id).await?;
         let secrets = site.given_secrets(&ready.id).await?;
         if let Origin::Fresh = origin {
             site.note_start(&id, &ready.id, request).await?;
         }
         let begin = ready.link.start_with(spec(request, before, id.clone()), secrets);
         let begun_or_not = timeout(ANSWER_WITHIN, begin).await;
-        drop(turn);
+        drop(begins);
         match begun_or_not {
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
-                count(room, &ready.id);
                 let exec = begun(request, before, id, ready.id, started);
                 let half = half_of(request.result_bytes);
                 return Ok(ExecStream::for_result(site, exec, following, half, view));
             }
             // It may have begun; if not, that is seen at the next look.
-            Ok(Err(LinkError::Lost)) => {
-                count(room, &ready.id);
-                origin = Origin::Earlier(ready.id);
-            }
+            Ok(Err(LinkError::Lost)) => origin = Origin::Earlier(ready.id),
             Ok(Err(error)) => return Err(error.into()),
-            Err(_) => {
-                count(room, &ready.id);
-                return Err(stuck(&ready.id));
-            }
+            Err(_) => return Err(stuck(&ready.id)),
         }
     }
     Err(Error::unavailable(format!(
@@ -242,10 +230,7 @@ pub(crate) async fn collect(
                 next_seq = dropped.to_seq;
                 kept.note_gap();
             }
-            Some(Ok(Some(ExecEvent::Ended(exec)))) => {
-                site.running.forget(&exec.id);
-                break Some(exec);
-            }
+            Some(Ok(Some(ExecEvent::Ended(exec)))) => break Some(exec),
             Some(Err(error)) => {
                 // The exec was started and goes on: its caller must learn its id.
                 tracing::warn!(exec = %stream.exec().id, %error, "stopped waiting for an exec");
@@ -266,12 +251,6 @@ pub(crate) async fn collect(
     };
     let (records, truncated) = kept.finish();
     Ok(ExecResult { exec, records, truncated, next_seq })
-}
-
-fn count(room: Option<ExecRoom<'_>>, cell: &CellId) {
-    if let Some(room) = room {
-        room.began(cell);
-    }
 }
 
 fn spec(request: &ExecRun, before: &Before, id: ExecId) -> ExecSpec {

@@ -195,3 +195,119 @@ async fn what_a_tenant_has_on_disk_is_bounded() {
     kill(&engine, &of("a"), &second).await;
     spawn(&engine, &of("a")).await.unwrap();
 }
+
+/// A house in which all together may have so many execs.
+fn shared(execs: u32) -> House {
+    let mut house = House::new();
+    house.settings.admission.execs = Some(execs);
+    house
+}
+
+#[tokio::test]
+async fn execs_of_all_tenants_are_bounded_over_all_processes_and_nobody_is_told_of_others() {
+    let house = shared(3);
+    let (one, other) = (house.engine(), house.engine());
+    let (of_a, of_b, of_c) = (
+        spawn(&one, &of("a")).await.unwrap(),
+        spawn(&other, &of("b")).await.unwrap(),
+        spawn(&other, &of("c")).await.unwrap(),
+    );
+    let theirs = run(&one, &of("a"), &of_a).await.unwrap();
+    run(&one, &of("a"), &of_a).await.unwrap();
+    let own = run(&other, &of("b"), &of_b).await.unwrap();
+    for (engine, tenant, cell, has) in
+        [(&one, "b", &of_b, 1), (&other, "a", &of_a, 2), (&one, "c", &of_c, 0)]
+    {
+        let refused = run(engine, &of(tenant), cell).await.unwrap_err();
+        let told = format!("{refused:?}");
+        assert_eq!(told.contains(own.as_str()), tenant == "b", "{told}");
+        assert_eq!(told.contains(theirs.as_str()), tenant == "a", "{told}");
+        assert_hit(refused, "admission.execs", 3, has);
+    }
+    cancel(&other, &of("a"), theirs).await;
+    run(&other, &of("c"), &of_c).await.unwrap();
+    assert!(run(&one, &of("c"), &of_c).await.is_err());
+}
+
+#[tokio::test]
+async fn of_many_processes_and_tenants_only_as_many_begin_as_may_in_all() {
+    let house = Arc::new(shared(4));
+    let mut cells = Vec::new();
+    for tenant in ["a", "b", "c"] {
+        cells.push((tenant, spawn(&house.engine(), &of(tenant)).await.unwrap()));
+    }
+    let mut tries = tokio::task::JoinSet::new();
+    for at in 0..15 {
+        let (house, (tenant, cell)) = (Arc::clone(&house), cells[at % 3].clone());
+        tries.spawn(async move { run(&house.engine(), &of(tenant), &cell).await });
+    }
+    let begun = tries.join_all().await.into_iter().filter(Result::is_ok).count();
+    assert_eq!(begun, 4);
+}
+
+#[tokio::test]
+async fn one_that_is_about_to_begin_counts_and_one_that_was_killed_before_does_not() {
+    let house = shared(1);
+    let engine = house.engine();
+    let cell = spawn(&engine, &of("a")).await.unwrap();
+    let shown = house.directory.path().join("beginning/b");
+    std::fs::create_dir_all(&shown).unwrap();
+    let file = std::fs::File::create(shown.join("e_0123456789")).unwrap();
+    file.lock().unwrap();
+    assert_hit(run(&engine, &of("a"), &cell).await.unwrap_err(), "admission.execs", 1, 0);
+    drop(file);
+    run(&engine, &of("a"), &cell).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_so_many_wait_in_all_and_there_is_room_for_the_next() {
+    let mut house = shared(2);
+    house.settings.admission.queue = Some(3);
+    house.settings.admission.wait = Duration::from_secs(30);
+    let engine = Arc::new(house.engine());
+    let mut cells = Vec::new();
+    for tenant in ["a", "b", "c"] {
+        cells.push(spawn(&engine, &of(tenant)).await.unwrap());
+    }
+    let first = run(&engine, &of("a"), &cells[0]).await.unwrap();
+    run(&engine, &of("a"), &cells[0]).await.unwrap();
+    let mut waiters = tokio::task::JoinSet::new();
+    for place in [1, 2] {
+        let (waiter, cell) = (Arc::clone(&engine), cells[0].clone());
+        waiters.spawn(async move { run(&waiter, &of("a"), &cell).await });
+        while engine.waiting_execs() < place {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    // One is left, which is not for whoever has two.
+    let refused = run(&house.engine(), &of("a"), &cells[0]).await.unwrap_err();
+    assert_hit(refused, "admission.queue", 3, 2);
+    let next = {
+        let (engine, cell) = (Arc::clone(&engine), cells[1].clone());
+        tokio::spawn(async move { run(&engine, &of("b"), &cell).await })
+    };
+    while engine.waiting_execs() < 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let refused = run(&house.engine(), &of("c"), &cells[2]).await.unwrap_err();
+    assert_hit(refused, "admission.queue", 3, 0);
+    cancel(&engine, &of("a"), first).await;
+    next.await.unwrap().unwrap();
+    waiters.abort_all();
+}
+
+#[tokio::test]
+async fn a_refusal_for_all_cells_together_tells_of_ones_own_alone() {
+    let mut house = House::new();
+    house.settings.admission.memory_mb = Some(350);
+    house.settings.admission.cells = 5;
+    let engine = house.engine();
+    for tenant in ["a", "b", "b"] {
+        spawn(&engine, &of(tenant)).await.unwrap();
+    }
+    for (tenant, has) in [("a", 100), ("b", 200), ("c", 0)] {
+        let refused = spawn(&engine, &of(tenant)).await.unwrap_err();
+        assert!(!refused.message.contains("300"), "{refused}");
+        assert_hit(refused, "admission.memory_mb", 350, has);
+    }
+}

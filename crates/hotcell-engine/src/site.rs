@@ -15,7 +15,6 @@ use tokio::sync::{Mutex, watch};
 use crate::links::Links;
 use crate::policies::Rules;
 use crate::recent::RecentExecs;
-use crate::running::RunningExecs;
 use crate::{Settings, fault};
 
 /// Where it stands beside a cell's records whose they are.
@@ -38,7 +37,6 @@ pub(crate) struct Site {
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
-    pub(crate) running: RunningExecs,
     /// Whether waits for a person's word are to end early.
     pub(crate) hurry: watch::Sender<bool>,
     /// What has the form of a secret; made when it is first looked for.
@@ -72,7 +70,6 @@ impl Site {
             ledger: None,
             links: Links::default(),
             recent: RecentExecs::default(),
-            running: RunningExecs::default(),
             hurry: watch::Sender::new(false),
             shapes: OnceLock::new(),
             rebuilt: Mutex::default(),
@@ -96,6 +93,11 @@ impl Site {
     /// Where those show themselves who wait for room.
     pub(crate) fn waiting_dir(&self) -> PathBuf {
         self.state_dir.join("waiting")
+    }
+
+    /// Where execs are shown that are about to begin.
+    pub(crate) fn beginning_dir(&self) -> PathBuf {
+        self.state_dir.join("beginning")
     }
 
     /// What the engine keeps of a cell.

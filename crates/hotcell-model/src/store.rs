@@ -87,6 +87,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Waits for the one lock under which execs of a tenant are admitted, in the same way.
     async fn lock_tenant(&self, tenant: &Tenant) -> Result<Box<dyn CellLock>>;
 
+    /// Waits for the one lock under which execs of all tenants are admitted, in the same way.
+    async fn lock_execs(&self) -> Result<Box<dyn CellLock>>;
+
     /// Adds a cell. `conflict` when a cell of its tenant that has not ended has its alias, or its id
     /// exists.
     async fn insert_cell(&self, cell: &StoredCell) -> Result<()>;

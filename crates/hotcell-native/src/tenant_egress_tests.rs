@@ -25,7 +25,10 @@ fn what_the_cells_of_a_tenant_carried_today_counts_together() {
             fs::write(cells.path().join(cell).join(TENANT), tenant).unwrap();
         }
     }
-    let carried = |tenant: &str| carried(cells.path(), &tenant.parse().unwrap()).unwrap();
+    let of_all = carried(cells.path(), &Tenants::All).unwrap();
+    assert_eq!(of_all, 597);
+    let carried =
+        |tenant: &str| carried(cells.path(), &Tenants::Of(tenant.parse().unwrap())).unwrap();
     assert_eq!((carried("a"), carried("b"), carried("main"), carried("c")), (90, 500, 7, 0));
     let records = cells.path().join("c_1/records");
     let may = |most| {
@@ -33,6 +36,14 @@ fn what_the_cells_of_a_tenant_carried_today_counts_together() {
         allowance(&most, &"a".parse().unwrap(), &records)
     };
     assert_eq!((may(91), may(90)), (Allowance::Open, Allowance::UsedUp));
+    // What others carry counts where all are bounded together, whoever asks.
+    let may = |all, others| {
+        let most = TenantBytes { all: Some(all), others, ..TenantBytes::default() };
+        ["a", "b", "c"].map(|tenant| allowance(&most, &tenant.parse().unwrap(), &records))
+    };
+    assert_eq!(may(598, None), [Allowance::Open; 3]);
+    assert_eq!(may(597, None), [Allowance::UsedUp; 3]);
+    assert_eq!(may(598, Some(90)), [Allowance::UsedUp, Allowance::UsedUp, Allowance::Open]);
     let none = TenantBytes::default();
     assert_eq!(allowance(&none, &"a".parse().unwrap(), &records), Allowance::Open);
     let most = TenantBytes { others: Some(u64::MAX), ..none };

@@ -1,19 +1,22 @@
 //! Counts the calls that are under way and those that were refused, and bounds the former: how many
-//! come in a second from each tenant, and how many of each are under way.
+//! come in a second from each tenant and from all, and how many of each are under way.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use governor::RateLimiter;
 use governor::clock::{Clock, MonotonicClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
-use hotcell_engine::{Quota, TenantTable};
+use hotcell_engine::{Admission, Quota, TenantTable};
 use hotcell_model::{Caller, Error, ErrorCode, Reach, Result, Tenant};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+
+use crate::call_shares::CallShares;
 
 /// Calls that may be under way at once in one server. One tenant alone has half of them.
 const MOST_CALLS: usize = 16_384;
@@ -32,8 +35,7 @@ pub(crate) struct CallMeter {
     pub(crate) refusals: Family<Refused, Counter>,
 }
 
-type Pace =
-    RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<std::time::Instant>>;
+type Pace = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<Instant>>;
 
 #[derive(Debug, Default)]
 struct Tallies {
@@ -41,6 +43,8 @@ struct Tallies {
     by_tenant: HashMap<Tenant, usize>,
     /// As fast as each tenant may call. One that is not bounded has none.
     paces: HashMap<Tenant, Option<Pace>>,
+    /// What each has of as many as all may together, if that is bounded.
+    shares: Option<CallShares>,
 }
 
 /// A call that is under way until this is dropped.
@@ -81,22 +85,26 @@ fn leave_room(tallies: &Tallies, tenant: &Tenant) -> Result<()> {
 
 impl CallMeter {
     /// Nothing is under way.
-    pub(crate) fn new(tenants: TenantTable) -> Self {
-        let tenants = Arc::new(tenants);
-        Self { tallies: Arc::default(), tenants, refusals: Family::default() }
+    pub(crate) fn new(tenants: TenantTable, all: &Admission) -> Self {
+        let tallies = Tallies { shares: CallShares::new(all), ..Tallies::default() };
+        let (tallies, tenants) = (Arc::new(Mutex::new(tallies)), Arc::new(tenants));
+        Self { tallies, tenants, refusals: Family::default() }
     }
 
     /// Counts a call until what it gives is dropped.
     ///
     /// # Errors
-    /// `limit_exceeded` when the caller's tenant calls faster than it may; `unavailable` when as many
+    /// `limit_exceeded` when the caller's tenant, or all, call faster than they may; `unavailable` when as many
     /// of its calls as there may be are under way.
     pub(crate) fn begin(&self, caller: &Caller) -> Result<UnderWay> {
         let mut tallies = lock(&self.tallies);
         match caller.reach {
             Reach::Own => {
-                self.keep_pace(&mut tallies, &caller.tenant)?;
                 leave_room(&tallies, &caller.tenant)?;
+                self.keep_pace(&mut tallies, &caller.tenant)?;
+                if let Some(shares) = &mut tallies.shares {
+                    shares.take(&caller.tenant, Instant::now())?;
+                }
             }
             // Whoever keeps house is kept out by nobody.
             Reach::All => {}

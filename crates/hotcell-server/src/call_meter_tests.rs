@@ -1,6 +1,6 @@
 //! One tenant's calls leave room for another's.
 
-use hotcell_engine::{Quota, TenantSettings, TenantTable};
+use hotcell_engine::{Admission, Quota, TenantSettings, TenantTable};
 use hotcell_model::{Caller, ErrorCode};
 
 use super::{CallMeter, MOST_CALLS};
@@ -11,7 +11,7 @@ fn of(tenant: &str) -> Caller {
 
 #[test]
 fn a_tenant_that_floods_leaves_room_for_another() {
-    let meter = CallMeter::new(TenantTable::default());
+    let meter = CallMeter::new(TenantTable::default(), &Admission::default());
     let mut flood = Vec::new();
     let refused = loop {
         match meter.begin(&of("a")) {
@@ -36,7 +36,7 @@ fn calls_a_second_are_bounded_for_each_tenant_by_itself() {
     let mut table = TenantTable::default();
     let quotas = [(Quota::CallsPerS, 1), (Quota::CallsBurst, 3)].into();
     table.named.insert("a".parse().unwrap(), TenantSettings { quotas, secrets: None });
-    let meter = CallMeter::new(table);
+    let meter = CallMeter::new(table, &Admission::default());
     for _ in 0..3 {
         meter.begin(&of("a")).unwrap();
     }

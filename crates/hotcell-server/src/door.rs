@@ -65,7 +65,8 @@ impl Door {
     /// A door that speaks a dialect.
     #[must_use]
     pub fn new(engine: Arc<Engine>, dialect: Arc<dyn Dialect>) -> Self {
-        let meter = CallMeter::new(engine.settings().tenants.clone());
+        let settings = engine.settings();
+        let meter = CallMeter::new(settings.tenants.clone(), &settings.admission);
         Self {
             engine,
             home: Tenant::default(),

@@ -5,6 +5,7 @@
 
 mod call_id;
 mod call_meter;
+mod call_shares;
 mod client_stream;
 mod client_watch;
 #[cfg(feature = "conformance")]

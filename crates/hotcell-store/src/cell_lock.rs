@@ -81,6 +81,11 @@ impl LockDirectory {
         self.lock_file(None, self.path.join(format!("tenant-{tenant}.lock"))).await
     }
 
+    /// Waits for the lock under which execs of all tenants are admitted, in the same way.
+    pub(crate) async fn lock_execs(&self) -> Result<FileLock, StoreError> {
+        self.lock_file(None, self.path.join("execs.lock")).await
+    }
+
     async fn lock_file(
         &self,
         cell: Option<&CellId>,

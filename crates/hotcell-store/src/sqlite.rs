@@ -169,6 +169,10 @@ impl Store for SqliteStore {
         Ok(Box::new(self.locks.lock_tenant(tenant).await?))
     }
 
+    async fn lock_execs(&self) -> Result<Box<dyn CellLock>> {
+        Ok(Box::new(self.locks.lock_execs().await?))
+    }
+
     async fn insert_cell(&self, cell: &StoredCell) -> Result<()> {
         self.run(|connection| cells::insert(connection, cell)).await
     }

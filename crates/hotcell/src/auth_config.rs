@@ -39,7 +39,8 @@ impl Proof {
 pub(crate) struct SocketUser {
     pub(crate) uid: u32,
     pub(crate) role: Role,
-    pub(crate) tenant: Tenant,
+    /// That of the server unless it is said.
+    pub(crate) tenant: Option<Tenant>,
 }
 
 impl FromStr for SocketUser {
@@ -47,17 +48,24 @@ impl FromStr for SocketUser {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let (uid, rest) = text.split_once('=').unwrap_or((text, "agent"));
-        let (role, tenant) = rest.split_once('@').unwrap_or((rest, Tenant::DEFAULT));
+        let (role, tenant) = match rest.split_once('@') {
+            Some((role, tenant)) => (role, Some(tenant.trim().parse()?)),
+            None => (rest, None),
+        };
         let uid = uid.trim().parse().map_err(|_| {
             Error::invalid(format!("{uid:?} is not the number of a user; `id -u NAME` shows it"))
         })?;
-        Ok(Self { uid, role: role.trim().parse()?, tenant: tenant.trim().parse()? })
+        Ok(Self { uid, role: role.trim().parse()?, tenant })
     }
 }
 
 impl std::fmt::Display for SocketUser {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}={}@{}", self.uid, self.role.as_str(), self.tenant)
+        write!(f, "{}={}", self.uid, self.role.as_str())?;
+        match &self.tenant {
+            Some(tenant) => write!(f, "@{tenant}"),
+            None => Ok(()),
+        }
     }
 }
 

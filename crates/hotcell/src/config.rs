@@ -1,5 +1,6 @@
 //! The configuration: one table of keys, one typed struct, and where each value came from.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -187,6 +188,8 @@ pub(crate) struct Config {
     /// What is said of the ledger.
     pub(crate) ledger: LedgerConfig,
     origins: Vec<Origin>,
+    /// Where it is said what holds for tenants.
+    tenants_origin: Origin,
 }
 
 /// Where a value came from.
@@ -270,6 +273,7 @@ impl Config {
             policy: PolicyConfig::default(),
             ledger: LedgerConfig::default(),
             origins: vec![Origin::Default; KEYS.len()],
+            tenants_origin: Origin::Default,
         };
         for key in KEYS {
             (key.set)(&mut config, key.default).map_err(|problem| {
@@ -277,6 +281,7 @@ impl Config {
             })?;
         }
         if let Some((path, text)) = find_file(environment, overrides)? {
+            config.tenants_origin = Origin::File(path.clone());
             for (name, value) in read_file(&path, &text)? {
                 if config.take_secret_place(&name, &value)?
                     || config_tenants::take(&mut config.tenants, &name, &value)?
@@ -329,8 +334,11 @@ impl Config {
     }
 
     /// Every key with its value and where that came from.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'static str, Value, &Origin)> {
-        KEYS.iter().zip(&self.origins).map(|(key, origin)| (key.name, (key.get)(self), origin))
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Cow<'static, str>, Value, &Origin)> {
+        let keys = KEYS.iter().zip(&self.origins);
+        let keys = keys.map(|(key, origin)| (key.name.into(), (key.get)(self), origin));
+        let of_tenants = config_tenants::entries(&self.tenants);
+        keys.chain(of_tenants.map(|(name, value)| (name.into(), value, &self.tenants_origin)))
     }
 
     fn apply(&mut self, at: usize, value: &str, origin: Origin) -> Result<()> {

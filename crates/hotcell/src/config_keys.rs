@@ -247,15 +247,57 @@ const FIRST: &[Key] = &[
         name: "admission.execs",
         variable: "HOTCELL_ADMISSION_EXECS",
         default: "0",
-        about: "execs that one process, such as a server, may have running or queued; 0 for any",
+        about: "execs that may run or be queued at once in all cells; 0 for any",
         set: |config, text| {
-            config.admission.execs = match text.trim() {
-                "0" => None,
-                text => Some(count(text, 1 << 20)?),
-            };
+            config.admission.execs = few(text)?;
             Ok(())
         },
         get: |config| config.admission.execs.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.queue",
+        variable: "HOTCELL_ADMISSION_QUEUE",
+        default: "0",
+        about: "cells and execs of all tenants that may wait for room at once; 0 for any",
+        set: |config, text| {
+            config.admission.queue = few(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.queue.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.egress_mb_per_day",
+        variable: "HOTCELL_ADMISSION_EGRESS_MB_PER_DAY",
+        default: "0",
+        about: "MiB that all cells may send and receive over the network in a day of UTC; 0 for any",
+        set: |config, text| {
+            config.admission.egress_mb_per_day = bound(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.egress_mb_per_day.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.calls_per_s",
+        variable: "HOTCELL_ADMISSION_CALLS_PER_S",
+        default: "0",
+        about: "calls a second that a server takes from all tenants together; 0 for any",
+        set: |config, text| {
+            config.admission.calls_per_s = few(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.calls_per_s.unwrap_or_default().into(),
+    },
+    Key {
+        name: "admission.calls_burst",
+        variable: "HOTCELL_ADMISSION_CALLS_BURST",
+        default: "0",
+        about: "calls that a server takes at once after a pause from all tenants together; 0 for \
+                admission.calls_per_s",
+        set: |config, text| {
+            config.admission.calls_burst = few(text)?;
+            Ok(())
+        },
+        get: |config| config.admission.calls_burst.unwrap_or_default().into(),
     },
     Key {
         name: "admission.wait_s",
@@ -681,6 +723,14 @@ pub(crate) fn count(text: &str, most: u32) -> Result<u32, String> {
     match text.trim().parse::<u32>() {
         Ok(number) if (1..=most).contains(&number) => Ok(number),
         Ok(_) | Err(_) => Err(format!("it is not a whole number from 1 to {most}")),
+    }
+}
+
+/// A bound on what is counted; 0 for none.
+fn few(text: &str) -> Result<Option<u32>, String> {
+    match text.trim() {
+        "0" => Ok(None),
+        text => count(text, 1 << 20).map(Some),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use hotcell_engine::{Quota, TenantSettings, TenantTable};
 use hotcell_model::{Error, Result};
+use serde_json::Value;
 
-use crate::config_keys::parsed;
+use crate::config_keys::{joined, parsed};
 
 /// One key of a tenant.
 pub(crate) struct TenantKey {
@@ -12,6 +13,7 @@ pub(crate) struct TenantKey {
     /// What it means.
     pub(crate) about: &'static str,
     set: fn(&mut TenantSettings, &str) -> Result<(), String>,
+    get: fn(&TenantSettings) -> Option<Value>,
 }
 
 macro_rules! quota {
@@ -24,6 +26,7 @@ macro_rules! quota {
                 settings.quotas.insert(Quota::$quota, limit);
                 Ok(())
             },
+            get: |settings| settings.quotas.get(&Quota::$quota).map(|limit| (*limit).into()),
         }
     };
 }
@@ -37,6 +40,7 @@ pub(crate) const TENANT_KEYS: &[TenantKey] = &[
             settings.secrets = Some(parsed(text)?);
             Ok(())
         },
+        get: |settings| settings.secrets.as_deref().map(joined),
     },
     quota!(Cells, "cells", "cells that may have processes at once"),
     quota!(
@@ -81,4 +85,16 @@ pub(crate) fn take(table: &mut TenantTable, name: &str, value: &str) -> Result<b
             .hint(format!("{} is {}", key.name, key.about))
     })?;
     Ok(true)
+}
+
+/// Every key that is said, with its value: what holds for all others first.
+pub(crate) fn entries(table: &TenantTable) -> impl Iterator<Item = (String, Value)> {
+    let others = (TenantTable::OTHERS, &table.others);
+    let named = table.named.iter().map(|(tenant, settings)| (tenant.as_str(), settings));
+    std::iter::once(others).chain(named).flat_map(|(tenant, settings)| {
+        let said = |key: &TenantKey| {
+            Some((format!("tenants.{tenant}.{}", key.name), (key.get)(settings)?))
+        };
+        TENANT_KEYS.iter().filter_map(said).collect::<Vec<_>>()
+    })
 }

@@ -200,6 +200,26 @@ fn traces_go_nowhere_unless_told() {
 }
 
 #[test]
+fn what_is_said_of_tenants_is_listed_with_its_origin() {
+    let text = "[tenants.default]\ncells = 5\n[tenants.a]\nexecs = 2\nsecrets = \"npm\"\n";
+    let config = with_file(text, &home(&[])).unwrap();
+    let said: Vec<_> = config
+        .entries()
+        .filter(|(name, _, _)| name.starts_with("tenants."))
+        .map(|(name, value, _)| (name.into_owned(), value.to_string()))
+        .collect();
+    let expected = [
+        ("tenants.default.cells", "5"),
+        ("tenants.a.secrets", "\"npm\""),
+        ("tenants.a.execs", "2"),
+    ];
+    assert_eq!(said, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert!(origin(&config, "tenants.a.execs").ends_with("hotcell.toml"));
+    let nothing = load(&home(&[])).unwrap();
+    assert!(nothing.entries().all(|(name, _, _)| !name.starts_with("tenants.")));
+}
+
+#[test]
 fn what_is_said_of_tenants_is_taken_and_what_means_nothing_refused() {
     use hotcell_engine::{Quota, TenantTable};
 

@@ -219,14 +219,15 @@ fn ledger(config: &Config) -> ChainedLedger {
     })
 }
 
-/// What the cells of each tenant may carry over the network in a day.
+/// What the cells of each tenant, and all together, may carry over the network in a day.
 fn tenant_bytes(config: &Config) -> TenantBytes {
     let bytes = |settings: &TenantSettings| {
         settings.quotas.get(&Quota::EgressMbPerDay).map(|mb| mb.saturating_mul(1 << 20))
     };
     let named = config.tenants.named.iter();
     let named = named.filter_map(|(tenant, settings)| Some((tenant.clone(), bytes(settings)?)));
-    TenantBytes { named: named.collect(), others: bytes(&config.tenants.others) }
+    let all = config.admission.egress_mb_per_day.map(|mb| mb.saturating_mul(1 << 20));
+    TenantBytes { named: named.collect(), others: bytes(&config.tenants.others), all }
 }
 
 /// Where secrets are: sealed in the state directory, and wherever the configuration says.

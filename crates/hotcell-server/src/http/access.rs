@@ -7,6 +7,7 @@ use hotcell_model::{AccessToken, Caller, Request as Asked, Scope, Timestamp, Tok
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
+use super::body_room::{BodyRoom, BodyRooms};
 use super::challenge::Unknown;
 use super::default_cell::with_own_cell;
 use super::lease::{Lease, Leases, Term};
@@ -17,6 +18,7 @@ use super::settings::AccessSettings;
 pub(super) struct Access {
     settings: AccessSettings,
     leases: Leases,
+    rooms: BodyRooms,
 }
 
 /// The user of this machine at the other end of a unix socket.
@@ -31,6 +33,8 @@ pub(super) struct Admitted {
     pub(super) lease: Lease,
     /// Whether the settings name the caller, or a token or an issuer does.
     pub(super) known_by: KnownBy,
+    /// Room for the body of the request.
+    pub(super) room: Arc<BodyRoom>,
     /// What the caller lacked for what it asked, as soon as that is known.
     lacking: Arc<OnceLock<Scope>>,
 }
@@ -62,7 +66,7 @@ impl Admitted {
 
 impl Access {
     pub(super) fn new(settings: AccessSettings) -> Self {
-        Self { settings, leases: Leases::default() }
+        Self { settings, leases: Leases::default(), rooms: BodyRooms::default() }
     }
 
     /// The issuer whose tokens are taken.
@@ -86,7 +90,12 @@ impl Access {
         headers: &HeaderMap,
         peer: Option<PeerUid>,
     ) -> Result<Admitted, Unknown> {
-        let given = headers.get(AUTHORIZATION).and_then(bearer);
+        let mut proofs = headers.get_all(AUTHORIZATION).iter();
+        let given = proofs.next().and_then(bearer);
+        if proofs.next().is_some() {
+            // What stands before the server may have looked at another one.
+            return Err(Unknown::wrong("there are two of them"));
+        }
         if let Some(admitted) = self.by_token(given).await? {
             return Ok(admitted);
         }
@@ -95,10 +104,11 @@ impl Access {
             None => self.settings.open.as_ref(),
         };
         match (without, given) {
-            (Some(caller), _) => {
+            // Whoever brings a token means to be somebody, and is not taken for somebody else.
+            (_, Some(_)) => Err(Unknown::wrong("it is not one of this server's")),
+            (Some(caller), None) => {
                 Ok(self.admitted(caller.clone(), Term::Lasting, KnownBy::Settings))
             }
-            (None, Some(_)) => Err(Unknown::wrong("it is not one of this server's")),
             (None, None) => Err(Unknown::WithoutToken),
         }
     }
@@ -152,12 +162,18 @@ impl Access {
 
     fn admitted(&self, caller: Caller, term: Term, known_by: KnownBy) -> Admitted {
         let lease = self.leases.grant(term);
-        Admitted { caller: with_own_cell(caller), lease, known_by, lacking: Arc::default() }
+        let room = Arc::new(self.rooms.of(&caller.tenant));
+        Admitted { caller: with_own_cell(caller), lease, known_by, room, lacking: Arc::default() }
     }
 
     /// Ends what is open for those whose token is revoked or over.
     pub(super) fn look(&self) {
         self.leases.look(self.settings.tokens.as_deref(), Timestamp::now());
+    }
+
+    /// Ends what is open for those who were let in by one token.
+    pub(super) fn end(&self, term: &Term) {
+        self.leases.end(term);
     }
 
     /// Whether a token that somebody was let in by still opens the door.

@@ -148,8 +148,14 @@ async fn a_wrong_token_is_refused_also_where_none_is_needed() {
     let access = Access::new(AccessSettings { tokens: Some(store), ..open });
     let known = admit(&access, &format!("Bearer {TEXT}")).await.unwrap();
     assert_eq!(known.caller.principal, "token:ci");
-    assert!(admit(&access, "Bearer hc_4k7m2x9qpa_wrong").await.is_err());
+    for wrong in ["hc_4k7m2x9qpa_wrong", "junk", "", "a.b.c"] {
+        let refused = admit(&access, &format!("Bearer {wrong}")).await.err();
+        assert!(matches!(refused, Some(Unknown::WrongToken(_))), "{wrong}: {refused:?}");
+    }
     assert!(access.admit(&HeaderMap::new(), None).await.is_ok());
+    let mut two = with(&format!("Bearer {TEXT}"));
+    two.append(AUTHORIZATION, HeaderValue::from_static("Bearer junk"));
+    assert!(matches!(access.admit(&two, None).await.err(), Some(Unknown::WrongToken(_))));
 }
 
 #[tokio::test]
@@ -160,8 +166,14 @@ async fn a_lease_ends_with_its_token() {
     let admitted = admit(&access, &format!("Bearer {TEXT}")).await.unwrap();
     let over = async || tokio::time::timeout(Duration::ZERO, admitted.lease.over()).await.is_ok();
     access.look();
-    assert!(!over().await);
+    access.end(&Term::Token("0000000000".parse().unwrap()));
+    assert!(!over().await && !admitted.lease.is_over());
     assert!(access.is_live(admitted.lease.term()));
+    let again = admit(&access, &format!("Bearer {TEXT}")).await.unwrap();
+    access.end(again.lease.term());
+    assert!(again.lease.is_over() && admitted.lease.is_over());
+    let admitted = admit(&access, &format!("Bearer {TEXT}")).await.unwrap();
+    let over = async || tokio::time::timeout(Duration::ZERO, admitted.lease.over()).await.is_ok();
     store.revoke();
     access.look();
     assert!(over().await);
@@ -177,6 +189,8 @@ async fn at_a_socket_the_kernel_says_who_calls() {
     assert_eq!((admitted.principal.as_str(), admitted.role), ("local:7", Role::Auditor));
     assert!(access.knows(PeerUid(7)) && !access.knows(PeerUid(8)));
     assert!(access.admit(&HeaderMap::new(), Some(PeerUid(8))).await.is_err());
+    // Whoever brings a token there has to bring a right one.
+    assert!(access.admit(&with("Bearer junk"), Some(PeerUid(7))).await.is_err());
     assert!(access.admit(&HeaderMap::new(), None).await.is_err());
 }
 

@@ -10,24 +10,29 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use super::answer::Refusal;
+use super::body_room::BodyRoom;
 use super::settings::HttpLimits;
 
 /// How much of a body that is too long is still taken, in lengths of the longest one: a client that
 /// sends it reads no answer before.
 const PATIENCE: usize = 4;
 
-/// All of a body.
+/// All of a body, for which there has to be room.
 ///
 /// # Errors
-/// It is too long, comes too slowly, or breaks off.
-pub(super) async fn read(body: Body, limits: &HttpLimits) -> Result<Bytes, Refusal> {
-    match timeout(limits.body_time, collect(body, limits.body_bytes)).await {
+/// It is too long, comes too slowly, breaks off, or there is no room for it.
+pub(super) async fn read(
+    body: Body,
+    room: &BodyRoom,
+    limits: &HttpLimits,
+) -> Result<Bytes, Refusal> {
+    match timeout(limits.body_time, collect(body, room, limits.body_bytes)).await {
         Ok(read) => read,
         Err(_) => Err(too_slow(limits.body_time)),
     }
 }
 
-async fn collect(mut body: Body, most: usize) -> Result<Bytes, Refusal> {
+async fn collect(mut body: Body, room: &BodyRoom, most: usize) -> Result<Bytes, Refusal> {
     let mut read = BytesMut::new();
     let mut length = 0usize;
     while let Some(frame) = body.frame().await {
@@ -37,6 +42,7 @@ async fn collect(mut body: Body, most: usize) -> Result<Bytes, Refusal> {
         let Ok(data) = frame.into_data() else { continue };
         length = length.saturating_add(data.len());
         if length <= most {
+            room.take(data.len())?;
             read.extend_from_slice(&data);
         } else if length > most.saturating_mul(PATIENCE) {
             break;

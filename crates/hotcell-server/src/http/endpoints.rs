@@ -51,7 +51,7 @@ impl Endpoints {
     /// Answers a request of a caller.
     pub(super) async fn answer(&self, admitted: &Admitted, request: Request<Body>) -> Response {
         match self.of(admitted) {
-            Ok(endpoint) => endpoint.answer(request, self).await,
+            Ok(endpoint) => endpoint.answer(request, &admitted.room, self).await,
             Err(error) => Shape::JsonRpc.refuse(error.into()),
         }
     }
@@ -115,9 +115,11 @@ impl Endpoints {
         let over = self.with(|entries| {
             entries.retain(|_, it| !(it.is_unused() && it.used.elapsed() > idle));
             let is_over = |_: &Owner, it: &mut Entry| !access.is_live(&it.term);
-            entries.extract_if(is_over).map(|(_, it)| it.endpoint).collect::<Vec<_>>()
+            entries.extract_if(is_over).map(|(_, it)| it).collect::<Vec<_>>()
         });
-        for endpoint in over {
+        for Entry { endpoint, term, .. } in over {
+            // First: whoever waits there is told why, not that something broke.
+            access.end(&term);
             endpoint.close().await;
         }
     }

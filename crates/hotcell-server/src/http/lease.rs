@@ -37,6 +37,11 @@ impl Lease {
         &self.0.term
     }
 
+    /// Whether it is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.over.is_cancelled()
+    }
+
     /// Waits until it is over.
     pub(super) async fn over(&self) {
         self.0.over.cancelled().await;
@@ -67,13 +72,22 @@ impl Leases {
         Lease(held)
     }
 
+    fn all(&self) -> Vec<Arc<Held>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|held| held.strong_count() > 0);
+        all.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Ends those of one term.
+    pub(super) fn end(&self, term: &Term) {
+        for held in self.all().iter().filter(|held| held.term == *term) {
+            held.over.cancel();
+        }
+    }
+
     /// Ends those whose time is over.
     pub(super) fn look(&self, tokens: Option<&dyn TokenStore>, now: Timestamp) {
-        let all: Vec<Arc<Held>> = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.retain(|held| held.strong_count() > 0);
-            all.iter().filter_map(Weak::upgrade).collect()
-        };
+        let all = self.all();
         let mut live: HashMap<&TokenId, bool> = HashMap::new();
         for held in &all {
             let lasts = match &held.term {

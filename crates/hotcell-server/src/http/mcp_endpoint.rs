@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{Refusal, Shape, rpc};
 use super::body;
+use super::body_room::BodyRoom;
 use super::endpoints::Endpoints;
 use super::held::Held;
 use super::rpc_shape::{self, Message};
@@ -110,11 +111,16 @@ impl McpEndpoint {
     }
 
     /// Answers a request; `all` are the endpoints that this is one of.
-    pub(super) async fn answer(&self, request: Request<Body>, all: &Endpoints) -> Response {
+    pub(super) async fn answer(
+        &self,
+        request: Request<Body>,
+        room: &BodyRoom,
+        all: &Endpoints,
+    ) -> Response {
         match *request.method() {
             Method::POST => {
                 let (parts, body) = request.into_parts();
-                match body::read(body, &self.limits).await {
+                match body::read(body, room, &self.limits).await {
                     Ok(body) => self.post(Request::from_parts(parts, body), all).await,
                     Err(refusal) if refusal.status == StatusCode::PAYLOAD_TOO_LARGE => {
                         let error = ErrorData::invalid_request(refusal.error.message, None);

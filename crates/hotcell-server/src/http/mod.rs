@@ -3,6 +3,7 @@
 mod access;
 mod answer;
 mod body;
+mod body_room;
 mod challenge;
 mod connections;
 mod default_cell;

@@ -197,15 +197,18 @@ impl Site {
         let asked = self.access.oidc().map(|_| request.headers().clone()).unwrap_or_default();
         request.extensions_mut().insert(admitted.caller.clone());
         request.extensions_mut().insert(admitted.clone());
-        let mut response = tokio::select! {
-            response = self.route(request) => response,
-            () = admitted.lease.over() => {
-                // What was begun goes on, as for any client that goes away.
-                let unknown = Unknown::wrong("it is over");
-                let mut response = shape.refuse(unknown.refusal());
-                unknown.challenge(response.headers_mut(), &asked, self.access.oidc());
-                return response;
-            }
+        let answered = tokio::select! {
+            biased;
+            () = admitted.lease.over() => None,
+            response = self.route(request) => Some(response),
+        };
+        // What is cut together with the lease answers anything; its caller is told why.
+        let Some(mut response) = answered.filter(|_| !admitted.lease.is_over()) else {
+            // What was begun goes on, as for any client that goes away.
+            let unknown = Unknown::wrong("it is over");
+            let mut response = shape.refuse(unknown.refusal());
+            unknown.challenge(response.headers_mut(), &asked, self.access.oidc());
+            return response;
         };
         if let Some(scope) = admitted.lacked()
             && response.status() == StatusCode::FORBIDDEN

@@ -36,6 +36,10 @@ impl Store for AbsentStore {
         absent()
     }
 
+    async fn lock_execs(&self) -> Result<Box<dyn CellLock>> {
+        absent()
+    }
+
     async fn insert_cell(&self, _: &StoredCell) -> Result<()> {
         absent()
     }

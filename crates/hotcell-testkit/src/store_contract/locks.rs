@@ -62,10 +62,15 @@ pub(super) async fn execs_of_a_tenant_are_admitted_one_at_a_time(place: &StorePl
     let held = one.lock_tenant(&a).await?;
     let _theirs = other.lock_tenant(&b).await?;
     let _admission = other.lock_admission().await?;
+    let all = other.lock_execs().await?;
     let mut wait = other.lock_tenant(&a);
     begin_to_wait(&mut wait).await?;
     drop(held);
     let _held = wait.await?;
+    let mut wait = one.lock_execs();
+    begin_to_wait(&mut wait).await?;
+    drop(all);
+    let _all = wait.await?;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ pub(super) fn config(config: &Config, args: ShowConfig) -> Result<u8, Failure> {
         let entries: Map<String, Value> = config
             .entries()
             .map(|(name, value, origin)| {
-                (name.to_owned(), json!({ "value": value, "origin": origin.to_string() }))
+                (name.into_owned(), json!({ "value": value, "origin": origin.to_string() }))
             })
             .collect();
         print_json(&entries)?;
@@ -22,7 +22,7 @@ pub(super) fn config(config: &Config, args: ShowConfig) -> Result<u8, Failure> {
     let mut table = Table::new(["KEY", "VALUE", "ORIGIN"]);
     for (name, value, origin) in config.entries() {
         let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        table.row([name.to_owned(), shown, origin.to_string()]);
+        table.row([name.into_owned(), shown, origin.to_string()]);
     }
     print(table.to_string())?;
     Ok(0)

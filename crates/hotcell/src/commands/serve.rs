@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hotcell_auth::{FileTokenStore, Oidc};
 use hotcell_engine::{AllowedSecrets, AllowedWorkspaces};
-use hotcell_model::{Caller, Error, NetRule, Result, Role, Tenant, Workspace};
+use hotcell_model::{Caller, Error, NetRule, Result, Role, Workspace};
 use hotcell_server::http::{
     AccessSettings, HttpLimits, HttpSettings, Listener, Peer, Principal, SocketListener,
     SocketMode, Token,
@@ -233,16 +233,13 @@ fn access(config: &Config, environment: &Environment, usual: Caller) -> Result<A
 /// Who may call at a socket: its owner, root, and those who are named.
 fn peers(config: &Config, environment: &Environment, usual: &Caller) -> Vec<Peer> {
     let named = config.auth.socket_users.iter().cloned();
-    let always = [environment.uid, 0].map(|uid| SocketUser {
-        uid,
-        role: Role::Agent,
-        tenant: Tenant::default(),
-    });
+    let always =
+        [environment.uid, 0].map(|uid| SocketUser { uid, role: Role::Agent, tenant: None });
     // What is said of one comes before what holds for all.
     let peer = |user: SocketUser| {
         let caller = Caller {
             principal: format!("local:{}", user.uid),
-            tenant: user.tenant,
+            tenant: user.tenant.unwrap_or_else(|| usual.tenant.clone()),
             ..usual.clone()
         };
         Peer { uid: user.uid, caller: caller.in_role(user.role) }

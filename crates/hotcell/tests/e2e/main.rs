@@ -55,6 +55,7 @@ mod serve_http_bounds;
 mod serve_http_end;
 mod serve_lifetimes;
 mod serve_oidc;
+mod serve_roles;
 mod serve_socket;
 mod serve_stdio;
 mod serve_subscriptions;

@@ -18,6 +18,9 @@ in_worlds! {
     clients_find_out_where_to_get_a_token,
     a_session_is_not_shared_between_callers,
     settings_that_would_let_anybody_in_are_refused,
+    an_issuer_is_believed_by_its_certificate_alone,
+    an_issuer_that_tells_too_much_or_nothing_holds_nobody_up,
+    what_a_token_says_may_be_written_in_each_way_that_issuers_do,
 }
 
 const AUDIENCE: &str = "https://cells.example.org/mcp";
@@ -339,5 +342,103 @@ fn settings_that_would_let_anybody_in_are_refused(world: &World) {
     refused(&[("HOTCELL_AUTH_OIDC_ISSUER", "http://id.example.org")], "https");
     for algorithm in ["none", "HS256", "RS256,HS512"] {
         refused(&[issuer, ("HOTCELL_AUTH_OIDC_ALGORITHMS", algorithm)], "ALGORITHMS");
+    }
+}
+
+fn an_issuer_is_believed_by_its_certificate_alone(world: &World) {
+    let [own, other] = ["own", "other"].map(|name| world.home().join(name));
+    let Some(issuer) = Issuer::start_tls(world, &own, "127.0.0.1") else { return };
+    let Some(misnamed) = Issuer::start_tls(world, &other, "id.example.org") else { return };
+    assert!(issuer.url.starts_with("https://"), "{}", issuer.url);
+    let file = |directory: &std::path::Path| directory.join("ca.pem").display().to_string();
+    let asked = |issuer: &Issuer, authority: Option<&str>| {
+        let more = authority.map(|file| ("HOTCELL_AUTH_OIDC_CA_FILE", file));
+        let server = start(world, issuer, more.as_slice());
+        let answered = look(&server, &issuer.sign("a", &claims(issuer))).status;
+        (answered, server.live.said())
+    };
+    assert_eq!(asked(&issuer, Some(&file(&own))).0, 200);
+    // By nobody whom this machine knows, by somebody else, and for another name.
+    for (issuer, authority) in
+        [(&issuer, None), (&issuer, Some(file(&other))), (&misnamed, Some(file(&other)))]
+    {
+        let (status, said) = asked(issuer, authority.as_deref());
+        assert_eq!(status, 503, "{said}");
+        assert!(said.contains("certificate"), "{said}");
+    }
+    // A file that is none does not leave everybody trusted.
+    let none = world.home().join("none.pem").display().to_string();
+    assert_eq!(asked(&issuer, Some(&none)).0, 503);
+}
+
+fn an_issuer_that_tells_too_much_or_nothing_holds_nobody_up(world: &World) {
+    let Some(issuer) = Issuer::start(world, &json!({ "a": "p256", "b": "p256" })) else { return };
+    issuer.order(&json!({ "do": "show", "keys": ["a"] }));
+    issuer.order(&json!({ "do": "keys", "are": "huge" }));
+    let server = start(world, &issuer, &[("HOTCELL_AUTH_OIDC_KEYS_S", "1")]);
+    let (known, new) = (issuer.sign("a", &claims(&issuer)), issuer.sign("b", &claims(&issuer)));
+    look(&server, &known).is(503);
+    issuer.order(&json!({ "do": "keys", "are": "plain" }));
+    eventually("its keys are read", || look(&server, &known).status == 200);
+    issuer.order(&json!({ "do": "show", "keys": ["a", "b"] }));
+    issuer.order(&json!({ "do": "keys", "are": "slow" }));
+    let before = issuer.order(&json!({ "do": "count" }))["count"].as_u64().unwrap();
+    // Those who wait for a new key are told so in the end; those whose key is known go on.
+    let waiting: Vec<_> =
+        (0..10).map(|_| server.send(&bearing(Sent::get("/v1/cells"), &new))).collect();
+    for _ in 0..3 {
+        look(&server, &known).is(200);
+    }
+    for mut asked in waiting {
+        // Or that there is no such key, if that was heard a moment ago.
+        assert!([401, 503].contains(&asked.answer().unwrap().status));
+    }
+    let after = issuer.order(&json!({ "do": "count" }))["count"].as_u64().unwrap();
+    assert!(after - before <= 10, "asked {} times", after - before);
+    issuer.order(&json!({ "do": "keys", "are": "plain" }));
+    eventually("the new key is known", || look(&server, &new).status == 200);
+}
+
+fn what_a_token_says_may_be_written_in_each_way_that_issuers_do(world: &World) {
+    let Some(issuer) = Issuer::start(world, &json!({ "a": "p256" })) else { return };
+    let server = start(world, &issuer, &[("HOTCELL_AUTH_OIDC_LEEWAY_S", "60")]);
+    let scopes = |name: &str, value: Value| {
+        let mut claims = with(&issuer, name, value);
+        if name != "scope" {
+            claims["scope"] = json!(null);
+        }
+        claims
+    };
+    for (good, claims) in [
+        (200, with(&issuer, "aud", json!([AUDIENCE, "https://other.example.org"]))),
+        (401, with(&issuer, "aud", json!(format!("{AUDIENCE} https://other.example.org")))),
+        (401, with(&issuer, "aud", json!({ AUDIENCE: true }))),
+        (401, with(&issuer, "aud", json!(format!("{AUDIENCE}/")))),
+        (200, scopes("scope", json!(["hotcell:read"]))),
+        (200, scopes("scp", json!(["hotcell:read", "other"]))),
+        (200, scopes("scp", json!("other hotcell:read"))),
+        (403, scopes("scope", json!("hotcell:readx read HOTCELL:READ"))),
+        (403, scopes("scope", json!({ "hotcell:read": true }))),
+        // Clocks may differ by a minute and no more.
+        (200, with(&issuer, "exp", json!(now() - 30))),
+        (401, with(&issuer, "exp", json!(now() - 90))),
+        (200, with(&issuer, "nbf", json!(now() + 30))),
+        (401, with(&issuer, "nbf", json!(now() + 90))),
+        (401, with(&issuer, "tenant", json!(["main"]))),
+        (401, with(&issuer, "tenant", json!("../main"))),
+    ] {
+        let answer = look(&server, &issuer.sign("a", &claims));
+        assert_eq!(answer.status, good, "{claims}: {answer:?}");
+    }
+    // Nothing that a token says of itself makes its bearer more than the settings do.
+    let mut bold = claims(&issuer);
+    for (name, value) in [("role", "operator"), ("roles", "operator"), ("reach", "all")] {
+        bold[name] = json!(value);
+    }
+    bold["scope"] = json!("hotcell:read hotcell:admin hotcell:audit");
+    let bold = issuer.sign("a", &bold);
+    look(&server, &bold).is(200);
+    for path in ["/v1/approvals", "/v1/audit"] {
+        server.ask(&bearing(Sent::get(path), &bold)).is(403);
     }
 }

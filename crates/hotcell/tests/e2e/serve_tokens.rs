@@ -4,12 +4,14 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::world::{HttpServer, Sent, World, eventually, initialize};
+use crate::world::{HttpServer, Sent, World, eventually, initialize, kill_9};
 
 in_worlds! {
     [root]
     a_token_works_until_it_is_revoked_while_the_server_runs,
     a_token_that_is_revoked_ends_what_it_has_open,
+    whoever_waits_is_told_that_its_token_is_revoked,
+    tokens_survive_whoever_is_killed_while_it_writes,
     a_token_ends_at_its_time,
     roles_and_scopes_hold_at_the_door,
     sessions_are_their_tokens_own,
@@ -116,6 +118,66 @@ fn a_token_that_is_revoked_ends_what_it_has_open(world: &World) {
     assert!(runs("sleep 1000"), "{listed}");
 }
 
+/// However the end of the token and the end of the call fall together.
+fn whoever_waits_is_told_that_its_token_is_revoked(world: &World) {
+    let server = required(world);
+    let names: Vec<String> = (0..8).map(|at| format!("going-{at}")).collect();
+    let mut waiting = Vec::new();
+    let wait = json!({ "command": "sleep 1000", "wait_s": 50 });
+    for name in &names {
+        let going = token(world, &["--name", name]);
+        let session = server.open_session_with(&going);
+        let params = json!({ "name": "exec_run", "arguments": wait });
+        let call = json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params });
+        let older = Sent::message(&call).with("mcp-session-id", &session);
+        for sent in [Sent::tool("exec_run", wait.clone()), older] {
+            waiting.push((name, server.send(&bearing(sent, &going))));
+        }
+        let run = Sent::post("/v1/execs", &wait);
+        waiting.push((name, server.send(&bearing(run, &going))));
+    }
+    eventually("all of them wait", || {
+        let listed = world.json(["ps", "--json"]);
+        listed["execs"].as_array().unwrap().len() == waiting.len()
+    });
+    for name in &names {
+        world.hotcell(["token", "revoke", name]).run().succeeded();
+    }
+    for (name, mut waits) in waiting {
+        let head = waits.head().unwrap();
+        // A session of an older revision may have begun to answer: then it breaks off.
+        match head.status {
+            200 => assert_eq!(waits.rest(), None, "{name}"),
+            status => assert_eq!(status, 401, "{name}: {head:?}"),
+        }
+    }
+}
+
+fn tokens_survive_whoever_is_killed_while_it_writes(world: &World) {
+    let kept = token(world, &["--name", "kept"]);
+    let server = required(world);
+    let file = world.state_dir().join("tokens.json");
+    for round in 0..20 {
+        let name = format!("r{round}");
+        let makers: Vec<_> = (0..2)
+            .map(|at| world.hotcell(["token", "create", "--name", &format!("{name}-{at}")]).start())
+            .collect();
+        std::thread::sleep(std::time::Duration::from_millis(round));
+        for maker in makers {
+            kill_9(maker.pid());
+            maker.finish();
+        }
+        let parsed: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        assert_eq!(parsed["tokens"][0]["name"], "kept");
+        assert_eq!(look(&server, &kept), 200);
+    }
+    // Nobody has left the lock, and what was left half written is in nobody's way.
+    fs::write(world.state_dir().join("tokens.new"), "{").unwrap();
+    let next = token(world, &["--name", "next"]);
+    assert_eq!(look(&server, &next), 200);
+    assert!(!world.state_dir().join("tokens.new").exists());
+}
+
 fn a_token_ends_at_its_time(world: &World) {
     let server = required(world);
     let short = token(world, &["--expires", "5s", "--name", "short"]);
@@ -186,7 +248,9 @@ fn a_server_never_opens_because_its_last_token_is_gone(world: &World) {
     // Whether proof is needed was decided when it began; a token is known all the same.
     open.ask(&Sent::get("/v1/cells")).is(200);
     assert_eq!(look(&open, &text), 200);
-    assert_eq!(look(&open, "hc_4k7m2x9qpa_wrong"), 401);
+    for junk in ["hc_4k7m2x9qpa_wrong", "junk", "a.b.c"] {
+        assert_eq!(look(&open, junk), 401, "{junk}");
+    }
     assert_eq!(open.terminate().code(), 0);
     let server = HttpServer::start(world);
     server.ask(&Sent::get("/v1/cells")).is(401);

@@ -593,7 +593,7 @@ fn what_the_cells_of_a_tenant_carry_is_bounded_together(world: &World) {
         eventually("no more is carried", || fetch("a", cell, 1).code() != 0);
     }
     let log = hotcell("a").args(["net", "log", "two"]).run().succeeded().stdout();
-    assert!(log.contains("the cells of the tenant have used all the bytes"), "{log}");
+    assert!(log.contains("all the bytes that may be carried today are used up"), "{log}");
     let refused = spawn("a", "three");
     assert_eq!(refused.code(), 6);
     assert!(refused.stderr().contains("tenants.a.egress_mb_per_day"), "{}", refused.stderr());

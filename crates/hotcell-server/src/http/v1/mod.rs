@@ -74,7 +74,10 @@ pub(super) fn router() -> Router<Arc<Parts>> {
             // What is put is content, and taken as it comes.
             let taken = match operation.method {
                 Method::PUT => Ok((Bytes::new(), body)),
-                _ => body::read(body, &parts.limits).await.map(|body| (body, Body::empty())),
+                _ => {
+                    let read = body::read(body, &admitted.room, &parts.limits).await;
+                    read.map(|body| (body, Body::empty()))
+                }
             };
             let answered = match taken {
                 Ok((body, content)) => {
