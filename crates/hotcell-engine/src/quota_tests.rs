@@ -282,17 +282,18 @@ async fn only_so_many_wait_in_all_and_there_is_room_for_the_next() {
     // One is left, which is not for whoever has two.
     let refused = run(&house.engine(), &of("a"), &cells[0]).await.unwrap_err();
     assert_hit(refused, "admission.queue", 3, 2);
-    let next = {
+    let mut next = tokio::task::JoinSet::new();
+    {
         let (engine, cell) = (Arc::clone(&engine), cells[1].clone());
-        tokio::spawn(async move { run(&engine, &of("b"), &cell).await })
-    };
+        next.spawn(async move { run(&engine, &of("b"), &cell).await });
+    }
     while engine.waiting_execs() < 3 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let refused = run(&house.engine(), &of("c"), &cells[2]).await.unwrap_err();
     assert_hit(refused, "admission.queue", 3, 0);
     cancel(&engine, &of("a"), first).await;
-    next.await.unwrap().unwrap();
+    next.join_next().await.unwrap().unwrap().unwrap();
     waiters.abort_all();
 }
 

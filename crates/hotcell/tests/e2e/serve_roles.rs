@@ -219,7 +219,7 @@ fn bounds_for_all_tenants_hold_and_tell_nothing_of_others(world: &World) {
     let party = |tenant: &str| Party { server: &server, token: renewed(world, tenant) };
     let (a, b) = (party("a"), party("b"));
     let answers: Vec<_> = (0..30).map(|_| a.get("/v1/cells")).collect();
-    let refused = answers.iter().find(|answer| answer.status != 200).expect("some are refused");
+    let refused = answers.iter().find(|answer| answer.status != 200).unwrap();
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
     assert_eq!(refused.json()["quota"]["key"], "admission.calls_per_s");
     // Whoever comes next has a part.
@@ -262,10 +262,9 @@ fn what_is_refused_takes_no_memory(world: &World) {
             }
             after.push(figure("VmRSS:"));
         }
-        println!("{what}: {after:?} MiB after each hundred, {} at most", figure("VmHWM:"));
         // What a hundred left behind is not left behind by each hundred.
         let [early, late] = [&after[..3], &after[3..]].map(|some| some.iter().max().copied());
-        assert!(late < early.map(|most| most + 48), "{what}: {after:?}");
+        assert!(late < early.map(|most| most + 48), "{what}: {after:?} MiB after each hundred");
     }
     assert!(figure("VmHWM:") < 256, "{} MiB", figure("VmHWM:"));
     assert_eq!(server.terminate().code(), 0);
