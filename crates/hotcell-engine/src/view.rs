@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use hotcell_masking::Shapes;
 use hotcell_model::{
-    Caller, CellDetails, CellId, CellRef, Error, ErrorCode, Exec, Reply, Result, SecretGrant,
+    Caller, CellDetails, CellId, CellRef, Error, ErrorCode, Exec, PolicyVerdict, Reply, Result,
+    SecretGrant,
 };
 
 use crate::glass::{Glass, Value};
@@ -87,6 +88,10 @@ impl View {
             },
             Reply::Execs(execs) => self.cover_execs(site, &mut execs.execs).await,
             Reply::CellDetails(CellDetails { execs, .. }) => self.cover_execs(site, execs).await,
+            Reply::PolicyVerdict(verdict) => {
+                self.cover_verdict(verdict);
+                Ok(())
+            }
             Reply::Cell(_)
             | Reply::Cells(_)
             | Reply::CellKilled(_)
@@ -102,7 +107,6 @@ impl View {
             | Reply::FileDone(_)
             | Reply::Secret(_)
             | Reply::Secrets(_)
-            | Reply::PolicyVerdict(_)
             | Reply::TokenCreated(_)
             | Reply::Tokens(_)
             | Reply::Token(_)
@@ -116,12 +120,12 @@ impl View {
 
     async fn cover_execs(&self, site: &Site, execs: &mut [Exec]) -> Result<()> {
         let mut glasses: BTreeMap<CellId, Option<Glass>> = BTreeMap::new();
-        for Exec { cell, command, .. } in execs {
-            if !glasses.contains_key(cell) {
-                glasses.insert(cell.clone(), self.glass(site, cell).await?);
+        for exec in execs {
+            if !glasses.contains_key(&exec.cell) {
+                glasses.insert(exec.cell.clone(), self.glass(site, &exec.cell).await?);
             }
-            if let Some(Some(glass)) = glasses.get(cell) {
-                glass.command(command);
+            if let Some(Some(glass)) = glasses.get(&exec.cell) {
+                cover_with(glass, exec);
             }
         }
         Ok(())
@@ -129,12 +133,26 @@ impl View {
 
     async fn cover_exec(&self, site: &Site, exec: &mut Exec) -> Result<()> {
         if let Some(glass) = self.glass(site, &exec.cell).await? {
-            glass.command(&mut exec.command);
-            if let Some(approval) = &mut exec.approval {
-                approval.reason = glass.text(&approval.reason);
-            }
+            cover_with(&glass, exec);
         }
         Ok(())
+    }
+
+    /// A verdict quotes what it is about, in its parts and in words.
+    fn cover_verdict(&self, verdict: &mut PolicyVerdict) {
+        let Some(shapes) = self.shapes() else { return };
+        let parts = verdict.parts.iter_mut().flat_map(|part| [&mut part.what, &mut part.why]);
+        for text in parts.chain([&mut verdict.reason, &mut verdict.explanation]) {
+            *text = shapes.redact_text(text);
+        }
+    }
+}
+
+/// Hides secrets in what was run, and in why somebody is asked about it.
+fn cover_with(glass: &Glass, exec: &mut Exec) {
+    glass.command(&mut exec.command);
+    if let Some(approval) = &mut exec.approval {
+        approval.reason = glass.text(&approval.reason);
     }
 }
 
