@@ -65,7 +65,7 @@ set -eu
 S="$HOTCELL_STATE_DIR"
 mkdir -p "$S/ledger"
 chmod 700 "$S" "$S/ledger"
-mount -t tmpfs -o size=256k,mode=700 none "$S/ledger"
+mount -t tmpfs -o size=128k,mode=700 none "$S/ledger"
 say() {
     printf '%s\n' \
         '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}' \
@@ -79,13 +79,14 @@ dd if=/dev/zero of="$S/ledger/filler" bs=4k 2>/dev/null || true
 # What is left is the room that was made before.
 for i in $(seq 400); do
     "$P" cells >/dev/null 2>"$S/said"
-    grep -q 'ledger' "$S/said" && break
+    grep -q 'is not in the ledger' "$S/said" && break
 done
 sed 's/^/warned /' "$S/said"
 "$P" run --cell work 'echo the operator goes on' 2>/dev/null
 say | "$P" serve 2>/dev/null | grep '"id":2' | sed 's/^/full /'
 "$P" audit verify | sed 's/^/while /'
 rm "$S/ledger/filler"
+mount -o remount,size=2m "$S/ledger"
 say | "$P" serve 2>/dev/null | grep '"id":2' | sed 's/^/after /'
 "$P" run --cell work 'cat served' | sed 's/^/file /'
 "$P" audit --json --kind missed | sed 's/^/missed /'
