@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hotcell_model::{
-    EntryKind, KnownEntry, Ledger, LedgerCheck, LedgerFilter, LedgerReport, LedgerState,
+    AppendWait, EntryKind, KnownEntry, Ledger, LedgerCheck, LedgerEntry, LedgerFilter,
+    LedgerReport, LedgerState,
 };
 
 use crate::head::SLOT_BYTES;
@@ -142,7 +143,8 @@ fn a_process_that_has_it_open_sees_that_others_went_on_from_an_older_state() {
     assert_eq!((append(&ledger), append(&ledger)), (5, 6));
     put_back(&home, &kept);
     let other = home.open();
-    (0..5).for_each(|_| _ = append(&other));
+    let entry = LedgerEntry::own(EntryKind::Call, "exec_get");
+    (0..5).for_each(|_| _ = other.append(&entry, AppendWait::Bounded).unwrap());
     // Another fifth and sixth entry than it wrote.
     assert_eq!(append(&ledger), 11);
     assert_eq!(broken(&home), ["rolled_back"]);
