@@ -107,7 +107,14 @@ impl Engine {
         }
     }
 
-    async fn admit(&self, caller: &Caller, mut request: Request) -> Result<Answer> {
+    async fn admit(&self, caller: &Caller, request: Request) -> Result<Answer> {
+        let view = View::of(&self.site, caller);
+        let admitted = Box::pin(self.admit_to(caller, request, &view)).await;
+        // Whoever refuses may quote what was asked for.
+        admitted.map_err(|error| view.error(error))
+    }
+
+    async fn admit_to(&self, caller: &Caller, mut request: Request, view: &View) -> Result<Answer> {
         rights::check(caller, &request)?;
         let confined = Box::pin(async {
             let standing = default_cell::put(&self.site, caller, &mut request).await?;
@@ -130,9 +137,7 @@ impl Engine {
             })
             .await?;
         }
-        let view = View::of(&self.site, caller);
-        let performed = Box::pin(self.perform(caller, request, approval, &view)).await;
-        let mut answer = performed.map_err(|error| view.error(error))?;
+        let mut answer = Box::pin(self.perform(caller, request, approval, view)).await?;
         if let Answer::Reply(reply) = &mut answer {
             Box::pin(view.cover(&self.site, reply)).await?;
         }

@@ -1,13 +1,19 @@
 //! Tests of what agents see of secrets: the same however it is paged, and nothing that is one.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use hotcell_masking::Shapes;
 use hotcell_model::{
-    Caller, ExecFollow, ExecGet, ExecId, ExecList, ExecPoll, ExecWait, OutputFilter, Pace, Query,
-    Record, Result, Role, Stream,
+    Approval, ApprovalNeed, Caller, Checked, CheckedLanguage, ErrorCode, ExecFollow, ExecGet,
+    ExecId, ExecList, ExecPoll, ExecWait, Execs, OutputFilter, Pace, PolicyCheck, Query, Record,
+    Reply, Result, Role, Stream, Timestamp,
 };
+use hotcell_policy::{Policy, PolicyError};
 
 use crate::testing::{House, ask, persistent, poll, run_forever, shell};
-use crate::{Engine, ExecEvent};
+use crate::view::View;
+use crate::{Engine, ExecEvent, Policies, PolicyUse};
 
 const LETTERS: &str = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0fG3iJ6lM9oP2rS5uV8";
 
@@ -247,6 +253,67 @@ async fn commands_are_shown_without_secrets() {
     assert_eq!(page.exec.command.to_string(), shown);
     assert_eq!(ask(&engine, list).await.unwrap().execs[0].command.to_string(), text);
     assert_eq!(ask(&engine, get).await.unwrap().command.to_string(), text);
+}
+
+#[derive(Debug)]
+struct Profile(&'static str);
+
+impl Policies for Profile {
+    fn in_force(&self) -> Arc<Policy> {
+        Arc::new(self.by_profile(self.0).unwrap())
+    }
+
+    fn by_profile(&self, profile: &str) -> std::result::Result<Policy, PolicyError> {
+        Policy::parse(None, profile)
+    }
+}
+
+#[tokio::test]
+async fn what_the_policy_says_is_shown_without_secrets() {
+    let house = House::new();
+    let mut engine = house.engine();
+    let profile = Arc::new(Profile("allowlist"));
+    engine.judge_by(profile, PolicyUse::Enforced, Duration::from_secs(9)).unwrap();
+    let cell = persistent(&engine).await;
+    let text = format!("unheard-of --header 'Authorization: Bearer {}'", token());
+    let refused = ask_as_agent(&engine, shell(&cell, &text)).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Denied);
+    assert!(refused.message.contains("unheard-of"), "{refused}");
+    assert!(!refused.to_string().contains(&token()), "{refused}");
+    let check = PolicyCheck {
+        checked: Checked::Text(CheckedLanguage::Shell, text),
+        as_root: false,
+        profile: None,
+    };
+    let verdict = ask_as_agent(&engine, check.clone()).await.unwrap();
+    let shown = serde_json::to_string(&verdict).unwrap();
+    assert!(shown.contains("unheard-of") && !shown.contains(&token()), "{shown}");
+    // Control: the operator sees what it is about.
+    let verdict = serde_json::to_string(&ask(&engine, check).await.unwrap()).unwrap();
+    assert!(verdict.contains(&token()), "{verdict}");
+}
+
+#[tokio::test]
+async fn why_somebody_is_asked_is_shown_without_secrets_in_lists_too() {
+    let house = House::new();
+    let engine = house.engine();
+    let cell = persistent(&engine).await;
+    let mut exec = ask(&engine, shell(&cell, "true")).await.unwrap().exec;
+    let need = ApprovalNeed {
+        rule: "careful.rm".to_owned(),
+        reason: format!("`rm {}` must be approved", token()),
+        asked_by: "agent".to_owned(),
+        within_ms: 1,
+    };
+    exec.approval = Some(Box::new(Approval::pending(need, Timestamp::now())));
+    let site = engine.site();
+    let list = ExecList { cell: None, status: None, limit: 5, cursor: None };
+    let execs = Execs { execs: vec![exec.clone()], ..ask(&engine, list).await.unwrap() };
+    for mut reply in [Reply::Exec(exec), Reply::Execs(execs)] {
+        View::of(site, &agent()).cover(site, &mut reply).await.unwrap();
+        let shown = format!("{reply:?}");
+        assert!(shown.contains("must be approved") && !shown.contains(&token()), "{shown}");
+    }
 }
 
 #[tokio::test]

@@ -197,13 +197,15 @@ impl Site {
         }
         let tenant = self.indexed_tenant(cell).await?;
         let cell = cell.to_string();
+        let told = tail.records.iter().map(|record| connection(&cell, record));
+        let connections: Vec<LedgerEntry> = told.map(|entry| self.without_secrets(entry)).collect();
         fault::blocking(move || {
             let mut entries = Vec::new();
             if tail.missed {
                 let missed = LedgerEntry::own(EntryKind::Egress, "missed");
                 entries.push(LedgerEntry { cell: Some(cell.clone()), ..missed });
             }
-            entries.extend(tail.records.iter().map(|record| connection(&cell, record)));
+            entries.extend(connections);
             for entry in &mut entries {
                 entry.tenant = tenant.clone();
             }

@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hotcell_model::{
-    AppendWait, Appended, ApprovalGive, ApprovalId, Caller, CellId, CellRef, EntryKind, Error,
-    ErrorCode, Exec, ExecId, ExecRun, Grant, Ledger, LedgerEntry, Reply, Request, Result, Scope,
-    Verdict,
+    AppendWait, Appended, ApprovalGive, ApprovalId, At, Caller, CellId, CellRef, Detail, EntryKind,
+    Error, ErrorCode, Exec, ExecId, ExecRun, Grant, Ledger, LedgerEntry, Reply, Request, Result,
+    Scope, Verdict,
 };
 
 use crate::engine::Answer;
 use crate::site::Site;
 use crate::{digest, fault};
+
+/// No name of this length, as those that Hotcell gives itself, has the form of a secret.
+const SHORTEST_SECRET: usize = 16;
 
 tokio::task_local! {
     /// On whose behalf the present task works.
@@ -41,7 +44,7 @@ impl Recording {
         request: &Request,
     ) -> Result<Option<Self>> {
         let Some(ledger) = site.ledger.as_ref().map(Arc::clone) else { return Ok(None) };
-        if is_housekeeping(request) {
+        if is_nobodys_call(caller, request) || is_verifying(caller, request) {
             return Ok(None);
         }
         let caller = with_call_id(caller);
@@ -92,6 +95,7 @@ impl Recording {
                 entry.outcome = Some(error.code.as_str().to_owned());
             }
         }
+        let entry = self.site.without_secrets(entry);
         if let Err(error) = append(&self.ledger, entry).await {
             // It is done, and whoever asked has to learn what came of it.
             tracing::error!(%error, "a call that was answered is not in the ledger");
@@ -131,15 +135,28 @@ impl Drop for Recording {
         let Some(mut entry) = self.entry.take() else { return };
         entry.took_ms = Some(u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX));
         entry.outcome = Some("given_up".to_owned());
+        let entry = self.site.without_secrets(entry);
         if let Err(error) = self.ledger.append(&entry, AppendWait::Bounded) {
             tracing::error!(%error, "a call that was given up is not in the ledger");
         }
     }
 }
 
-/// What nobody asked for: the server looks after cells and is looked at by probes.
+/// What nobody asked for: the server looks after cells, counts them for whoever reads its metrics,
+/// and is looked at by probes.
+fn is_nobodys_call(caller: &Caller, request: &Request) -> bool {
+    let is_own_look = caller.at == At::Inside && request.needs() == Some(Scope::Read);
+    is_own_look || is_housekeeping(request)
+}
+
+/// What no caller can ask for.
 pub(crate) fn is_housekeeping(request: &Request) -> bool {
     matches!(request, Request::CellAdopt(_) | Request::Probe(_))
+}
+
+/// An entry about it, or room for one, would change what is verified.
+fn is_verifying(caller: &Caller, request: &Request) -> bool {
+    matches!(request, Request::AuditVerify(_)) && caller.is_local_operator()
 }
 
 fn with_call_id(caller: &Caller) -> Caller {
@@ -197,7 +214,10 @@ impl Site {
             entry = entry.with("as_root", "yes");
         }
         let written = match digest::of_run(&**ledger, request) {
-            Ok(digest) => append(ledger, LedgerEntry { args: Some(digest), ..entry }).await,
+            Ok(digest) => {
+                let entry = LedgerEntry { args: Some(digest), ..entry };
+                append(ledger, self.without_secrets(entry)).await
+            }
             Err(error) => Err(error),
         };
         written.or_else(|error| unless_local(&caller, &error))
@@ -242,6 +262,21 @@ impl Site {
         .await
     }
 
+    /// The same without what has the form of a secret: a caller may choose the id of its call and the
+    /// name of a cell, and what runs in a cell the names that it looks up.
+    pub(crate) fn without_secrets(&self, mut entry: LedgerEntry) -> LedgerEntry {
+        let Some(shapes) = self.find_shapes() else { return entry };
+        let details = entry.details.values_mut().filter_map(|detail| match detail {
+            Detail::Text(text) => Some(text),
+            Detail::Number(_) => None,
+        });
+        let texts = entry.call_id.iter_mut().chain(&mut entry.cell).chain(details);
+        for text in texts.filter(|text| text.len() > SHORTEST_SECRET) {
+            *text = shapes.redact_text(text);
+        }
+        entry
+    }
+
     /// Writes down something else about the call that is being answered.
     ///
     /// # Errors
@@ -254,7 +289,7 @@ impl Site {
     ) -> Result<()> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
         let Ok(caller) = CALLER.try_with(Clone::clone) else { return Ok(()) };
-        let entry = told(LedgerEntry::of(&caller, kind, what));
+        let entry = self.without_secrets(told(LedgerEntry::of(&caller, kind, what)));
         append(ledger, entry).await.or_else(|error| unless_local(&caller, &error))
     }
 }

@@ -23,6 +23,8 @@ fn settings(house: &House) -> LedgerSettings {
         segment_bytes: 1 << 20,
         keep: None,
         keep_bytes: None,
+        floor: None,
+        most_bytes: None,
         sync: Sync::Off,
     }
 }
@@ -119,6 +121,44 @@ async fn what_cannot_be_written_down_is_not_done_for_those_who_are_served() {
     // The operator of the machine has to be able to put it right.
     ask(&engine, spawn).await.unwrap();
     assert_eq!(house.driver.starts(), 1);
+}
+
+#[tokio::test]
+async fn what_a_server_looks_at_by_itself_is_no_call_and_what_it_changes_is() {
+    let house = House::new();
+    let engine = engine(&house);
+    engine.ask(&Caller::server(), CellList::default()).await.unwrap();
+    assert!(entries(&engine).await.is_empty());
+    engine.ask(&Caller::server(), hotcell_model::CellSpawn::default()).await.unwrap();
+    let told: Vec<String> = entries(&engine).await.into_iter().map(|it| it.what).collect();
+    assert!(told.contains(&"cell_spawn".to_owned()), "{told:?}");
+}
+
+#[tokio::test]
+async fn verifying_writes_nothing_down_but_a_refusal() {
+    let house = House::new();
+    let engine = engine(&house);
+    let report = ask(&engine, AuditVerify::default()).await.unwrap();
+    assert_eq!((report.state, report.last), (LedgerState::Intact, 0));
+    assert!(!house.directory.path().join("ledger").exists());
+    engine.ask(&Caller::local(7).in_role(Role::Auditor), AuditVerify::default()).await.unwrap_err();
+    let report = ask(&engine, AuditVerify::default()).await.unwrap();
+    assert_eq!((report.state, report.last), (LedgerState::Intact, 1));
+}
+
+#[tokio::test]
+async fn what_a_caller_may_choose_is_written_down_without_what_has_the_form_of_a_secret() {
+    let house = House::new();
+    let engine = engine(&house);
+    let token = ["gh", "p_", "0123456789abcdefghijABCDEFGHIJ012345"].concat();
+    let caller = Caller { call_id: Some(token.clone()), ..Caller::local(7) };
+    let alias = ["xox", "b-123456789012-123456789012-abcdefghijklmnopqrstuvwx"].concat();
+    let named: hotcell_model::CellRef = alias.parse().unwrap();
+    let info = hotcell_model::CellInfo { cell: named };
+    engine.ask(&caller.in_role(Role::Agent), info).await.unwrap_err();
+    let told = serde_json::to_string(&entries(&engine).await).unwrap();
+    assert!(!told.contains(&token) && !told.contains(&alias), "{told}");
+    assert!(told.contains("[REDACTED:github-token]"), "{told}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hotcell_masking::Shapes;
 use hotcell_model::{
     Approval, Approvals, Asked, Caller, CellDetails, CellId, CellRef, Error, ErrorCode, Exec,
-    Reply, Result, SecretGrant,
+    PolicyVerdict, Reply, Result, SecretGrant,
 };
 
 use crate::asked::glass_for;
@@ -96,6 +96,10 @@ impl View {
                 }
                 Ok(())
             }
+            Reply::PolicyVerdict(verdict) => {
+                self.cover_verdict(verdict);
+                Ok(())
+            }
             Reply::Cell(_)
             | Reply::Cells(_)
             | Reply::CellKilled(_)
@@ -111,7 +115,6 @@ impl View {
             | Reply::FileDone(_)
             | Reply::Secret(_)
             | Reply::Secrets(_)
-            | Reply::PolicyVerdict(_)
             | Reply::TokenCreated(_)
             | Reply::Tokens(_)
             | Reply::Token(_)
@@ -150,6 +153,15 @@ impl View {
             cover_approval(&glass, &mut asked.approval);
         }
         Ok(())
+    }
+
+    /// A verdict quotes what it is about, in its parts and in words.
+    fn cover_verdict(&self, verdict: &mut PolicyVerdict) {
+        let Some(shapes) = self.shapes() else { return };
+        let parts = verdict.parts.iter_mut().flat_map(|part| [&mut part.what, &mut part.why]);
+        for text in parts.chain([&mut verdict.reason, &mut verdict.explanation]) {
+            *text = shapes.redact_text(text);
+        }
     }
 }
 

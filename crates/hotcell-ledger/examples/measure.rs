@@ -22,6 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         segment_bytes: 16 << 20,
         keep: None,
         keep_bytes: None,
+        floor: None,
+        most_bytes: None,
         sync: Sync::Off,
     });
     let entry = sample();

@@ -6,8 +6,9 @@ use ring::hmac::{Context, HMAC_SHA256, Key, sign};
 pub(crate) type Mac = [u8; MAC_BYTES];
 
 pub(crate) const MAC_BYTES: usize = 32;
-/// What comes before the first entry.
-pub(crate) const NOTHING: Mac = [0; MAC_BYTES];
+const NOTHING: Mac = [0; MAC_BYTES];
+/// Names one ledger among all that are written with the same key.
+pub(crate) type LedgerId = [u8; 16];
 /// How a line ends: the mac between these two.
 const MAC_FIELD: &[u8] = b",\"mac\":\"";
 const MAC_END: &[u8] = b"\"}";
@@ -48,6 +49,11 @@ impl Keys {
             digest: key("digest"),
             id,
         }
+    }
+
+    /// What comes before the first entry: so no entry of one ledger fits into another.
+    pub(crate) fn begin(&self, ledger: &LedgerId) -> Mac {
+        self.signed(&self.chain, &[b"hotcell ledger", ledger])
     }
 
     /// The mac of an entry after the one with the mac `before`.
@@ -102,6 +108,11 @@ pub(crate) struct Parts {
     pub(crate) mac: Mac,
 }
 
+/// How the line of an entry with this mac ends.
+pub(crate) fn line_end(mac: &Mac) -> Vec<u8> {
+    [hex(mac).as_bytes(), MAC_END, b"\n"].concat()
+}
+
 /// Takes a line apart; `None` for what is not one.
 pub(crate) fn take_apart(line: &[u8]) -> Option<Parts> {
     let at = line.len().checked_sub(SUFFIX)?;
@@ -120,18 +131,18 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Reads what [`hex`] wrote, and no other way to write it.
-pub(crate) fn unhex(digits: &[u8]) -> Option<Mac> {
+pub(crate) fn unhex<const BYTES: usize>(digits: &[u8]) -> Option<[u8; BYTES]> {
     let value = |digit: u8| match digit {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),
         _ => None,
     };
-    if digits.len() != 2 * MAC_BYTES {
+    if digits.len() != 2 * BYTES {
         return None;
     }
-    let mut mac = NOTHING;
-    for (byte, pair) in mac.iter_mut().zip(digits.chunks_exact(2)) {
+    let mut bytes = [0; BYTES];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = value(pair[0])? << 4 | value(pair[1])?;
     }
-    Some(mac)
+    Some(bytes)
 }

@@ -4,6 +4,7 @@ use std::fs;
 
 use hotcell_model::{EntryKind, Ledger, LedgerFilter, LedgerState};
 
+use crate::head::SLOT_BYTES;
 use crate::testing::{Home, append, faults};
 
 /// The ledger before and after its last entry: the segment and the head.
@@ -43,7 +44,7 @@ fn an_entry_whose_head_was_not_written_is_taken_in() {
     // No head, or a part of one.
     let slot = (0..after.1.len()).find(|at| before.1.get(*at) != after.1.get(*at)).unwrap();
     let slot = slot - slot % 4096;
-    for length in 0..=168 {
+    for length in 0..=SLOT_BYTES {
         let mut head = before.1.clone();
         head.resize(after.1.len(), 0);
         head[slot..slot + length].copy_from_slice(&after.1[slot..slot + length]);

@@ -1,7 +1,7 @@
 //! Files of the ledger: private, told apart by what they are and not by their names.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -51,6 +51,12 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 /// Makes a file that is not there yet.
 pub(crate) fn make(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Adds to a file; one that is not there is made.
+pub(crate) fn add_to(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
 /// What a file holds from a place on, as far as `length`.

@@ -1,12 +1,14 @@
 //! How far the ledger goes, kept apart from it: two slots that are written in turns, so that one of
 //! them is always whole.
 
+use hotcell_model::Timestamp;
+
 use crate::boot::Boot;
-use crate::chain::{Keys, MAC_BYTES, Mac, NOTHING};
+use crate::chain::{Keys, LedgerId, MAC_BYTES, Mac};
 
 const MAGIC: &[u8; 8] = b"hotcell1";
 /// What is written of a slot.
-pub(crate) const SLOT_BYTES: usize = 136 + MAC_BYTES;
+pub(crate) const SLOT_BYTES: usize = 144 + MAC_BYTES;
 /// How far apart they are: no sector of a disk has both.
 const APART: usize = 4096;
 /// What is read of the file.
@@ -17,6 +19,8 @@ pub(crate) const HEAD_BYTES: usize = APART + SLOT_BYTES;
 pub(crate) struct Head {
     /// How often a head was written.
     pub(crate) generation: u64,
+    /// The ledger that it is about.
+    pub(crate) ledger: LedgerId,
     /// The number of the newest entry.
     pub(crate) count: u64,
     /// What that is tied by.
@@ -31,6 +35,28 @@ pub(crate) struct Head {
     pub(crate) boot: Boot,
     /// What was found to be wrong and is still to be written down.
     pub(crate) pending: Option<Pending>,
+    /// What could not be written and is still to be told: a head has its place on a full disk, too.
+    pub(crate) missed: Missed,
+}
+
+/// Entries that could not be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Missed {
+    pub(crate) count: u64,
+    /// When the first was to be written; in milliseconds.
+    pub(crate) since: u64,
+}
+
+impl Missed {
+    /// One that is to be written now.
+    pub(crate) fn one() -> Self {
+        Self { count: 1, since: Timestamp::now().0 }
+    }
+
+    pub(crate) fn and(self, later: Self) -> Self {
+        let since = if self.count == 0 { later.since } else { self.since };
+        Self { count: self.count.saturating_add(later.count), since }
+    }
 }
 
 /// What is still to be written down.
@@ -70,16 +96,22 @@ pub(crate) enum Breach {
     Foreign,
     /// There was a key and no ledger.
     BegunAnew,
+    /// It was older than a process that has it open knew it to be.
+    RolledBack,
+    /// It was another ledger than a process that has it open knew.
+    Replaced,
 }
 
 impl Breach {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::Cut,
         Self::HeadMissing,
         Self::HeadChanged,
         Self::HeadOlder,
         Self::Foreign,
         Self::BegunAnew,
+        Self::RolledBack,
+        Self::Replaced,
     ];
 
     /// What the entry about it is called.
@@ -91,6 +123,8 @@ impl Breach {
             Self::HeadOlder => "head_older",
             Self::Foreign => "foreign",
             Self::BegunAnew => "begun_anew",
+            Self::RolledBack => "rolled_back",
+            Self::Replaced => "replaced",
         }
     }
 
@@ -106,16 +140,18 @@ impl Breach {
 
 impl Head {
     /// That of a ledger without entries.
-    pub(crate) fn new(boot: Boot) -> Self {
+    pub(crate) fn new(keys: &Keys, ledger: LedgerId, boot: Boot) -> Self {
         Self {
             generation: 0,
+            ledger,
             count: 0,
-            mac: NOTHING,
+            mac: keys.begin(&ledger),
             segment: 1,
             size: 0,
             kept_from: 1,
             boot,
             pending: None,
+            missed: Missed::default(),
         }
     }
 
@@ -132,6 +168,10 @@ impl Head {
         for number in [self.generation, self.count, self.segment, self.size, self.kept_from] {
             put(&number.to_be_bytes());
         }
+        for number in [self.missed.count, self.missed.since] {
+            put(&number.to_be_bytes());
+        }
+        put(&self.ledger);
         put(&self.boot);
         put(&self.mac);
         put(&[self.pending.map_or(0, Pending::code)]);
@@ -140,7 +180,7 @@ impl Head {
         ((self.generation % 2) * APART as u64, slot)
     }
 
-    fn decode(slot: &[u8], keys: &Keys) -> Slot {
+    fn decode(slot: &[u8], at: usize, keys: &Keys) -> Slot {
         let Some((signed, mac)) = slot.split_last_chunk::<MAC_BYTES>() else { return Slot::Empty };
         if slot.iter().all(|byte| *byte == 0) {
             return Slot::Empty;
@@ -153,21 +193,29 @@ impl Head {
             let bytes = signed.get(16 + 8 * at..24 + 8 * at).and_then(|it| it.try_into().ok());
             u64::from_be_bytes(bytes.unwrap_or_default())
         };
-        let mut boot = Boot::default();
-        boot.copy_from_slice(&signed[56..72]);
-        let mut mac = NOTHING;
-        mac.copy_from_slice(&signed[72..104]);
+        // Copied to the place of the other, an older one would pass for the newest.
+        if usize::try_from(number(0) % 2).ok() != Some(at / APART) {
+            return Slot::Unreadable;
+        }
         Slot::Head(Self {
             generation: number(0),
+            ledger: part(signed, 72),
             count: number(1),
             segment: number(2),
             size: number(3),
             kept_from: number(4),
-            boot,
-            mac,
-            pending: Pending::of_code(signed[104]),
+            boot: part(signed, 88),
+            mac: part(signed, 104),
+            pending: signed.get(136).copied().and_then(Pending::of_code),
+            missed: Missed { count: number(5), since: number(6) },
         })
     }
+}
+
+/// So many bytes of a slot from there on.
+fn part<const BYTES: usize>(signed: &[u8], at: usize) -> [u8; BYTES] {
+    let found = signed.get(at..at + BYTES).and_then(|it| it.try_into().ok());
+    found.unwrap_or([0; BYTES])
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,7 +242,7 @@ pub(crate) enum Found {
 /// Reads the file.
 pub(crate) fn read(bytes: &[u8], keys: &Keys) -> Found {
     let slot = |at: usize| match bytes.get(at..at + SLOT_BYTES) {
-        Some(slot) => Head::decode(slot, keys),
+        Some(slot) => Head::decode(slot, at, keys),
         None if bytes.get(at..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0)) => {
             Slot::Empty
         }

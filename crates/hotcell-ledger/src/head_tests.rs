@@ -1,7 +1,7 @@
 //! A head is read as it was written, and one of its slots is always whole.
 
 use crate::chain::Keys;
-use crate::head::{self, Breach, Found, HEAD_BYTES, Head, Pending, SLOT_BYTES};
+use crate::head::{self, Breach, Found, HEAD_BYTES, Head, Missed, Pending, SLOT_BYTES};
 
 fn written(heads: &[Head], keys: &Keys) -> Vec<u8> {
     let mut bytes = vec![0; HEAD_BYTES];
@@ -17,6 +17,7 @@ fn head(generation: u64) -> Head {
     let pending = Some(Pending { breach: Breach::BegunAnew, restarted: true });
     Head {
         generation,
+        ledger: [8; 16],
         count: 1 << 40,
         mac: [9; 32],
         segment: 3,
@@ -24,6 +25,7 @@ fn head(generation: u64) -> Head {
         kept_from: 5,
         boot: [6; 16],
         pending,
+        missed: Missed { count: 10, since: 11 },
     }
 }
 

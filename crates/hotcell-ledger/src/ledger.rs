@@ -10,6 +10,7 @@ use hotcell_model::{
 };
 
 use crate::files::Places;
+use crate::head::Missed;
 use crate::writing::{Locked, Writer};
 use crate::{reading, verifying};
 
@@ -38,6 +39,10 @@ pub struct LedgerSettings {
     pub keep: Option<Duration>,
     /// How much of them is kept; all when left out.
     pub keep_bytes: Option<u64>,
+    /// What is younger is not removed, however much there is.
+    pub floor: Option<Duration>,
+    /// Past this there is no room for more, except for what has to be told in any case.
+    pub most_bytes: Option<u64>,
     /// When they are on the disk.
     pub sync: Sync,
 }
@@ -47,13 +52,15 @@ pub struct LedgerSettings {
 pub struct ChainedLedger {
     settings: LedgerSettings,
     writer: Mutex<Option<Writer>>,
+    /// What could not be written because the ledger could not be opened or had for itself.
+    missed: Mutex<Missed>,
 }
 
 impl ChainedLedger {
     /// The ledger that the settings name.
     #[must_use]
     pub fn new(settings: LedgerSettings) -> Self {
-        Self { settings, writer: Mutex::default() }
+        Self { settings, writer: Mutex::default(), missed: Mutex::default() }
     }
 
     pub(crate) fn places(&self) -> Places {
@@ -66,6 +73,10 @@ impl ChainedLedger {
 
     fn writer(&self) -> MutexGuard<'_, Option<Writer>> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn missed(&self) -> MutexGuard<'_, Missed> {
+        self.missed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something with the ledger while nobody else writes to it; nothing while somebody does
@@ -124,14 +135,23 @@ impl Ledger for ChainedLedger {
             (Err(TryLockError::WouldBlock), AppendWait::Never) => return Ok(Appended::Busy),
             (Err(TryLockError::WouldBlock), AppendWait::Bounded) => self.writer(),
         };
-        let appended = self.locked(place, wait, |writer| writer.append(entry));
+        let appended = self.locked(place, wait, |writer| {
+            let missed = std::mem::take(&mut *self.missed());
+            if missed.count > 0 {
+                writer.miss(missed);
+            }
+            let appended = writer.append(entry);
+            if appended.is_err() {
+                writer.miss(Missed::one());
+            }
+            Ok(appended)
+        });
         match appended {
-            Ok(Some(n)) => Ok(Appended::Written(n)),
+            Ok(Some(appended)) => appended.map(Appended::Written),
             Ok(None) => Ok(Appended::Busy),
             Err(error) => {
-                if let Some(writer) = self.writer().as_mut() {
-                    writer.miss();
-                }
+                let mut missed = self.missed();
+                *missed = missed.and(Missed::one());
                 Err(error)
             }
         }

@@ -64,7 +64,8 @@ fn whoever_does_not_want_to_wait_is_told() {
     let refused = ledger.append(&entry, AppendWait::Never).unwrap_err();
     assert_eq!(refused.code, ErrorCode::Unavailable);
     drop(file);
-    assert_eq!(append(&ledger), 2);
+    // That it was not written is told first.
+    assert_eq!(append(&ledger), 3);
     let file = fs::File::open(&home.settings.head_file).unwrap();
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let busy = ledger.append(&entry, AppendWait::Never).unwrap();
@@ -146,6 +147,58 @@ fn old_segments_are_removed_and_the_rest_is_verified() {
     fs::remove_file(&home.segments()[0]).unwrap();
     let found = faults(&home.verify());
     assert_eq!((found[0].0, found[0].1), ("removed", report.first));
+}
+
+#[test]
+fn what_is_young_is_not_removed_for_room_and_too_much_of_it_refuses_more() {
+    let mut home = Home::with(100, 2048);
+    let oldest = home.segments()[0].clone();
+    home.settings.keep_bytes = Some(5_000);
+    home.settings.floor = Some(Duration::from_secs(3600));
+    home.settings.most_bytes = Some(100_000);
+    let ledger = home.open();
+    for _ in 0..100 {
+        ledger.reserve().unwrap();
+        append(&ledger);
+    }
+    assert!(oldest.exists());
+    home.settings.most_bytes = Some(30_000);
+    let refused = home.open().reserve().unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Unavailable);
+    assert!(refused.message.contains("ledger.floor_days"), "{refused}");
+    // What happened all the same is written down.
+    append(&home.open());
+    let report = home.verify();
+    assert_eq!((report.state, report.verified), (LedgerState::Intact, 201), "{report:?}");
+    // Past the floor there is room again.
+    home.settings.floor = Some(Duration::ZERO);
+    let ledger = home.open();
+    while oldest.exists() {
+        append(&ledger);
+    }
+    home.open().reserve().unwrap();
+    assert_eq!(home.verify().state, LedgerState::Intact);
+}
+
+#[test]
+fn nobody_without_the_key_makes_entries_old() {
+    let mut home = Home::with(100, 2048);
+    let segments = home.segments();
+    for path in &segments[1..4] {
+        let text = fs::read_to_string(path).unwrap();
+        let year = text.split("\"time\":\"").nth(1).unwrap()[..4].to_owned();
+        fs::write(path, text.replacen(&year, "1999", 1)).unwrap();
+    }
+    home.settings.keep = Some(Duration::from_secs(3600));
+    let ledger = home.open();
+    let before = home.segments().len();
+    while home.segments().len() == before {
+        append(&ledger);
+    }
+    // They are still there to be found.
+    assert!(segments.iter().all(|path| path.exists()));
+    let found = faults(&home.verify());
+    assert!(found.len() >= 3 && found.iter().all(|(kind, ..)| *kind == "changed"), "{found:?}");
 }
 
 #[test]

@@ -20,6 +20,8 @@ mod head_tests;
 #[cfg(test)]
 mod ledger_tests;
 #[cfg(test)]
+mod replay_tests;
+#[cfg(test)]
 mod tamper_tests;
 #[cfg(test)]
 mod testing;

@@ -2,14 +2,14 @@
 //! by the settings is told from what somebody else removed.
 
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use hotcell_model::{EntryKind, LedgerEntry, Result, Timestamp};
+use hotcell_model::{EntryKind, Error, LedgerEntry, Result, Timestamp};
 
 use crate::files::OrFailed;
-use crate::segment::{self, LINE_BYTES, Opening};
+use crate::segment::{self, Opening};
 use crate::writing::Writer;
 
 impl Writer {
@@ -50,33 +50,59 @@ impl Writer {
             |first: u64| fs::metadata(segment::path(directory, first)).map_or(0, |it| it.len());
         let kept: Vec<u64> =
             segments.iter().copied().filter(|first| *first >= self.head.kept_from).collect();
-        let mut total: u64 = kept.iter().map(|first| size(*first)).sum();
+        let mut left: u64 = kept.iter().map(|first| size(*first)).sum();
         let mut keep = self.head.kept_from;
         for pair in kept.windows(2) {
             let [first, next] = pair else { break };
-            // All of a segment is older than the one after it.
-            let is_old = self.settings.keep.is_some_and(|keep| is_older(directory, *next, keep));
-            let is_over = self.settings.keep_bytes.is_some_and(|most| total > most);
-            if *first >= self.head.segment || !(is_old || is_over) {
+            if *first >= self.head.segment {
                 break;
             }
-            total = total.saturating_sub(size(*first));
-            keep = *next;
+            let is_over = self.settings.keep_bytes.is_some_and(|most| left > most);
+            left = left.saturating_sub(size(*first));
+            // All of a segment is older than the one after it, and so is all before it.
+            let Some(age) = self.age(*next) else { continue };
+            let is_old = self.settings.keep.is_some_and(|keep| age > keep);
+            let is_old_enough = self.settings.floor.is_none_or(|floor| age > floor);
+            if is_old || (is_over && is_old_enough) {
+                keep = *next;
+            }
         }
         keep
     }
-}
 
-fn is_older(directory: &Path, first: u64, than: Duration) -> bool {
-    let begun = begun_at(&segment::path(directory, first));
-    begun.is_some_and(|at| at.until(Timestamp::now()) > than)
+    /// How long ago a segment was begun. What it says is only believed with the key: whoever could
+    /// make entries old could have them removed.
+    fn age(&self, first: u64) -> Option<Duration> {
+        let line = segment::first_line(&segment::path(&self.places.directory, first)).ok()?;
+        let (opening, _) = Opening::read(&self.keys, &line).ok()?;
+        Some(opening.time.until(Timestamp::now()))
+    }
+
+    /// Nothing is done for those who are served once there is more of the ledger than there may be.
+    pub(crate) fn check_most(&self) -> Result<()> {
+        let Some(most) = self.settings.most_bytes else { return Ok(()) };
+        let directory = &self.places.directory;
+        let segments = segment::list(directory).or_failed("list", directory)?;
+        let size =
+            |first: &u64| fs::metadata(segment::path(directory, *first)).map_or(0, |it| it.len());
+        let total: u64 = segments.iter().map(size).sum();
+        if total <= most {
+            return Ok(());
+        }
+        Err(Error::unavailable(format!(
+            "the ledger has {} MiB and may have {}: what is younger than ledger.floor_days is not \
+             removed for room",
+            total >> 20,
+            most >> 20
+        ))
+        .hint(
+            "look with `hotcell audit summary` who wrote so much; then raise ledger.most_mb, or \
+               lower ledger.floor_days",
+        ))
+    }
 }
 
 /// When a segment was begun, as it says itself.
 pub(crate) fn begun_at(path: &Path) -> Option<Timestamp> {
-    let mut bytes = Vec::new();
-    let file = fs::File::open(path).ok()?;
-    file.take(LINE_BYTES as u64).read_to_end(&mut bytes).ok()?;
-    let line = bytes.split(|byte| *byte == b'\n').next()?;
-    Opening::time(line)
+    Opening::time(&segment::first_line(path).ok()?)
 }

@@ -1,13 +1,13 @@
 //! The files with the entries: how they are named, how each begins, and which there are.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use hotcell_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::chain::{Keys, Mac, hex, line, take_apart, unhex};
+use crate::chain::{Keys, LedgerId, Mac, hex, line, take_apart, unhex};
 
 /// No entry is longer.
 pub(crate) const LINE_BYTES: usize = 16 << 10;
@@ -23,6 +23,8 @@ pub(crate) struct Opening {
     pub(crate) segment: u64,
     /// When it was begun.
     pub(crate) time: Timestamp,
+    /// The ledger that it is a part of.
+    pub(crate) id: String,
     /// The mac of the entry before.
     pub(crate) before: String,
     /// Names the key.
@@ -32,9 +34,10 @@ pub(crate) struct Opening {
 impl Opening {
     /// The first line of the segment that begins with entry `first` after the one with the mac
     /// `before`.
-    pub(crate) fn line(keys: &Keys, first: u64, before: &Mac) -> Vec<u8> {
+    pub(crate) fn line(keys: &Keys, ledger: &LedgerId, first: u64, before: &Mac) -> Vec<u8> {
         let opening = Self {
             ledger: VERSION,
+            id: hex(ledger),
             segment: first,
             time: Timestamp::now(),
             before: hex(before),
@@ -65,6 +68,31 @@ impl Opening {
         let parts = take_apart(text)?;
         serde_json::from_slice::<Self>(&parts.body).ok().map(|opening| opening.time)
     }
+
+    /// The ledger that it is a part of.
+    pub(crate) fn ledger(&self) -> Option<LedgerId> {
+        unhex(self.id.as_bytes())
+    }
+}
+
+/// The first line of a file, without its newline.
+pub(crate) fn first_line(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(LINE_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(bytes.split(|byte| *byte == b'\n').next().unwrap_or_default().to_vec())
+}
+
+/// Whether a segment has more than its first line.
+pub(crate) fn has_entries(path: &Path) -> io::Result<bool> {
+    let mut begun = 0;
+    let mut bytes = BufReader::new(fs::File::open(path)?);
+    while begun < 2 {
+        match bytes.skip_until(b'\n')? {
+            0 => break,
+            _ => begun += 1,
+        }
+    }
+    Ok(begun == 2)
 }
 
 /// Why the first line of a segment is not taken.

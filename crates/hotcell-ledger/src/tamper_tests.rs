@@ -9,7 +9,8 @@ use hotcell_model::{
 };
 use proptest::prelude::*;
 
-use crate::chain::{Keys, hex, line, take_apart};
+use crate::chain::{Keys, hex, line, take_apart, unhex};
+use crate::head::SLOT_BYTES;
 use crate::segment::Opening;
 use crate::testing::{Home, append, faults};
 
@@ -150,9 +151,12 @@ fn a_cut_is_found_at_a_line_and_within_one() {
 
 /// Writes a whole ledger with some key, as somebody would who has not ours.
 fn rewritten(path: &Path, keys: &Keys, claimed: Option<&str>) {
-    let mut before = crate::chain::NOTHING;
+    // The name of the ledger is no secret.
+    let text = lines_of(path)[0].split("\"id\":\"").nth(1).unwrap()[..32].to_owned();
+    let id = unhex(text.as_bytes()).unwrap();
+    let mut before = keys.begin(&id);
     let mut lines: Vec<String> = Vec::new();
-    let opening = String::from_utf8(Opening::line(keys, 1, &before)).unwrap();
+    let opening = String::from_utf8(Opening::line(keys, &id, 1, &before)).unwrap();
     lines.push(match claimed {
         Some(id) => opening.replace(&hex(&keys.id), id),
         None => opening,
@@ -241,7 +245,7 @@ fn an_older_head_is_found() {
 fn a_head_that_is_gone_or_changed_is_found() {
     let home = intact();
     let head = fs::read(&home.settings.head_file).unwrap();
-    for at in (0..168).step_by(5).chain((4096..4096 + 168).step_by(5)) {
+    for at in (0..SLOT_BYTES).step_by(5).chain((4096..4096 + SLOT_BYTES).step_by(5)) {
         let mut changed = head.clone();
         changed[at] ^= 1;
         fs::write(&home.settings.head_file, &changed).unwrap();
@@ -311,14 +315,14 @@ fn all_of_it_removed_is_told_as_long_as_the_key_is_there() {
     assert_eq!(faults(&home.verify()), [("head_missing", 0, 0)]);
     assert_eq!(append(&home.open()), 2);
     assert_eq!(faults(&home.verify()), [("broken", 1, 1)]);
-    // A process that has it open begins it anew as well.
+    // A process that has it open knows what there was.
     let home = Home::new();
     let ledger = home.open();
     append(&ledger);
     fs::remove_dir_all(&home.settings.directory).unwrap();
     fs::remove_file(&home.settings.head_file).unwrap();
-    assert_eq!(append(&ledger), 2);
-    assert_eq!(faults(&home.verify()), [("broken", 1, 1)]);
+    assert_eq!(append(&ledger), 3);
+    assert_eq!(faults(&home.verify()), [("removed", 1, 1), ("broken", 2, 2)]);
 }
 
 #[test]

@@ -27,6 +27,8 @@ impl Home {
             segment_bytes: 1 << 20,
             keep: None,
             keep_bytes: None,
+            floor: None,
+            most_bytes: None,
             sync: Sync::Off,
         };
         Self { directory, settings }

@@ -12,11 +12,11 @@ use serde::Deserialize;
 
 use crate::boot::this_boot;
 use crate::chain::{Keys, Mac, hex, take_apart};
-use crate::files::{OrFailed, Places, open, read_at};
+use crate::files::{OrFailed, Places, read_at};
 use crate::going_on::{Rest, Tail};
 use crate::head::{self, Breach, Found, HEAD_BYTES, Head};
 use crate::segment::{self, BadOpening, Opening, lines};
-use crate::writing::{key_file, wait_for};
+use crate::writing::{hold_off_writers, key_file};
 
 /// How many faults are told one by one.
 const MOST_FAULTS: usize = 100;
@@ -30,6 +30,7 @@ pub(crate) fn verify(places: &Places, check: &LedgerCheck) -> Result<LedgerRepor
         first: 0,
         last: 0,
         verified: 0,
+        ledger: None,
         mac: None,
         faults: Vec::new(),
         more_faults: 0,
@@ -82,17 +83,20 @@ struct Snapshot {
     /// What stood beyond the head.
     tail: Vec<u8>,
     torn_head: bool,
+    /// Whether there are segments that the head does not know of.
+    goes_beyond: bool,
 }
 
 impl Snapshot {
     fn take(places: &Places, keys: &Keys) -> Result<Self> {
-        let file = match open(&places.head) {
+        // Only to read: whoever verifies may change nothing.
+        let file = match fs::File::open(&places.head) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error).or_failed("open", &places.head),
         };
         if let Some(file) = &file {
-            wait_for(file, places)?;
+            hold_off_writers(file, places)?;
         }
         let taken = Self::look(places, keys, file.as_ref());
         if let Some(file) = &file {
@@ -103,13 +107,20 @@ impl Snapshot {
 
     fn look(places: &Places, keys: &Keys, file: Option<&fs::File>) -> Result<Self> {
         let segments = segment::list(&places.directory).or_failed("list", &places.directory)?;
-        let mut seen = Self { found: None, segments, tail: Vec::new(), torn_head: false };
+        let mut seen =
+            Self { found: None, segments, tail: Vec::new(), torn_head: false, goes_beyond: false };
         let Some(file) = file else { return Ok(seen) };
         let mut bytes = read_at(file, 0, HEAD_BYTES).or_failed("read", &places.head)?;
         bytes.resize(HEAD_BYTES, 0);
         let found = head::read(&bytes, keys);
         if let Found::Head { head, torn } = &found {
             seen.torn_head = *torn;
+            // One that was only begun is left by a process that died, or is just being begun.
+            seen.segments.retain(|first| {
+                let path = segment::path(&places.directory, *first);
+                *first <= head.segment || segment::has_entries(&path).unwrap_or(true)
+            });
+            seen.goes_beyond = seen.segments.last().is_some_and(|last| *last > head.segment);
             let path = segment::path(&places.directory, head.segment);
             if let Ok(file) = fs::File::open(&path) {
                 let size = file.metadata().or_failed("examine", &path)?.len();
@@ -245,6 +256,7 @@ impl<'a> Verifier<'a> {
             Some(head) => head.kept_from,
             None => segments.first().copied().unwrap_or(1),
         };
+        self.progress.report.ledger = self.seen.head().map(|head| hex(&head.ledger));
         self.progress.report.first = first;
         self.progress.expected = first;
         for first in segments {
@@ -306,7 +318,7 @@ impl<'a> Verifier<'a> {
         }
         let before = self.progress.clone();
         let gone_on = self.segment(first, &bytes);
-        let is_clean = self.progress.wrongs() == before.wrongs();
+        let is_clean = self.progress.wrongs() == before.wrongs() && !self.seen.goes_beyond;
         if is_clean || self.seen.tail.is_empty() {
             return gone_on;
         }
@@ -361,6 +373,11 @@ impl<'a> Verifier<'a> {
     }
 
     fn open(&mut self, first: u64, opening: &Opening, before: Mac, file: &str) {
+        let id = self.progress.report.ledger.get_or_insert_with(|| opening.id.clone());
+        if opening.id != *id {
+            let message = format!("{file} is of another ledger, {}", opening.id);
+            self.tell(FaultKind::Foreign, (first, first), Some(file), message);
+        }
         if opening.segment != first {
             let message = format!("{file} is the one that began with entry {}", opening.segment);
             self.tell(FaultKind::Reordered, (first, first), Some(file), message);
@@ -544,6 +561,12 @@ impl<'a> Verifier<'a> {
             self.progress.before = vec![head.mac];
             return;
         }
+        // One entry that the head does not count may be among what was gone through.
+        if last > head.count + u64::from(self.progress.with_tail && !self.seen.goes_beyond) {
+            let message = "the head is older than the ledger".to_owned();
+            self.tell(FaultKind::HeadOlder, (head.count + 1, last), None, message);
+            return;
+        }
         if last == head.count
             && !self.progress.before.contains(&head.mac)
             && self.progress.before.len() == 1
@@ -558,7 +581,7 @@ impl<'a> Verifier<'a> {
 
     /// What stands beyond the head: an entry or a part of one where a process died.
     fn compare_tail(&mut self, head: &Head) {
-        let tail = Tail::read(self.keys, head, &self.seen.tail);
+        let tail = Tail::read(self.keys, head, &self.seen.tail, &this_boot());
         let last = head.count + tail.entries;
         let message = match tail.breach(self.seen.torn_head) {
             None => {
@@ -579,9 +602,14 @@ impl<'a> Verifier<'a> {
             Some(Breach::HeadChanged) => {
                 (FaultKind::HeadChanged, "the head is not as it was written")
             }
-            Some(Breach::HeadOlder | Breach::Cut | Breach::HeadMissing | Breach::BegunAnew) => {
-                (FaultKind::HeadOlder, "the head is older than the ledger")
-            }
+            Some(
+                Breach::HeadOlder
+                | Breach::Cut
+                | Breach::HeadMissing
+                | Breach::BegunAnew
+                | Breach::RolledBack
+                | Breach::Replaced,
+            ) => (FaultKind::HeadOlder, "the head is older than the ledger"),
         };
         self.tell(
             message.0,

@@ -14,14 +14,15 @@ use rustix::io::Errno;
 use crate::boot::{Boot, this_boot};
 use crate::chain::{Keys, line};
 use crate::files::{Identity, OrFailed, Places, make_directory, open, open_or_make, read_at};
-use crate::head::{self, Breach, Found, HEAD_BYTES, Head, Pending, SLOT_BYTES};
+use crate::going_on::fresh_id;
+use crate::head::{self, Breach, Found, HEAD_BYTES, Head, Missed, Pending, SLOT_BYTES};
 use crate::ledger::{LedgerSettings, Sync};
 use crate::retention::begun_at;
 use crate::segment::{self, LINE_BYTES, Opening};
 
 /// How long another process is waited for.
 const WAIT: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_micros(200);
 /// How much room there is at least for what is about to be written, and how much is made at once.
 const ROOM: u64 = 64 << 10;
 const ROOM_AT_ONCE: u64 = 256 << 10;
@@ -43,16 +44,21 @@ pub(crate) struct Writer {
     pub(crate) settings: LedgerSettings,
     pub(crate) keys: Keys,
     pub(crate) head: Head,
+    /// Whether that is how far the ledger was seen to go, and not only a beginning.
+    pub(crate) is_seen: bool,
+    /// Whether all was in order at the last look, or is put in order.
+    is_settled: bool,
     head_file: File,
     /// What the file of the head held when it was last looked at.
-    raw: Vec<u8>,
+    pub(crate) raw: Vec<u8>,
     pub(crate) segment: Option<(u64, File)>,
     /// When it was begun.
     begun: Option<Timestamp>,
     /// Up to where the segment has room, whatever else fills the disk.
     room: Room,
     pub(crate) boot: Boot,
-    missed: Option<Missed>,
+    /// What could not be written, and neither could the head say so.
+    missed: Missed,
     /// Whether there was a key before there was this ledger.
     pub(crate) had_key: bool,
 }
@@ -64,13 +70,6 @@ enum Room {
     UpTo(u64),
     /// The file system does not say.
     Unknowable,
-}
-
-/// Entries that could not be written.
-#[derive(Debug, Clone, Copy)]
-struct Missed {
-    count: u64,
-    since: Timestamp,
 }
 
 pub(crate) fn key_file(path: &std::path::Path) -> KeyFile<'_> {
@@ -93,19 +92,21 @@ impl Writer {
             Some(key) => (key, true),
             None => (key_file(&places.key).make()?, false),
         };
-        let boot = this_boot();
+        let (boot, keys) = (this_boot(), Keys::new(&key));
         let mut writer = Self {
             places,
             settings,
-            keys: Keys::new(&key),
-            head: Head::new(boot),
+            head: Head::new(&keys, fresh_id()?, boot),
+            keys,
+            is_seen: false,
+            is_settled: false,
             head_file,
             raw: Vec::new(),
             segment: None,
             begun: None,
             room: Room::Unknown,
             boot,
-            missed: None,
+            missed: Missed::default(),
             had_key,
         };
         let looked = writer.check_key().and_then(|()| writer.look());
@@ -170,17 +171,27 @@ impl Writer {
 
     /// Looks how far the ledger goes. What a process that died left is put in order.
     pub(crate) fn look(&mut self) -> Result<()> {
+        self.is_settled = false;
+        let looked = self.look_closely();
+        match looked.is_ok() {
+            true => self.is_settled = true,
+            // What was found has to be found again.
+            false => self.raw.clear(),
+        }
+        looked
+    }
+
+    fn look_closely(&mut self) -> Result<()> {
         let bytes = self.read_head()?;
         let mut torn_head = false;
         if bytes != self.raw {
             match head::read(&bytes, &self.keys) {
-                Found::Head { head, torn } => {
-                    (self.head, self.raw, torn_head) = (head, bytes, torn);
-                }
-                Found::Nothing => self.find_end(Breach::HeadMissing)?,
-                Found::Unreadable => self.find_end(Breach::HeadChanged)?,
+                Found::Head { head, torn } => torn_head = self.take_head(head, bytes, torn)?,
+                Found::Nothing => self.find_end(Breach::HeadMissing, None)?,
+                Found::Unreadable => self.find_end(Breach::HeadChanged, None)?,
                 Found::OtherKey => return Err(self.other_key()),
             }
+            self.is_seen = true;
         }
         let size = self.open_segment()?;
         self.settle(size, torn_head)?;
@@ -232,24 +243,42 @@ impl Writer {
     /// Writes an entry, under the lock, after a look.
     pub(crate) fn append(&mut self, entry: &LedgerEntry) -> Result<u64> {
         self.look()?;
-        if let Some(missed) = self.missed {
-            let told = LedgerEntry::own(EntryKind::Missed, "not_written")
-                .with("count", missed.count)
-                .with("since", missed.since.to_string());
-            self.write(&told)?;
-            self.missed = None;
-        }
         if self.segment.is_none() || self.is_full() {
             self.rotate()?;
         }
+        self.tell_missed()?;
         self.write(entry)?;
         Ok(self.head.count)
     }
 
-    /// Remembers that an entry could not be written.
-    pub(crate) fn miss(&mut self) {
-        let missed = self.missed.get_or_insert(Missed { count: 0, since: Timestamp::now() });
-        missed.count += 1;
+    /// Writes down how many entries could not be written, by whatever process.
+    fn tell_missed(&mut self) -> Result<()> {
+        let by_others = self.head.missed;
+        let missed = by_others.and(self.missed);
+        if missed.count == 0 {
+            return Ok(());
+        }
+        let told = LedgerEntry::own(EntryKind::Missed, "not_written")
+            .with("count", missed.count)
+            .with("since", Timestamp(missed.since).to_string());
+        self.head.missed = Missed::default();
+        if let Err(error) = self.write(&told) {
+            self.head.missed = by_others;
+            return Err(error);
+        }
+        self.missed = Missed::default();
+        Ok(())
+    }
+
+    /// Remembers, under the lock, that entries could not be written: in the head, so that it is told
+    /// whoever writes next.
+    pub(crate) fn miss(&mut self, missed: Missed) {
+        self.missed = self.missed.and(missed);
+        let told = self.head.missed.and(self.missed);
+        // What is wrong with a head must not be hidden by another.
+        if self.is_settled && self.write_head(Head { missed: told, ..self.head.clone() }).is_ok() {
+            self.missed = Missed::default();
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -293,7 +322,7 @@ impl Writer {
         let first = self.head.count + 1;
         let path = segment::path(&self.places.directory, first);
         let file = self.make_segment(first)?;
-        let opening = Opening::line(&self.keys, first, &self.head.mac);
+        let opening = Opening::line(&self.keys, &self.head.ledger, first, &self.head.mac);
         let written = file.write_all_at(&opening, 0);
         if let Err(error) = written {
             let _ = file.set_len(0);
@@ -367,7 +396,7 @@ impl Writer {
     pub(crate) fn has_room(&self) -> bool {
         match self.room {
             Room::Unknown => false,
-            Room::Unknowable => self.missed.is_none(),
+            Room::Unknowable => self.missed.and(self.head.missed).count == 0,
             Room::UpTo(end) => end >= self.head.size + ROOM,
         }
     }
@@ -378,6 +407,7 @@ impl Writer {
         if self.segment.is_none() || self.is_full() {
             self.rotate()?;
         }
+        self.check_most()?;
         let path = self.segment_path();
         let Some((_, file)) = &self.segment else { return Ok(()) };
         let end = self.head.size + ROOM_AT_ONCE;
@@ -396,9 +426,13 @@ impl Writer {
 
 /// Takes the lock on the head, which is that on the ledger.
 fn lock(file: &File, wait: AppendWait, places: &Places) -> Result<Locked> {
+    lock_as(FlockOperation::NonBlockingLockExclusive, file, wait, places)
+}
+
+fn lock_as(lock: FlockOperation, file: &File, wait: AppendWait, places: &Places) -> Result<Locked> {
     let mut until = None;
     loop {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        match flock(file, lock) {
             Ok(()) => return Ok(Locked::Yes),
             Err(Errno::INTR) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -420,7 +454,8 @@ fn lock(file: &File, wait: AppendWait, places: &Places) -> Result<Locked> {
     }
 }
 
-/// Takes the lock on an open head, waiting for a while.
-pub(crate) fn wait_for(file: &File, places: &Places) -> Result<()> {
-    lock(file, AppendWait::Bounded, places).map(drop)
+/// Holds off whoever writes, waiting for a while. The file may be open for reading alone.
+pub(crate) fn hold_off_writers(file: &File, places: &Places) -> Result<()> {
+    let shared = FlockOperation::NonBlockingLockShared;
+    lock_as(shared, file, AppendWait::Bounded, places).map(drop)
 }

@@ -33,6 +33,9 @@ pub(super) fn forms(value: &[u8]) -> BTreeSet<Vec<u8>> {
             forms.extend([upper, lower]);
         }
     }
+    let digits = |digit: fn(&u8) -> String| value.iter().map(digit).collect::<String>();
+    forms.push(digits(|byte| format!("{byte:02x}")).into_bytes());
+    forms.push(digits(|byte| format!("{byte:02X}")).into_bytes());
     if let Ok(text) = std::str::from_utf8(value) {
         forms.extend(json(text));
     }

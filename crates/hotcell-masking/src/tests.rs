@@ -65,6 +65,16 @@ fn of_two_that_begin_alike_the_longer_one_is_meant() {
 }
 
 #[test]
+fn a_value_in_hexadecimal_digits_is_masked() {
+    let masks = masks(&[("token", "s3cr3t-v4lue?>~")]);
+    let digits = "7333637233742d76346c75653f3e7e";
+    for given in [digits.to_owned(), digits.to_uppercase()] {
+        assert_eq!(text(&masks, &format!("0x{given} is it")), "0x[REDACTED:token] is it");
+    }
+    assert_eq!(text(&masks, &digits[..20]), digits[..20]);
+}
+
+#[test]
 fn a_value_in_base64_is_masked_wherever_it_stands() {
     let value = "s3cr3t-v4lue?>~";
     let masks = masks(&[("token", value)]);

@@ -147,6 +147,8 @@ pub enum Patience {
 pub enum At {
     /// It runs `hotcell` on this machine, with the state directory as its own.
     Here,
+    /// It is a server that looks after itself: nobody asked for what it does.
+    Inside,
     /// It is served.
     #[default]
     Served,

@@ -498,6 +498,9 @@ pub struct LedgerReport {
     pub last: u64,
     /// How many entries were found to be as they were written.
     pub verified: u64,
+    /// Names the ledger, if one was found: no entry of another one with the same key fits into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<String>,
     /// What the newest entry is tied by: written down elsewhere, it proves later that nothing
     /// before it was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

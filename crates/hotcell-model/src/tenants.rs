@@ -1,6 +1,6 @@
 //! Whose things are meant, and how far a caller sees.
 
-use crate::{Caller, Role, Tenant};
+use crate::{At, Caller, Role, Tenant};
 
 /// Which tenants' things are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,8 @@ impl Caller {
     /// A server that asks on its own behalf: it keeps house for all tenants.
     #[must_use]
     pub fn server() -> Self {
-        Self::of("server".to_owned(), Role::Operator).above_tenants()
+        let server = Self::of("server".to_owned(), Role::Operator).above_tenants();
+        Self { at: At::Inside, ..server }
     }
 
     /// The same as one of this tenant.

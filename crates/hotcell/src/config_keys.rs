@@ -694,6 +694,8 @@ const FIRST: &[Key] = &[
     ledger_keys::SEGMENT_MB,
     ledger_keys::KEEP_DAYS,
     ledger_keys::KEEP_MB,
+    ledger_keys::FLOOR_DAYS,
+    ledger_keys::MOST_MB,
     ledger_keys::SYNC,
 ];
 

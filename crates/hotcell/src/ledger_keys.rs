@@ -20,6 +20,10 @@ pub(crate) struct LedgerConfig {
     pub(crate) keep_days: u64,
     /// MiB of entries that are kept; 0 for all.
     pub(crate) keep_mb: u64,
+    /// Days that entries are kept however much there is.
+    pub(crate) floor_days: u64,
+    /// MiB of entries past which nobody is served; 0 for any number.
+    pub(crate) most_mb: u64,
     /// When entries are on the disk.
     pub(crate) sync: Sync,
 }
@@ -27,9 +31,17 @@ pub(crate) struct LedgerConfig {
 impl LedgerConfig {
     /// How long entries are kept.
     pub(crate) fn keep(&self) -> Option<Duration> {
-        let days = Some(self.keep_days).filter(|days| *days > 0)?;
-        Some(Duration::from_secs(days.saturating_mul(86_400)))
+        Some(self.keep_days).filter(|days| *days > 0).map(days)
     }
+
+    /// How long they are kept however much there is.
+    pub(crate) fn floor(&self) -> Duration {
+        days(self.floor_days)
+    }
+}
+
+fn days(count: u64) -> Duration {
+    Duration::from_secs(count.saturating_mul(86_400))
 }
 
 pub(crate) const KEY_FILE: Key = Key {
@@ -85,13 +97,39 @@ pub(crate) const KEEP_MB: Key = Key {
     name: "ledger.keep_mb",
     variable: "HOTCELL_LEDGER_KEEP_MB",
     default: "1024",
-    about: "MiB of entries past which the oldest files of the ledger are removed, however young; 0 is \
-            never",
+    about: "MiB of entries past which the oldest files of the ledger are removed, as far as they are \
+            older than ledger.floor_days; 0 is never",
     set: |config, text| {
         config.ledger.keep_mb = number(text, 0, 1 << 30)?;
         Ok(())
     },
     get: |config| config.ledger.keep_mb.into(),
+};
+
+pub(crate) const FLOOR_DAYS: Key = Key {
+    name: "ledger.floor_days",
+    variable: "HOTCELL_LEDGER_FLOOR_DAYS",
+    default: "7",
+    about: "days for which entries of the ledger are not removed, however much there is; 0 lets \
+            whoever calls often enough push out what is older",
+    set: |config, text| {
+        config.ledger.floor_days = number(text, 0, 36_500)?;
+        Ok(())
+    },
+    get: |config| config.ledger.floor_days.into(),
+};
+
+pub(crate) const MOST_MB: Key = Key {
+    name: "ledger.most_mb",
+    variable: "HOTCELL_LEDGER_MOST_MB",
+    default: "16384",
+    about: "MiB of entries past which nothing is done for callers that are served, because nothing is \
+            old enough to be removed; 0 is any number",
+    set: |config, text| {
+        config.ledger.most_mb = number(text, 0, 1 << 30)?;
+        Ok(())
+    },
+    get: |config| config.ledger.most_mb.into(),
 };
 
 pub(crate) const SYNC: Key = Key {

@@ -202,7 +202,7 @@ pub(crate) fn settings(
 
 /// Where everything is written down: in the state directory, and its key and its head where the
 /// configuration says.
-fn ledger(config: &Config) -> ChainedLedger {
+pub(crate) fn ledger(config: &Config) -> ChainedLedger {
     let said = &config.ledger;
     let place = |said: &Path, usual: &str| match said.as_os_str().is_empty() {
         true => config.state_dir.join(usual),
@@ -215,6 +215,8 @@ fn ledger(config: &Config) -> ChainedLedger {
         segment_bytes: said.segment_mb << 20,
         keep: said.keep(),
         keep_bytes: Some(said.keep_mb << 20).filter(|bytes| *bytes > 0),
+        floor: Some(said.floor()),
+        most_bytes: Some(said.most_mb << 20).filter(|bytes| *bytes > 0),
         sync: said.sync,
     })
 }

@@ -4,6 +4,7 @@
 
 mod files;
 mod floor;
+mod guards;
 mod load;
 mod mcp;
 mod memory;

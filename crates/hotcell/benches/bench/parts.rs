@@ -11,7 +11,7 @@ use crate::floor::Floor;
 use crate::load::{Load, Worker};
 use crate::mcp::{HttpTalk, StdioTalk};
 use crate::samples::{Samples, Shot, Turns, take_turns};
-use crate::site::Site;
+use crate::site::{Guards, Site};
 use crate::table::{Row, megabytes, time, times};
 use crate::{memory, oneshot};
 
@@ -32,9 +32,10 @@ pub(crate) enum Part {
     Http,
     Files,
     Neighbour,
+    Guards,
 }
 
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     Part::Exec,
     Part::Rate,
     Part::Spawn,
@@ -45,6 +46,7 @@ const PARTS: [Part; 10] = [
     Part::Http,
     Part::Files,
     Part::Neighbour,
+    Part::Guards,
 ];
 
 impl Part {
@@ -60,6 +62,7 @@ impl Part {
             Self::Http => "http",
             Self::Files => "files",
             Self::Neighbour => "neighbour",
+            Self::Guards => "guards",
         }
     }
 }
@@ -91,7 +94,7 @@ pub(crate) struct Bench<'a> {
 impl Bench<'_> {
     /// Measures these parts, or all.
     pub(crate) fn measure(&mut self, only: &[Part]) -> Result<()> {
-        let site = Site::open(self.state, self.hotcell, self.cgroups)?;
+        let site = Site::open(self.state, self.hotcell, self.cgroups, Guards::None)?;
         for part in PARTS.into_iter().filter(|part| only.is_empty() || only.contains(part)) {
             match part {
                 Part::Exec => self.exec(&site)?,
@@ -104,6 +107,7 @@ impl Bench<'_> {
                 Part::Http => self.serve::<HttpTalk>(&site)?,
                 Part::Files => self.files(&site)?,
                 Part::Neighbour => self.neighbour(&site)?,
+                Part::Guards => self.guards()?,
             }
         }
         Ok(())

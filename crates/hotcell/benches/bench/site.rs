@@ -9,14 +9,25 @@ use anyhow::{Context, Result, ensure};
 use hotcell_engine::{Engine, ExecEvent, Settings};
 use hotcell_model::{
     Caller, CellId, CellInfo, CellKill, CellSpawn, Command, EndCause, ExecFollow, ExecResult,
-    ExecRun, ExecState, Keep, KillWait, Pace, RequestedLimits,
+    ExecRun, ExecState, Keep, KillWait, Pace, RequestedLimits, Role,
 };
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use crate::guards;
+
 const POLL: Duration = Duration::from_millis(20);
+
+/// What stands between a caller and what it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guards {
+    /// Nothing: it is the operator.
+    None,
+    /// Policy, redaction and ledger, as for an agent that is served.
+    All,
+}
 
 /// The engine of this process.
 pub(crate) struct Site {
@@ -43,7 +54,12 @@ impl Flood {
 }
 
 impl Site {
-    pub(crate) fn open(state: &Path, hotcell: &Path, cgroups: CgroupUse) -> Result<Self> {
+    pub(crate) fn open(
+        state: &Path,
+        hotcell: &Path,
+        cgroups: CgroupUse,
+        guards: Guards,
+    ) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let store = runtime.block_on(async { SqliteStore::open(state) })?;
         let driver = NativeDriver::new(NativeSettings {
@@ -54,13 +70,17 @@ impl Site {
             egress: hotcell_native::EgressSettings::default(),
             together: hotcell_native::Together::default(),
         });
-        let engine = Engine::new(
-            state.to_owned(),
-            Arc::new(store),
-            vec![Arc::new(driver)],
-            Settings::default(),
-        );
-        let caller = Caller::local(rustix::process::getuid().as_raw());
+        let settings = Settings { redact_shapes: guards == Guards::All, ..Settings::default() };
+        let mut engine =
+            Engine::new(state.to_owned(), Arc::new(store), vec![Arc::new(driver)], settings);
+        let local = Caller::local(rustix::process::getuid().as_raw());
+        let caller = match guards {
+            Guards::None => local,
+            Guards::All => {
+                guards::put_into(&mut engine, state)?;
+                local.in_role(Role::Agent)
+            }
+        };
         Ok(Self { runtime, engine: Arc::new(engine), state: state.to_owned(), caller })
     }
 
@@ -163,6 +183,20 @@ impl Site {
         let result = self.runtime.block_on(self.engine.ask(&self.caller, request))?;
         let took = began.elapsed();
         succeeded(&result)?;
+        Ok(took)
+    }
+
+    /// A line of shell text in a cell that prints so many lines.
+    pub(crate) fn run_text(&self, cell: &CellId, text: &str, lines: usize) -> Result<Duration> {
+        let command = Command::Shell(text.to_owned());
+        let request = ExecRun { wait_s: 30.0, ..ExecRun::new(cell.clone(), command) };
+        let began = Instant::now();
+        let result = self.runtime.block_on(self.engine.ask(&self.caller, request))?;
+        let took = began.elapsed();
+        succeeded(&result)?;
+        let printed = result.records.iter().flat_map(|record| &record.bytes);
+        let newlines = printed.filter(|byte| **byte == b'\n').count();
+        ensure!(newlines == lines, "{newlines} of {lines} lines came");
         Ok(took)
     }
 

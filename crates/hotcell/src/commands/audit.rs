@@ -1,13 +1,14 @@
 //! `hotcell audit`: what was done here, and whether the record of it is as it was written.
 
 use hotcell_model::{
-    AuditQuery, AuditSummary, AuditVerify, LedgerRecord, LedgerReport, LedgerState, LedgerSummary,
-    Tally,
+    AuditQuery, AuditSummary, Ledger, LedgerCheck, LedgerRecord, LedgerReport, LedgerState,
+    LedgerSummary, Tally,
 };
 
-use crate::audit_args::{Audit, AuditAction, ExportAudit, ShowAudit, SummaryAudit, VerifyAudit};
+use crate::audit_args::{ExportAudit, ShowAudit, SummaryAudit, VerifyAudit};
+use crate::config::Config;
 use crate::errors::Failure;
-use crate::session::Session;
+use crate::session::{Session, ledger};
 use crate::show::{Table, harmless, note, or_dash, print, print_json};
 
 /// How many entries are fetched at once.
@@ -15,16 +16,7 @@ const PAGE: u32 = 1000;
 /// The ledger is not as it was written.
 const DAMAGED: u8 = 1;
 
-pub(super) async fn audit(session: &Session, args: Audit) -> Result<u8, Failure> {
-    match args.action {
-        None => show(session, args.show).await,
-        Some(AuditAction::Verify(args)) => verify(session, args).await,
-        Some(AuditAction::Summary(args)) => summary(session, args).await,
-        Some(AuditAction::Export(args)) => export(session, args).await,
-    }
-}
-
-async fn show(session: &Session, args: ShowAudit) -> Result<u8, Failure> {
+pub(super) async fn show(session: &Session, args: ShowAudit) -> Result<u8, Failure> {
     let json = args.json;
     let query = AuditQuery {
         after: None,
@@ -75,8 +67,9 @@ fn more(entry: &LedgerRecord) -> String {
     told.join(" ")
 }
 
-async fn verify(session: &Session, args: VerifyAudit) -> Result<u8, Failure> {
-    let report = session.ask(AuditVerify { known: args.expect, after: args.after }).await?;
+pub(super) fn verify(config: &Config, args: VerifyAudit) -> Result<u8, Failure> {
+    let check = LedgerCheck { known: args.expect, after: args.after };
+    let report = ledger(config).verify(&check)?;
     if args.json {
         print_json(&report)?;
     } else {
@@ -109,10 +102,13 @@ fn told(report: &LedgerReport) -> String {
     if let (LedgerState::Intact, Some(mac)) = (report.state, &report.mac) {
         text += &format!("the newest entry is {}:{mac}\n", report.last);
     }
+    if let Some(ledger) = &report.ledger {
+        text += &format!("the ledger is {ledger}\n");
+    }
     text
 }
 
-async fn summary(session: &Session, args: SummaryAudit) -> Result<u8, Failure> {
+pub(super) async fn summary(session: &Session, args: SummaryAudit) -> Result<u8, Failure> {
     let SummaryAudit { since, until, tenant, json } = args;
     let tenant = tenant.map(|tenant| tenant.parse()).transpose()?;
     let summary = session.ask(AuditSummary { since, until, tenant }).await?;
@@ -155,7 +151,7 @@ fn summed(summary: &LedgerSummary) -> String {
     text
 }
 
-async fn export(session: &Session, args: ExportAudit) -> Result<u8, Failure> {
+pub(super) async fn export(session: &Session, args: ExportAudit) -> Result<u8, Failure> {
     let mut after = args.after;
     // What is written down meanwhile, this very export too, is for the next one.
     let newest = session.ask(AuditQuery { limit: 1, ..AuditQuery::default() }).await?;

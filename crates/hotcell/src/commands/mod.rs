@@ -53,6 +53,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::Command;
+use crate::audit_args::AuditAction;
 use crate::config::{Config, LogFormat, Overrides};
 use crate::environment::Environment;
 use crate::errors::{Codes, Failure, OWN_FAILURE, exec_code};
@@ -168,7 +169,13 @@ pub(crate) async fn perform(
         Command::Search(args) => search::search(&session()?, args).await,
         Command::Secret(args) => secret::secret(&session()?, args.action).await,
         Command::Token(args) => token::token(&session()?, args.action).await,
-        Command::Audit(args) => audit::audit(&session()?, *args).await,
+        Command::Audit(args) => match args.action {
+            // It looks at files that it must not change, and needs nothing else.
+            Some(AuditAction::Verify(args)) => audit::verify(&config, args),
+            Some(AuditAction::Summary(args)) => audit::summary(&session()?, args).await,
+            Some(AuditAction::Export(args)) => audit::export(&session()?, args).await,
+            None => audit::show(&session()?, args.show).await,
+        },
         Command::Port(args) => Box::pin(port::port(session()?, args)).await,
         Command::Serve(args) => {
             let served = Box::pin(serve::serve(args, &config, environment)).await;

@@ -33,6 +33,7 @@ mod flattened_layers;
 mod full_disk;
 mod killed_processes;
 mod lasting_cells;
+mod ledger_evidence;
 mod lifetimes;
 mod many_execs;
 mod output_of_execs;
