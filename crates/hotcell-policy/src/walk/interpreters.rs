@@ -285,7 +285,7 @@ impl Walker {
                 matches!(arg.find(), Some("-v" | "--version" | "-h" | "--help" | "-V"))
             }) => {}
             None => {
-                dynamic.push(Dynamic::Input);
+                dynamic.extend([Dynamic::Input, Dynamic::Language]);
                 if matches!(place.reach.input, Input::Network) {
                     dynamic.push(Dynamic::Network);
                 }

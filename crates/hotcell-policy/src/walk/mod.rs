@@ -12,7 +12,9 @@ mod paths;
 mod programs;
 mod redirects;
 mod run;
+mod start;
 mod state;
+mod variables;
 mod wrapper_options;
 mod wrappers;
 
@@ -21,6 +23,8 @@ use std::rc::Rc;
 pub(crate) use self::code::walk_python;
 pub(crate) use self::field::{Field, GAP};
 use self::state::State;
+pub use self::start::Around;
+pub(crate) use self::start::{Start, walk_argv, walk_text, walk_variables};
 pub(crate) use self::state::normal;
 use crate::finding::{Dynamic, Finding, Kind};
 use crate::shell::{Dialect, MAX_DEPTH, Parsed, Span, TOO_DEEP, Word, parse};
@@ -36,13 +40,17 @@ const MOST_ARGUMENTS: usize = 4096;
 /// No more than so many commands stand in front of each other, as in `env nice sudo …`.
 const MOST_WRAPPERS: usize = 16;
 
+/// No more than so many variables that are set for a command are looked at.
+const MOST_SETS: usize = 256;
+
 /// So many turns of loops over known words are walked one by one.
 const MOST_TURNS: usize = 32;
 
 const TOO_MANY_COMMANDS: &str = "more commands than are looked at";
 const TOO_MANY_ARGUMENTS: &str = "more arguments than are looked at";
+const TOO_MANY_VARIABLES: &str = "more variables than are looked at";
 /// What is said where a bound of ours is met.
-const BOUNDS: &[&str] = &[TOO_DEEP, TOO_MANY_COMMANDS, TOO_MANY_ARGUMENTS];
+const BOUNDS: &[&str] = &[TOO_DEEP, TOO_MANY_COMMANDS, TOO_MANY_ARGUMENTS, TOO_MANY_VARIABLES];
 
 /// What a command reads from its standard input.
 #[derive(Debug, Clone)]
@@ -65,6 +73,8 @@ pub(crate) struct Reach {
     pub(crate) functions: bool,
     /// Whether it runs beside itself: in a pipeline, or in the background.
     pub(crate) beside: bool,
+    /// Variables that are set for it, and for all that it runs.
+    pub(crate) sets: Vec<Rc<str>>,
 }
 
 impl Reach {
@@ -72,6 +82,17 @@ impl Reach {
         let mut reach = self.clone();
         reach.via.push(Rc::from(name));
         reach.functions = false;
+        reach
+    }
+
+    /// With more variables set.
+    pub(crate) fn setting(&self, names: &[String]) -> Self {
+        let mut reach = self.clone();
+        for name in names {
+            if reach.sets.len() < MOST_SETS && !reach.sets.iter().any(|known| **known == **name) {
+                reach.sets.push(Rc::from(name.as_str()));
+            }
+        }
         reach
     }
 
@@ -98,59 +119,6 @@ pub(crate) struct Walker {
     turns: usize,
     full: bool,
     dialect_matters: bool,
-}
-
-/// What a walk starts with.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Start<'a> {
-    pub(crate) as_root: bool,
-    pub(crate) directory: Option<&'a str>,
-}
-
-/// What was found in a text.
-#[derive(Debug)]
-pub(crate) struct Walked {
-    pub(crate) found: Vec<Finding>,
-    pub(crate) dialect_matters: bool,
-}
-
-/// Walks over the text of a script.
-pub(crate) fn walk_text(text: &str, dialect: Dialect, start: Start<'_>) -> Walked {
-    let mut walker = Walker::new(dialect, text.len());
-    let parsed = parse(text, dialect, 0);
-    let mut state = State::new(start.directory);
-    let reach = Reach::first(start);
-    walker.script(&parsed.script, &parsed.heredocs, &mut state, &reach);
-    walker.dialect_matters |= parsed.dialect_matters;
-    if let Some(error) = &parsed.error {
-        walker.unread(error.what, Some(Span { start: error.at, end: error.at }), &reach);
-    }
-    let dialect_matters = walker.dialect_matters;
-    Walked { found: walker.finish(text), dialect_matters }
-}
-
-/// Walks over a command that is started without a shell.
-pub(crate) fn walk_argv(argv: &[String], start: Start<'_>) -> Vec<Finding> {
-    let length = argv.iter().map(String::len).sum();
-    let mut walker = Walker::new(Dialect::Bash, length);
-    let fields: Vec<Field> =
-        argv.iter().map(|word| Field::known(&word.replace('\0', ""))).collect();
-    let mut state = State::new(start.directory);
-    let reach = Reach { functions: false, ..Reach::first(start) };
-    walker.program(&fields, None, &mut state, &reach);
-    walker.finish("")
-}
-
-impl Reach {
-    fn first(start: Start<'_>) -> Self {
-        Self {
-            via: Vec::new(),
-            input: Input::Unknown,
-            as_root: start.as_root,
-            functions: true,
-            beside: false,
-        }
-    }
 }
 
 impl Walker {

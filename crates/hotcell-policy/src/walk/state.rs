@@ -5,6 +5,8 @@ use std::rc::Rc;
 
 /// So many variables, and so many functions, are followed; others are unknown.
 const MOST: usize = 64;
+/// What a longer alias stands for is not looked at where it is used.
+const LONGEST_ALIAS: usize = 1024;
 /// A longer value is unknown.
 const LONGEST: usize = 16 * 1024;
 /// So many directories may be the one in which a command runs; with more it is unknown.
@@ -54,6 +56,8 @@ pub(crate) struct State {
     functions: BTreeMap<Rc<str>, Defined>,
     /// More functions were defined than are followed, or by text that is not known.
     any_function: bool,
+    /// What names may stand for.
+    aliases: BTreeMap<Rc<str>, Rc<str>>,
     /// The directories that may be the current one; none if it is not known.
     directories: Directories,
     /// After `cd`: where one is if it worked, and if not.
@@ -76,6 +80,7 @@ impl State {
             variables,
             functions: BTreeMap::new(),
             any_function: false,
+            aliases: BTreeMap::new(),
             directories: directory.map(Rc::from).into_iter().collect(),
             moved: None,
             unreliable: false,
@@ -170,6 +175,22 @@ impl State {
         found.or(self.any_function.then_some(Defined::Perhaps))
     }
 
+    pub(crate) fn set_alias(&mut self, name: &str, text: &str) {
+        if self.aliases.len() < MOST && text.len() <= LONGEST_ALIAS {
+            self.aliases.insert(Rc::from(name), Rc::from(text));
+        } else {
+            self.environment = true;
+        }
+    }
+
+    pub(crate) fn find_alias(&self, name: &str) -> Option<Rc<str>> {
+        self.aliases.get(name).map(Rc::clone)
+    }
+
+    pub(crate) fn forget_aliases(&mut self) {
+        self.aliases.clear();
+    }
+
     pub(crate) fn directories(&self) -> &[Rc<str>] {
         &self.directories
     }
@@ -227,6 +248,9 @@ impl State {
             self.functions.clear();
         }
         self.any_function |= other.any_function;
+        for (name, text) in &other.aliases {
+            self.aliases.entry(Rc::clone(name)).or_insert_with(|| Rc::clone(text));
+        }
         self.directories = either(&self.directories, &other.directories);
         self.moved = None;
         self.unreliable |= other.unreliable;

@@ -1,9 +1,9 @@
 //! Commands that run other commands: `env`, `sudo`, `xargs`, `find -exec`, `timeout`…
 
-use super::assign::is_decisive;
 use super::field::{Field, GAP};
 use super::options::{Options, Spec, options};
 use super::run::{Call, joined, unsure};
+use super::variables::is_decisive;
 use super::wrapper_options::{ENV, FLOCK, SCRIPT, SSH, SU, SUDO, WATCH, WRAPPERS, Wrapper, XARGS};
 use super::{Input, Place, Reach, Walker};
 use crate::finding::Dynamic;
@@ -110,8 +110,11 @@ impl Walker {
         let mut start = 0;
         // What `-S` put there may have options of its own.
         while let Some(field) = rest.get(start) {
-            if let Some((name, _)) = field.text.split_once('=') {
+            if let Some((name, value)) = field.text.split_once('=') {
                 sets.push(name.to_owned());
+                if field.find().is_some() {
+                    self.value_of(name, value, call.span, &state, place.reach);
+                }
             } else if !(field.is("-") || field.text.starts_with('-')) {
                 break;
             } else if field.text.len() > 1 {
@@ -150,10 +153,13 @@ impl Walker {
         reach.as_root = user.is_none_or(|user| user == "root" || user == "#0");
         let mut sets = Vec::new();
         while let [first, after @ ..] = rest
-            && let Some((name, _)) = first.text.split_once('=')
+            && let Some((name, value)) = first.text.split_once('=')
             && !name.contains('/')
         {
             sets.push(name.to_owned());
+            if first.find().is_some() {
+                self.value_of(name, value, call.span, place.state, &reach);
+            }
             rest = after;
         }
         let mut dynamic = given.dynamic();
