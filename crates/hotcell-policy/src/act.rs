@@ -38,8 +38,12 @@ pub(crate) fn found_in(act: &Act<'_>, around: Around<'_>) -> Vec<Finding> {
         Act::AnyShell { text, as_root, directory } => {
             in_any_shell(text, Start { as_root, directory, around })
         }
-        Act::Argv { argv, as_root, directory } => walk_argv(argv, Start { as_root, directory, around }),
-        Act::Python { code, as_root, directory } => walk_python(code, Start { as_root, directory, around }),
+        Act::Argv { argv, as_root, directory } => {
+            walk_argv(argv, Start { as_root, directory, around })
+        }
+        Act::Python { code, as_root, directory } => {
+            walk_python(code, Start { as_root, directory, around })
+        }
         Act::Spawn { image, egress, secrets } => {
             let mut made = Finding::named(Kind::Image, image);
             let mut found = walk_variables(around, &mut made);

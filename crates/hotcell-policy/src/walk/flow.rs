@@ -186,7 +186,7 @@ impl Walker {
         let reach = Reach { input: Input::Unknown, beside: false, ..reach.clone() };
         self.command(body, heredocs, &mut within, &reach);
         self.inside.pop();
-        state.environment |= within.environment;
+        state.keep_from(&within);
         state.define(name);
     }
 

@@ -1,17 +1,21 @@
 //! Walks over shell text and finds every command in it, wherever it stands.
 
 mod assign;
+mod by_option;
 mod code;
 mod effects;
 mod expand;
 mod field;
 mod flow;
+mod git;
+mod git_effects;
 mod interpreters;
 mod options;
 mod paths;
-mod programs;
 mod redirects;
 mod run;
+mod scheduled;
+mod scripts;
 mod start;
 mod state;
 mod variables;
@@ -22,9 +26,9 @@ use std::rc::Rc;
 
 pub(crate) use self::code::walk_python;
 pub(crate) use self::field::{Field, GAP};
-use self::state::State;
 pub use self::start::Around;
 pub(crate) use self::start::{Start, walk_argv, walk_text, walk_variables};
+use self::state::State;
 pub(crate) use self::state::normal;
 use crate::finding::{Dynamic, Finding, Kind};
 use crate::shell::{Dialect, MAX_DEPTH, Parsed, Span, TOO_DEEP, Word, parse};

@@ -5,13 +5,14 @@ use std::rc::Rc;
 use super::effects::effects;
 use super::field::{Field, GAP, shown};
 use super::flow::Output;
+use super::interpreters::of_file;
 use super::state::{Defined, State};
 use super::variables::{hides_command, is_decisive};
 use super::{
     Input, MOST_ARGUMENTS, MOST_SETS, MOST_WRAPPERS, Place, Reach, TOO_MANY_ARGUMENTS,
     TOO_MANY_VARIABLES, Walker,
 };
-use crate::finding::{Dynamic, Finding, Kind};
+use crate::finding::{Dynamic, Finding, HOLE, Kind};
 use crate::shell::{MAX_DEPTH, Span, TOO_DEEP};
 
 /// Commands that change variables in ways that are not followed.
@@ -20,8 +21,23 @@ const CHANGE_VARIABLES: &[&str] =
 
 /// Commands of the shell that take arguments for names of variables, or for numbers.
 const SUBSCRIPTS: &[&str] = &[
-    "test", "[", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let",
-    "mapfile", "readarray", "getopts", "wait", "exec", "set",
+    "test",
+    "[",
+    "printf",
+    "read",
+    "unset",
+    "declare",
+    "typeset",
+    "local",
+    "export",
+    "readonly",
+    "let",
+    "mapfile",
+    "readarray",
+    "getopts",
+    "wait",
+    "exec",
+    "set",
 ];
 
 /// What a command is, for those that run others.
@@ -115,15 +131,21 @@ impl Walker {
         if state.environment || reach.sets.iter().any(|name| is_decisive(name)) {
             finding.is_dynamic(Dynamic::Environment);
         }
-        let Some(text) = first.find().filter(|_| !first.splits) else {
+        let by_known_path = first.find().is_none() && has_known_file(first);
+        let surely = first.find().is_some() || by_known_path && !first.text.contains(GAP);
+        if !surely || first.splits {
             finding.is_dynamic(Dynamic::Name);
             if first.network {
                 finding.is_dynamic(Dynamic::Network);
             }
-            self.push(finding);
             state.forget();
-            return None;
-        };
+            if !by_known_path {
+                self.push(finding);
+                return None;
+            }
+        }
+        let shown_path = first.text.replace(GAP, &HOLE.to_string());
+        let text = shown_path.as_str();
         let name =
             text.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(text).to_owned();
         let by_path = text.contains('/');
@@ -451,7 +473,7 @@ impl Walker {
         if file.is_some_and(|file| file.network || self.was_fetched(file)) {
             finding.is_dynamic(Dynamic::Network);
         }
-        finding.is_dynamic(Dynamic::Script);
+        finding.is_dynamic(file.map_or(Dynamic::Script, |file| of_file(file, false)));
         self.push(finding.clone());
         state.forget();
         state.undefine_all();
@@ -518,6 +540,12 @@ impl Walker {
             }
         }
     }
+}
+
+/// Whether a path ends with a name that is known, in whatever directory.
+fn has_known_file(path: &Field) -> bool {
+    let file = path.text.rsplit_once('/').map(|(_, file)| file);
+    file.is_some_and(|file| !file.is_empty() && !file.contains([GAP, '*', '?', '[']))
 }
 
 fn same_file(known: &str, path: &str) -> bool {

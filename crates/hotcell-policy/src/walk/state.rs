@@ -64,6 +64,8 @@ pub(crate) struct State {
     moved: Option<(Directories, Directories)>,
     /// Nothing that is assigned may be relied on.
     unreliable: bool,
+    /// The home directory is another than at the start.
+    home_moved: bool,
     /// What a name means was changed by a variable.
     pub(crate) environment: bool,
     /// A command that fails ends the script.
@@ -84,6 +86,7 @@ impl State {
             directories: directory.map(Rc::from).into_iter().collect(),
             moved: None,
             unreliable: false,
+            home_moved: false,
             environment: false,
             errexit: false,
             positional: None,
@@ -106,6 +109,7 @@ impl State {
         let mut state = Self::new(None);
         state.directories.clone_from(&self.directories);
         state.environment = self.environment;
+        state.home_moved = self.home_moved;
         state
     }
 
@@ -132,6 +136,7 @@ impl State {
     }
 
     pub(crate) fn set_variable(&mut self, name: &str, value: Option<&str>) {
+        self.home_moved |= name == "HOME";
         let special = SPECIAL.contains(&name)
             || name.starts_with("BASH")
             || name.starts_with("COMP")
@@ -149,6 +154,16 @@ impl State {
                 self.variables.remove(name);
             }
         }
+    }
+
+    pub(crate) fn is_home_moved(&self) -> bool {
+        self.home_moved
+    }
+
+    /// What a function may have changed for good, wherever it is called.
+    pub(crate) fn keep_from(&mut self, body: &Self) {
+        self.environment |= body.environment;
+        self.home_moved |= body.home_moved;
     }
 
     /// Whether unquoted values are split at blanks and nothing else.
@@ -254,6 +269,7 @@ impl State {
         self.directories = either(&self.directories, &other.directories);
         self.moved = None;
         self.unreliable |= other.unreliable;
+        self.home_moved |= other.home_moved;
         self.environment |= other.environment;
         self.errexit &= other.errexit;
         if self.positional != other.positional {

@@ -35,11 +35,13 @@ impl Walker {
             "ssh" | "autossh" | "mosh" => self.ssh(call, place),
             "busybox" | "toybox" => self.applet(call, place),
             "git" => self.git_settings(call, place),
-            "tar" | "bsdtar" | "rsync" | "scp" | "sftp" => self.program_options(call, place),
             "at" | "batch" | "crontab" => self.scheduled(call, place),
             name => match WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) {
                 Some(wrapper) => self.wrapped(call, wrapper, place),
-                None => self.interprets(call, place),
+                None => match self.runs_by_option(call, place) {
+                    Some(dynamic) => dynamic,
+                    None => self.interprets(call, place),
+                },
             },
         }
     }
@@ -287,6 +289,9 @@ impl Walker {
         let place = Place { reach: &reach, ..place };
         let rest = given.rest.get(1..).unwrap_or_default();
         let mut dynamic = given.dynamic();
+        for text in given.all(&["c", "command"]) {
+            dynamic.extend(self.shell_line(text, call, place));
+        }
         match rest {
             [option, text, ..] if matches!(option.find(), Some("-c" | "--command")) => {
                 dynamic.extend(self.shell_line(text, call, place));
