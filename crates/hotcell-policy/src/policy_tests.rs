@@ -271,9 +271,11 @@ fn variables_of_a_run_are_seen_as_assignments_before_the_command_are() {
         let around = Around { variables: &variables, input: None };
         let argv = ["sh".to_owned(), "-c".to_owned(), "ls".to_owned()];
         let program = Act::Argv { argv: &argv, as_root: false, directory: None };
-        for act in
-            [shell("ls"), program, Act::Python { code: "import os", as_root: false, directory: None }]
-        {
+        for act in [
+            shell("ls"),
+            program,
+            Act::Python { code: "import os", as_root: false, directory: None },
+        ] {
             let parts = decide_around("open", &act, around).parts;
             let told = |dynamic: &[Dynamic]| dynamic.contains(&Dynamic::Environment);
             let all = parts.iter().filter(|part| part.finding.via.iter().all(|via| via != name));

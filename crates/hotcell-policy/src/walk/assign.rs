@@ -4,7 +4,7 @@ use super::field::Field;
 use super::flow::Output;
 use super::state::State;
 use super::variables::{hides_command, is_decisive};
-use super::{Reach, Walker};
+use super::{MOST_ARGUMENTS, Reach, Walker};
 use crate::shell::{Assign, Assigned, Simple, Word};
 
 impl Walker {
@@ -17,7 +17,11 @@ impl Walker {
     ) -> Output {
         let mut fields: Vec<Field> = Vec::with_capacity(simple.words.len());
         for word in &simple.words {
-            fields.extend(self.expand(word, heredocs, state, reach));
+            let more = self.expand(word, heredocs, state, reach);
+            // One more tells that there are too many.
+            if fields.len() <= MOST_ARGUMENTS {
+                fields.extend(more);
+            }
         }
         let redirected = self.redirects(&simple.redirects, heredocs, state, reach);
         let mut sets = Vec::new();

@@ -3,7 +3,7 @@
 use super::field::Field;
 use super::paths::resolved;
 use super::state::State;
-use super::{Place, Reach, Start, Walker};
+use super::{Place, Reach, Start, TOO_MANY_COMMANDS, Walker};
 use crate::finding::{Dynamic, Finding};
 use crate::python::{Analysis, Deed, Started, analyse};
 use crate::shell::{Dialect, MAX_DEPTH, Span, TOO_DEEP};
@@ -48,11 +48,14 @@ impl Walker {
         if analysis.moves {
             state.change_directory(None);
         }
+        if analysis.more {
+            self.unread(TOO_MANY_COMMANDS, None, place.reach);
+        }
         for deed in analysis.deeds {
             match deed {
                 Deed::Found(mut finding) => {
                     finding.as_root = place.reach.as_root;
-                    finding.sets = place.reach.sets.iter().map(|name| name.to_string()).collect();
+                    finding.sets.extend(place.reach.sets.iter().map(|name| name.to_string()));
                     if state.environment {
                         finding.is_dynamic(Dynamic::Environment);
                     }

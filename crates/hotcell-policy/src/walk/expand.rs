@@ -216,7 +216,11 @@ impl Walker {
             atom.home = true;
             return;
         }
-        if plain && let Some(text) = state.find_variable(&param.name) {
+        if plain
+            && let Some(text) = state.find_variable(&param.name)
+            && let Some(fuel) = self.fuel.checked_sub(text.len())
+        {
+            self.fuel = fuel;
             atom.text.push_str(text);
             return;
         }

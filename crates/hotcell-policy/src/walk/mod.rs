@@ -30,8 +30,9 @@ pub use self::start::Around;
 pub(crate) use self::start::{Start, walk_argv, walk_text, walk_variables};
 use self::state::State;
 pub(crate) use self::state::normal;
+pub(crate) use self::variables::is_decisive;
 use crate::finding::{Dynamic, Finding, Kind};
-use crate::shell::{Dialect, MAX_DEPTH, Parsed, Span, TOO_DEEP, Word, parse};
+use crate::shell::{Dialect, MAX_DEPTH, Parsed, Span, TOO_DEEP, TOO_LONG, Word, parse};
 
 /// So many bytes of text that stands in other text are read beyond the length of the whole.
 const SPARE_FUEL: usize = 64 * 1024;
@@ -39,6 +40,8 @@ const SPARE_FUEL: usize = 64 * 1024;
 const TIMES_READ: usize = 16;
 /// No more than so many things are found.
 const MOST_FINDINGS: usize = 20_000;
+/// No more than so many arguments, variables and paths are told of all that is found.
+const MOST_TOLD: usize = 400_000;
 /// No more than so many arguments of a command are looked at.
 const MOST_ARGUMENTS: usize = 4096;
 /// No more than so many commands stand in front of each other, as in `env nice sudo …`.
@@ -54,7 +57,8 @@ const TOO_MANY_COMMANDS: &str = "more commands than are looked at";
 const TOO_MANY_ARGUMENTS: &str = "more arguments than are looked at";
 const TOO_MANY_VARIABLES: &str = "more variables than are looked at";
 /// What is said where a bound of ours is met.
-const BOUNDS: &[&str] = &[TOO_DEEP, TOO_MANY_COMMANDS, TOO_MANY_ARGUMENTS, TOO_MANY_VARIABLES];
+const BOUNDS: &[&str] =
+    &[TOO_LONG, TOO_DEEP, TOO_MANY_COMMANDS, TOO_MANY_ARGUMENTS, TOO_MANY_VARIABLES];
 
 /// What a command reads from its standard input.
 #[derive(Debug, Clone)]
@@ -121,6 +125,8 @@ pub(crate) struct Walker {
     fetched: Vec<String>,
     /// So many turns of loops may still be walked one by one.
     turns: usize,
+    /// So many arguments, variables and paths were told of what was found.
+    told: usize,
     full: bool,
     dialect_matters: bool,
 }
@@ -136,6 +142,7 @@ impl Walker {
             inside: Vec::new(),
             fetched: Vec::new(),
             turns: MOST_TURNS,
+            told: 0,
             full: false,
             dialect_matters: false,
         }
@@ -164,7 +171,9 @@ impl Walker {
     }
 
     fn push(&mut self, finding: Finding) {
-        if self.found.len() < MOST_FINDINGS {
+        let told = finding.args.len() + finding.sets.len() + finding.touches.len();
+        self.told = self.told.saturating_add(told);
+        if self.found.len() < MOST_FINDINGS && self.told <= MOST_TOLD {
             self.found.push(finding);
         } else if !self.full {
             self.full = true;

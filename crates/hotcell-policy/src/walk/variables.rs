@@ -125,7 +125,7 @@ const COMMANDS: &[&str] = &[
 const EXPANDED: &[&str] = &["PS0", "PS1", "PS2", "PS4", "BASH_ENV", "ENV"];
 
 /// Whether setting a variable makes it uncertain what is run.
-pub(super) fn is_decisive(name: &str) -> bool {
+pub(crate) fn is_decisive(name: &str) -> bool {
     DECISIVE.contains(&name)
         || COMMANDS.contains(&name)
         || EXPANDED.contains(&name)
