@@ -196,6 +196,16 @@ impl Effects<'_> {
                 self.finding.destructive |=
                     asked || volumes || matches!(name, "dropdb" | "userdel" | "groupdel");
             }
+            _ if name.starts_with("mkfs") || name.starts_with("mke2fs") => {
+                self.removes(&operands(args, &["-t", "-L", "-b", "-N"]), Touch::Overwrite);
+            }
+            _ => self.other_files(name),
+        }
+    }
+
+    fn other_files(&mut self, name: &str) {
+        let args = self.args;
+        match name {
             "sort" | "shuf" | "tree" | "less" | "xmllint" => {
                 if let Some(file) = option(args, &["-o", "--output", "--log-file", "-O"]) {
                     self.touch(&file, Touch::Overwrite);
@@ -258,9 +268,6 @@ impl Effects<'_> {
                 let asked =
                     args.iter().any(|arg| arg.find().is_some_and(|text| removing.contains(&text)));
                 self.finding.destructive |= asked;
-            }
-            _ if name.starts_with("mkfs") || name.starts_with("mke2fs") => {
-                self.removes(&operands(args, &["-t", "-L", "-b", "-N"]), Touch::Overwrite);
             }
             _ => {}
         }

@@ -131,20 +131,10 @@ impl Walker {
         if state.environment || reach.sets.iter().any(|name| is_decisive(name)) {
             finding.is_dynamic(Dynamic::Environment);
         }
-        let by_known_path = first.find().is_none() && has_known_file(first);
-        let surely = first.find().is_some() || by_known_path && !first.text.contains(GAP);
-        if !surely || first.splits {
-            finding.is_dynamic(Dynamic::Name);
-            if first.network {
-                finding.is_dynamic(Dynamic::Network);
-            }
-            state.forget();
-            if !by_known_path {
-                self.push(finding);
-                return None;
-            }
-        }
-        let shown_path = first.text.replace(GAP, &HOLE.to_string());
+        let Some(shown_path) = path_of(first, &mut finding, state) else {
+            self.push(finding);
+            return None;
+        };
         let text = shown_path.as_str();
         let name =
             text.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(text).to_owned();
@@ -540,6 +530,23 @@ impl Walker {
             }
         }
     }
+}
+
+/// The name or path of a command, as far as it is known; none if its name is not.
+fn path_of(first: &Field, finding: &mut Finding, state: &mut State) -> Option<String> {
+    let by_known_path = first.find().is_none() && has_known_file(first);
+    let surely = first.find().is_some() || by_known_path && !first.text.contains(GAP);
+    if !surely || first.splits {
+        finding.is_dynamic(Dynamic::Name);
+        if first.network {
+            finding.is_dynamic(Dynamic::Network);
+        }
+        state.forget();
+        if !by_known_path {
+            return None;
+        }
+    }
+    Some(first.text.replace(GAP, &HOLE.to_string()))
 }
 
 /// Whether a path ends with a name that is known, in whatever directory.
