@@ -1,5 +1,6 @@
 //! What the policy says of a request before anything is done.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use hotcell_model::{
@@ -7,7 +8,7 @@ use hotcell_model::{
     NetRule, Network, PolicyCheck, PolicyDecision, PolicyPart, PolicyVerdict, Request, Result,
     Stdin,
 };
-use hotcell_policy::{Act, Decision, Dynamic, Policy, PolicyError, Verdict};
+use hotcell_policy::{Act, Around, Decision, Dynamic, Policy, PolicyError, Verdict};
 
 use crate::asked::bounded;
 use crate::site::Site;
@@ -136,18 +137,20 @@ fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
         Request::ExecRun(run) => {
             let directory = in_workspace(&run.cwd);
             let act = of_command(&run.command, run.as_root, Some(&directory));
-            let verdict = policy.decide(&act);
-            if let Stdin::Text(text) = &run.stdin {
-                of_input(policy, &verdict, text, run.as_root, &mut verdicts);
-            }
-            verdicts.push(verdict);
+            let input = match &run.stdin {
+                Stdin::Text(text) => Some(text.as_str()),
+                Stdin::Empty | Stdin::Open => None,
+            };
+            let around = Around { variables: &of_variables(&run.env), input };
+            verdicts.push(policy.decide_in(&act, around));
         }
         Request::CellSpawn(spawn) => {
             let egress = names_of(&spawn.network);
             let secrets: Vec<String> =
                 spawn.secrets.iter().map(|grant| grant.name.to_string()).collect();
             let act = Act::Spawn { image: &spawn.image, egress: &egress, secrets: &secrets };
-            verdicts.push(policy.decide(&act));
+            let around = Around { variables: &of_variables(&spawn.env), input: None };
+            verdicts.push(policy.decide_in(&act, around));
         }
         Request::NetChange(change) => {
             let names: Vec<String> = change.allow.iter().map(NetRule::to_string).collect();
@@ -196,26 +199,8 @@ fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
     verdicts
 }
 
-/// What a shell or an interpreter reads at its start is known, and runs like any other text.
-fn of_input(
-    policy: &Policy,
-    reader: &Verdict,
-    text: &str,
-    as_root: bool,
-    verdicts: &mut Vec<Verdict>,
-) {
-    let readers = reader.parts.iter().map(|part| &part.finding);
-    for reader in readers.filter(|finding| finding.dynamic.contains(&Dynamic::Input)) {
-        let directory = None;
-        verdicts.push(policy.decide(&match is_python(reader.name.as_deref()) {
-            true => Act::Python { code: text, as_root, directory },
-            false => Act::AnyShell { text, as_root, directory },
-        }));
-    }
-}
-
-fn is_python(name: Option<&str>) -> bool {
-    name.is_some_and(|name| name.starts_with("python"))
+fn of_variables(env: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
+    env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
 /// A path as the cell sees it; a relative one is below its workspace.

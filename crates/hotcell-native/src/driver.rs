@@ -48,6 +48,8 @@ pub enum CgroupUse {
 pub struct NativeSettings {
     /// The state directory.
     pub state_dir: PathBuf,
+    /// Files and directories of the operator's that no cell may have: the configuration, rules, keys.
+    pub own_files: Vec<PathBuf>,
     /// This program.
     pub program: PathBuf,
     /// Whether control groups are used.

@@ -70,6 +70,7 @@ fn place(program: &Path, cgroups: CgroupUse) -> Result<DriverPlace> {
     };
     let settings = NativeSettings {
         state_dir: state.clone(),
+        own_files: Vec::new(),
         program: program.to_owned(),
         cgroups,
         required: RequiredIsolation { level, layers: Vec::new() },

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::finding::{Dynamic, Finding, Kind, Touch, Value};
 use crate::shell::Dialect;
-use crate::walk::{Start, normal, walk_argv, walk_python, walk_text};
+use crate::walk::{Around, Start, normal, walk_argv, walk_python, walk_text, walk_variables};
 
 /// Something that is about to be done.
 #[derive(Debug, Clone, Copy)]
@@ -30,18 +30,24 @@ pub enum Act<'a> {
 }
 
 /// Finds all there is to be judged.
-pub(crate) fn found_in(act: &Act<'_>) -> Vec<Finding> {
+pub(crate) fn found_in(act: &Act<'_>, around: Around<'_>) -> Vec<Finding> {
     match *act {
         Act::Shell { text, as_root, directory } => {
-            walk_text(text, Dialect::Bash, Start { as_root, directory }).found
+            walk_text(text, Dialect::Bash, Start { as_root, directory, around }).found
         }
         Act::AnyShell { text, as_root, directory } => {
-            in_any_shell(text, Start { as_root, directory })
+            in_any_shell(text, Start { as_root, directory, around })
         }
-        Act::Argv { argv, as_root, directory } => walk_argv(argv, Start { as_root, directory }),
-        Act::Python { code, as_root, directory } => walk_python(code, Start { as_root, directory }),
+        Act::Argv { argv, as_root, directory } => {
+            walk_argv(argv, Start { as_root, directory, around })
+        }
+        Act::Python { code, as_root, directory } => {
+            walk_python(code, Start { as_root, directory, around })
+        }
         Act::Spawn { image, egress, secrets } => {
-            let mut found = vec![Finding::named(Kind::Image, image)];
+            let mut made = Finding::named(Kind::Image, image);
+            let mut found = walk_variables(around, &mut made);
+            found.insert(0, made);
             found.extend(egress.iter().map(|name| Finding::named(Kind::Egress, name)));
             found.extend(secrets.iter().map(|name| Finding::named(Kind::Secret, name)));
             found

@@ -30,3 +30,4 @@ pub use self::python::{PythonError, python_syntax};
 pub use self::rules::Decision;
 pub use self::shell::Span;
 pub use self::verdict::{Part, Verdict};
+pub use self::walk::Around;

@@ -4,6 +4,7 @@ use crate::act::{Act, found_in};
 use crate::finding::{Finding, Kind};
 use crate::rules::{Decision, Rule, Rules, fits, read};
 use crate::verdict::{Part, Verdict};
+use crate::walk::Around;
 
 /// Profiles that are always there: a name, and the rules.
 const PROFILES: &[(&str, &str)] = &[
@@ -110,8 +111,14 @@ impl Policy {
     /// Decides. Of the rules that fit a part the first decides, of the parts the strictest.
     #[must_use]
     pub fn decide(&self, act: &Act<'_>) -> Verdict {
+        self.decide_in(act, Around::default())
+    }
+
+    /// Decides about something that starts with variables set, and reads what is known.
+    #[must_use]
+    pub fn decide_in(&self, act: &Act<'_>, around: Around<'_>) -> Verdict {
         let parts: Vec<Part> =
-            found_in(act).into_iter().map(|finding| self.judge(finding)).collect();
+            found_in(act, around).into_iter().map(|finding| self.judge(finding)).collect();
         Verdict::of(parts)
     }
 

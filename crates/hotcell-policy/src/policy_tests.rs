@@ -1,6 +1,6 @@
 //! Rules: their order, what they fit, and what is said of broken ones.
 
-use crate::{Act, Decision, Policy, PolicyError, Verdict};
+use crate::{Act, Around, Decision, Dynamic, Policy, PolicyError, Verdict};
 
 fn decide(rules: &str, profile: &str, text: &str) -> Verdict {
     let policy = Policy::parse(Some(rules), profile).unwrap();
@@ -231,4 +231,123 @@ fn programs_without_a_shell_are_judged() {
     assert_eq!(decision(&["sh", "-c", "rm -rf /"]), Decision::Deny);
     assert_eq!(decision(&["echo", "$(rm -rf /)", ";", "rm", "-rf", "/"]), Decision::Allow);
     assert_eq!(decision(&["rm", "*"]), Decision::Ask);
+}
+
+fn decide_around(profile: &str, act: &Act<'_>, around: Around<'_>) -> Verdict {
+    Policy::parse(None, profile).unwrap().decide_in(act, around)
+}
+
+fn shell(text: &str) -> Act<'_> {
+    Act::AnyShell { text, as_root: false, directory: Some("/workspace") }
+}
+
+/// What is decided of a command that has a variable set.
+fn with(profile: &str, name: &str, value: &str, text: &str) -> Decision {
+    let variables = [(name, value)];
+    decide_around(profile, &shell(text), Around { variables: &variables, input: None }).decision
+}
+
+#[test]
+fn variables_of_a_run_are_seen_as_assignments_before_the_command_are() {
+    for name in [
+        "BASH_ENV",
+        "ENV",
+        "LD_PRELOAD",
+        "PATH",
+        "PYTHONSTARTUP",
+        "PYTHONPATH",
+        "GIT_CONFIG_COUNT",
+        "SHELLOPTS",
+        "PS4",
+        "PERL5OPT",
+        "NODE_OPTIONS",
+        "PAGER",
+        "HOME",
+    ] {
+        let assigned = format!("{name}=x ls");
+        let seen = decide("", "allowlist", &assigned).decision;
+        assert_eq!((seen, with("allowlist", name, "x", "ls")), (Decision::Deny, Decision::Deny));
+        let variables = [(name, "x")];
+        let around = Around { variables: &variables, input: None };
+        let argv = ["sh".to_owned(), "-c".to_owned(), "ls".to_owned()];
+        let program = Act::Argv { argv: &argv, as_root: false, directory: None };
+        for act in [
+            shell("ls"),
+            program,
+            Act::Python { code: "import os", as_root: false, directory: None },
+        ] {
+            let parts = decide_around("open", &act, around).parts;
+            let told = |dynamic: &[Dynamic]| dynamic.contains(&Dynamic::Environment);
+            let all = parts.iter().filter(|part| part.finding.via.iter().all(|via| via != name));
+            assert!(all.clone().count() > 0, "{name}");
+            assert!(all.clone().all(|part| told(&part.finding.dynamic)), "{name} {act:?}");
+            assert!(all.clone().all(|part| part.finding.sets == [name]), "{name} {act:?}");
+        }
+    }
+    assert_eq!(with("allowlist", "FOO", "x", "ls"), Decision::Allow);
+}
+
+#[test]
+fn values_that_are_run_are_judged() {
+    for (name, value) in [
+        ("PROMPT_COMMAND", "rm -rf /"),
+        ("GIT_SSH_COMMAND", "sh -c 'rm -rf /'"),
+        ("EDITOR", "rm -rf /"),
+        ("LESSOPEN", "|rm -rf / %s"),
+        ("PS4", "$(rm -rf /)"),
+        ("BASH_ENV", "`rm -rf /`"),
+        ("BASH_FUNC_ls%%", "() { rm -rf /; }"),
+        ("x", "a[$(rm -rf /)]"),
+        ("GIT_CONFIG_VALUE_0", "!rm -rf /"),
+    ] {
+        assert_eq!(with("blocklist", name, value, "ls"), Decision::Deny, "{name}");
+        let variables = [(name, value)];
+        let around = Around { variables: &variables, input: None };
+        let made = Act::Spawn { image: "x", egress: &[], secrets: &[] };
+        assert_eq!(decide_around("blocklist", &made, around).decision, Decision::Deny, "{name}");
+    }
+    assert_eq!(with("blocklist", "FOO", "rm -rf /", "ls"), Decision::Allow);
+    assert_eq!(with("blocklist", "FOO", "rm -rf /", "$FOO"), Decision::Deny);
+    let rules = "[[rule]]\nid = 'r'\nverdict = 'deny'\nimage = '*'\nsets = 'LD_*'\n";
+    let policy = Policy::parse(Some(rules), "open").unwrap();
+    for (name, decision) in [("LD_PRELOAD", Decision::Deny), ("LANG", Decision::Allow)] {
+        let variables = [(name, "x")];
+        let made = Act::Spawn { image: "x", egress: &[], secrets: &[] };
+        let verdict = policy.decide_in(&made, Around { variables: &variables, input: None });
+        assert_eq!(verdict.decision, decision, "{name}");
+    }
+}
+
+#[test]
+fn more_variables_than_are_looked_at_are_not_passed_over() {
+    let names: Vec<String> = (0..1000).map(|number| format!("x{number}")).collect();
+    let variables: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let verdict =
+        decide_around("careful", &shell("ls"), Around { variables: &variables, input: None });
+    assert_eq!(verdict.rule.as_deref(), Some("careful-unparsable"));
+}
+
+#[test]
+fn what_is_read_is_judged_as_what_reads_it() {
+    let reads = |profile: &str, text: &str, input: &str| {
+        let around = Around { variables: &[], input: Some(input) };
+        decide_around(profile, &shell(text), around).decision
+    };
+    for text in ["sh", "bash -s", "cat | sh", "read x; sh", "(sh)", ". /dev/stdin", "sudo sh"] {
+        assert_eq!(reads("blocklist", text, "rm -rf /"), Decision::Deny, "{text}");
+        assert_eq!(reads("blocklist", text, "ls"), Decision::Allow, "{text}");
+    }
+    let code = "import shutil; shutil.rmtree('/tmp/x')";
+    for text in ["python3", "python3 -", "cat | python3"] {
+        assert_eq!(reads("careful", text, code), Decision::Ask, "{text}");
+        assert_eq!(reads("careful", text, "print(1)"), Decision::Allow, "{text}");
+    }
+    assert_eq!(reads("blocklist", "xargs rm -rf", "/ /etc"), Decision::Deny);
+    assert_eq!(reads("blocklist", "cat", "rm -rf /"), Decision::Allow);
+    assert_eq!(reads("allowlist", "sh", "ls"), Decision::Allow);
+    assert_eq!(reads("allowlist", "sh", "nmap x"), Decision::Deny);
+    // Who reads what of it is not known, so that it stays unknown what runs.
+    let hidden = "cat <<'E'\nrm -rf /\nE\n";
+    assert_eq!(reads("careful", "read x; sh", hidden), Decision::Ask);
+    assert_eq!(reads("careful", "sh", hidden), Decision::Allow);
 }

@@ -20,6 +20,10 @@ use crate::config_keys::{KEYS, Key};
 use crate::config_tenants;
 use crate::environment::Environment;
 use crate::ledger_keys::LedgerConfig;
+use crate::own_file;
+
+/// A larger file is no configuration.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// Whether cells are put into cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,6 +191,8 @@ pub(crate) struct Config {
     pub(crate) policy: PolicyConfig,
     /// What is said of the ledger.
     pub(crate) ledger: LedgerConfig,
+    /// Where a configuration was looked for, and may be looked for again.
+    files: Vec<PathBuf>,
     origins: Vec<Origin>,
     /// Where it is said what holds for tenants.
     tenants_origin: Origin,
@@ -272,6 +278,7 @@ impl Config {
             secrets: SecretsConfig::default(),
             policy: PolicyConfig::default(),
             ledger: LedgerConfig::default(),
+            files: overrides.file.iter().cloned().chain(usual_files(environment)).collect(),
             origins: vec![Origin::Default; KEYS.len()],
             tenants_origin: Origin::Default,
         };
@@ -341,6 +348,21 @@ impl Config {
         keys.chain(of_tenants.map(|(name, value)| (name.into(), value, &self.tenants_origin)))
     }
 
+    /// The files and directories that no cell may have: who can change one decides what agents may do.
+    pub(crate) fn own_files(&self) -> Vec<PathBuf> {
+        let named = [
+            &self.state_dir,
+            &self.policy.file,
+            &self.ledger.key_file,
+            &self.ledger.head_file,
+            &self.secrets.key_file,
+            &self.http.token_file,
+        ];
+        let named = named.into_iter().filter(|path| !path.as_os_str().is_empty());
+        let all = named.chain(&self.files);
+        all.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())).collect()
+    }
+
     fn apply(&mut self, at: usize, value: &str, origin: Origin) -> Result<()> {
         let key = &KEYS[at];
         (key.set)(self, value).map_err(|problem| {
@@ -393,22 +415,27 @@ fn find_file(
     overrides: &Overrides,
 ) -> Result<Option<(PathBuf, String)>> {
     if let Some(path) = &overrides.file {
-        let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+        let text = own_file::read(path, MOST_BYTES).map_err(|error| unreadable(path, &error))?.1;
         return Ok(Some((path.clone(), text)));
     }
-    let own = environment
-        .config_home
-        .clone()
-        .or_else(|| environment.home.as_ref().map(|home| home.join(".config")))
-        .map(|config| config.join("hotcell/hotcell.toml"));
-    for path in own.into_iter().chain([environment.machine_config.clone()]) {
-        match std::fs::read_to_string(&path) {
-            Ok(text) => return Ok(Some((path, text))),
+    for path in usual_files(environment) {
+        match own_file::read(&path, MOST_BYTES) {
+            Ok((_, text)) => return Ok(Some((path, text))),
             Err(error) if is_absent(&error) => {}
             Err(error) => return Err(unreadable(&path, &error)),
         }
     }
     Ok(None)
+}
+
+/// Where a configuration is looked for that nobody named.
+fn usual_files(environment: &Environment) -> Vec<PathBuf> {
+    let own = environment
+        .config_home
+        .clone()
+        .or_else(|| environment.home.as_ref().map(|home| home.join(".config")))
+        .map(|config| config.join("hotcell/hotcell.toml"));
+    own.into_iter().chain([environment.machine_config.clone()]).collect()
 }
 
 fn is_absent(error: &io::Error) -> bool {

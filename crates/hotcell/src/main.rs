@@ -16,6 +16,7 @@ mod file_args;
 mod global_args;
 mod ledger_keys;
 mod net_args;
+mod own_file;
 mod pieces;
 mod policy_args;
 mod policy_file;
@@ -46,6 +47,8 @@ mod default_cell_tests;
 mod docs_tests;
 #[cfg(test)]
 mod errors_tests;
+#[cfg(test)]
+mod own_file_tests;
 #[cfg(test)]
 mod package_tests;
 #[cfg(test)]

@@ -10,6 +10,8 @@ use hotcell_engine::Policies;
 use hotcell_model::{Error, Result};
 use hotcell_policy::{Policy, PolicyError};
 
+use crate::own_file;
+
 /// A larger file is no file of rules.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -45,7 +47,8 @@ impl PolicyFile {
     /// Reads the rules.
     ///
     /// # Errors
-    /// `invalid` when the profile is not known, or the file cannot be read or is not right.
+    /// `invalid` when the profile is not known, or the file cannot be read, can be written by others, or is
+    /// not right.
     pub(crate) fn open(profile: &str, path: &Path) -> Result<Self> {
         let path = (!path.as_os_str().is_empty()).then(|| path.to_owned());
         let (seen, text) = match &path {
@@ -122,11 +125,8 @@ impl Seen {
 }
 
 fn read(path: &Path) -> io::Result<(Seen, String)> {
-    let found = fs::metadata(path)?;
-    if found.len() > MOST_BYTES {
-        return Err(io::Error::other(format!("it has {} bytes", found.len())));
-    }
-    Ok((Seen::of(&found), fs::read_to_string(path)?))
+    let (found, text) = own_file::read(path, MOST_BYTES)?;
+    Ok((Seen::of(&found), text))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Error {

@@ -58,6 +58,7 @@ impl Session {
         }
         let driver = NativeDriver::new(NativeSettings {
             state_dir: config.state_dir.clone(),
+            own_files: config.own_files(),
             program,
             cgroups: match config.cgroups {
                 Cgroups::Auto => CgroupUse::Auto,

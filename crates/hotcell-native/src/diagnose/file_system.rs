@@ -21,6 +21,33 @@ pub(super) fn find_file_system(host: &Path, directory: &Path) -> Option<FileSyst
         .max_by_key(|mount| mount.point.components().count())
 }
 
+/// Where something lies in its file system, by whatever mounts it is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lying {
+    device: String,
+    pub(crate) place: PathBuf,
+}
+
+impl Lying {
+    /// Whether it is `other`, or lies in it.
+    pub(crate) fn is_in(&self, other: &Self) -> bool {
+        self.device == other.device && self.place.starts_with(&other.place)
+    }
+}
+
+/// Finds where the true name `path` leads to on the machine whose root is `host`.
+pub(crate) fn find_lying(host: &Path, path: &Path) -> Option<Lying> {
+    let table = read(host, "proc/self/mountinfo")?;
+    let mounts = table.lines().filter_map(|line| Some((parse(line)?.point, line)));
+    let (point, line) = mounts
+        .filter(|(point, _)| path.starts_with(point))
+        .max_by_key(|(point, _)| point.components().count())?;
+    let mut fields = line.split(' ').skip(2);
+    let (device, root) = (fields.next()?.to_owned(), unescape(fields.next()?));
+    let below = path.strip_prefix(point).ok()?;
+    Some(Lying { device, place: Path::new(&root).join(below) })
+}
+
 /// Whether the root of this process is a part of the tree and not its top, as in a chroot.
 pub(super) fn is_chroot(host: &Path) -> bool {
     let at_root = |table: &str| table.lines().rfind(|line| is_at_root(line)).map(id);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{FileSystem, find_file_system, is_chroot};
+use super::{FileSystem, find_file_system, find_lying, is_chroot};
 use crate::diagnose::testing::machine;
 
 const TABLE: &str = "\
@@ -29,6 +29,23 @@ fn the_innermost_mount_counts_and_of_two_the_later() {
     ] {
         let expected = FileSystem { kind: kind.to_owned(), point: point.into() };
         assert_eq!(found(directory), expected, "{directory}");
+    }
+}
+
+#[test]
+fn one_place_is_known_under_all_its_names() {
+    let table = "\
+27 1 254:0 / / rw - ext4 /dev/vda rw
+28 27 254:0 /srv/app/rules /etc/hotcell rw - ext4 /dev/vda rw
+29 27 0:9 / /srv/app/other rw - tmpfs tmpfs rw
+";
+    let machine = machine(&[("proc/self/mountinfo", table)]);
+    let lying = |path: &str| find_lying(machine.path(), Path::new(path)).unwrap();
+    let app = lying("/srv/app");
+    assert!(lying("/etc/hotcell/policy.toml").is_in(&app));
+    assert!(lying("/srv/app").is_in(&app));
+    for elsewhere in ["/etc/passwd", "/srv/apple", "/srv", "/srv/app/other/x"] {
+        assert!(!lying(elsewhere).is_in(&app), "{elsewhere}");
     }
 }
 

@@ -14,6 +14,8 @@ mod table;
 mod testing;
 mod trial;
 
+pub(crate) use self::file_system::find_lying;
+
 use std::path::Path;
 
 use hotcell_jail::cgroup::Controller;

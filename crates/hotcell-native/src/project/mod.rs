@@ -5,6 +5,7 @@ mod changes;
 mod discard;
 mod guarded;
 mod journal;
+mod own;
 mod place;
 mod port;
 mod stamps;
@@ -15,6 +16,8 @@ pub(crate) mod watch;
 mod guarded_tests;
 #[cfg(test)]
 mod journal_tests;
+#[cfg(test)]
+mod own_tests;
 #[cfg(test)]
 mod place_tests;
 

@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::guarded;
+use super::own::lies_in;
 
 /// Where a project appears in its cell.
 pub(crate) const TARGET: &str = "/workspace";
@@ -100,7 +101,11 @@ const MACHINE: [&str; 20] = [
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The directory by its one true name, unless it cannot be a project.
-pub(crate) fn check(workspace: &Workspace, state_dir: &Path) -> Result<Workspace> {
+pub(crate) fn check(
+    workspace: &Workspace,
+    state_dir: &Path,
+    own_files: &[PathBuf],
+) -> Result<Workspace> {
     let asked = workspace.dir.display();
     if !workspace.dir.is_absolute() {
         return Err(Error::invalid(format!("the workspace {asked} is no absolute path"))
@@ -133,6 +138,14 @@ pub(crate) fn check(workspace: &Workspace, state_dir: &Path) -> Result<Workspace
     if let Some(why) = unsuitable(&dir, &state_dir, &homes()) {
         return Err(Error::denied(format!("the workspace {} {why}", dir.display()))
             .hint("give the directory of a project"));
+    }
+    if let Some(file) = own_files.iter().find(|file| lies_in(&dir, file)) {
+        return Err(Error::denied(format!(
+            "the workspace {} has {} of hotcell in it, or a way to that, so that a cell could change it",
+            dir.display(),
+            file.display()
+        ))
+        .hint("keep that file where no cell has a directory of the host"));
     }
     Ok(Workspace { dir, mode: workspace.mode })
 }

@@ -23,7 +23,11 @@ use crate::paths::{CellPaths, write_json};
 impl Projects for NativeDriver {
     async fn check(&self, workspace: &Workspace) -> Result<Workspace> {
         let workspace = workspace.clone();
-        self.blocking(move |native| place::check(&workspace, &native.settings.state_dir)).await
+        self.blocking(move |native| {
+            let settings = &native.settings;
+            place::check(&workspace, &settings.state_dir, &settings.own_files)
+        })
+        .await
     }
 
     async fn refresh(&self, cell: &CellId) -> Result<()> {

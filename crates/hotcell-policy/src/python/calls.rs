@@ -6,7 +6,7 @@ use ruff_python_ast::{Expr, ExprCall, Stmt};
 use super::names::Names;
 use super::{Analysis, Deed, Started, span};
 use crate::finding::{Dynamic, Finding, Kind, Touch, Value};
-use crate::walk::Field;
+use crate::walk::{Field, is_decisive};
 
 /// Modules that are there to use the network.
 const NETWORK: &[&str] = &[
@@ -89,6 +89,21 @@ const OPAQUE: &[(&str, Dynamic)] = &[
     ("ctypes.PyDLL", Dynamic::Language),
     ("ctypes.cdll.LoadLibrary", Dynamic::Language),
     ("cffi.FFI", Dynamic::Language),
+    ("code.InteractiveInterpreter().runcode", Dynamic::Code),
+    ("code.InteractiveInterpreter().runsource", Dynamic::Code),
+    ("code.InteractiveConsole", Dynamic::Input),
+    ("yaml.load", Dynamic::Code),
+    ("yaml.unsafe_load", Dynamic::Code),
+    ("shelve.open", Dynamic::Code),
+    ("joblib.load", Dynamic::Code),
+    ("torch.load", Dynamic::Code),
+    ("os.putenv", Dynamic::Environment),
+    ("os.environ.update", Dynamic::Environment),
+    ("os.environ.setdefault", Dynamic::Environment),
+    ("os.environ.__setitem__", Dynamic::Environment),
+    ("sys.path.insert", Dynamic::Environment),
+    ("sys.path.append", Dynamic::Environment),
+    ("site.addsitedir", Dynamic::Environment),
     ("importlib.machinery.SourceFileLoader", Dynamic::Script),
     ("importlib.util.spec_from_file_location", Dynamic::Script),
 ];
@@ -117,6 +132,10 @@ const FILES: &[(&str, &[usize], Touch)] = &[
     ("os.chmod", &[0], Touch::Write),
     ("os.chown", &[0], Touch::Write),
     ("urllib.request.urlretrieve", &[1], Touch::Overwrite),
+    ("zipfile.ZipFile().extractall", &[0], Touch::Overwrite),
+    ("zipfile.ZipFile().extract", &[1], Touch::Overwrite),
+    ("tarfile.open().extractall", &[0], Touch::Overwrite),
+    ("tarfile.open().extract", &[1], Touch::Overwrite),
 ];
 /// What methods do to the path they belong to, if they are called so on something that is not known.
 const METHODS: &[(&str, Touch)] = &[
@@ -129,6 +148,9 @@ const METHODS: &[(&str, Touch)] = &[
 const OPENS: &[&str] = &[
     "open",
     "io.open",
+    "io.FileIO",
+    "_io.open",
+    "_io.FileIO",
     "codecs.open",
     "gzip.open",
     "bz2.open",
@@ -137,7 +159,20 @@ const OPENS: &[&str] = &[
     "zipfile.ZipFile",
     "tarfile.open",
 ];
-const EVALS: &[&str] = &["eval", "exec", "compile"];
+const EVALS: &[&str] = &[
+    "eval",
+    "exec",
+    "compile",
+    "timeit.timeit",
+    "timeit.repeat",
+    "timeit.Timer",
+    "cProfile.run",
+    "profile.run",
+    "pdb.run",
+];
+
+/// No more than so many imports, calls and commands are looked at.
+const MOST_DEEDS: usize = 20_000;
 
 /// Finds what a module does.
 pub(super) fn deeds(suite: &[Stmt]) -> Analysis {
@@ -162,7 +197,15 @@ fn is_network(module: &str) -> bool {
 
 impl<'a> Calls<'_, 'a> {
     fn push(&mut self, finding: Finding) {
-        self.analysis.deeds.push(Deed::Found(finding));
+        self.add(Deed::Found(finding));
+    }
+
+    fn add(&mut self, deed: Deed) {
+        if self.analysis.deeds.len() < MOST_DEEDS {
+            self.analysis.deeds.push(deed);
+        } else {
+            self.analysis.more = true;
+        }
     }
 
     fn import(&mut self, module: &str, stmt: &Stmt) {
@@ -198,6 +241,9 @@ impl<'a> Calls<'_, 'a> {
         if let Some((_, what)) = OPAQUE.iter().find(|(known, _)| *known == name) {
             finding.is_dynamic(*what);
         }
+        if name.starts_with("ctypes.pythonapi") {
+            finding.is_dynamic(Dynamic::Language);
+        }
         self.imports_by_name(call, name, &mut finding);
         self.files(call, name, &mut finding);
         let started = self.started(call, name, &mut finding);
@@ -209,7 +255,7 @@ impl<'a> Calls<'_, 'a> {
             .find(|keyword| keyword.arg.as_ref().is_some_and(|name| name.as_str() == "cwd"))
             .map(|keyword| self.names.text(&keyword.value));
         for started in started {
-            self.analysis.deeds.push(Deed::Starts(started, span(call), directory.clone()));
+            self.add(Deed::Starts(started, span(call), directory.clone()));
         }
     }
 
@@ -255,6 +301,9 @@ impl<'a> Calls<'_, 'a> {
                 touch(finding, &path, how);
             }
         }
+        if name == "fileinput.input" && self.argument(call, 3, &["inplace"]).is_some() {
+            touch(finding, &self.text_argument(call, 0, &["files"]), Touch::Overwrite);
+        }
         if name == "os.open" && self.argument(call, 1, &["flags"]).is_some() {
             let path = self.text_argument(call, 0, &["path"]);
             touch(finding, &path, Touch::Write);
@@ -290,7 +339,7 @@ impl<'a> Calls<'_, 'a> {
 
     fn started(&mut self, call: &'a ExprCall, name: &str, finding: &mut Finding) -> Vec<Started> {
         if EVALS.contains(&name) {
-            let code = self.text_argument(call, 0, &["source"]);
+            let code = self.text_argument(call, 0, &["source", "stmt", "statement"]);
             if code.find().is_some() {
                 return vec![Started::Code(code)];
             }
@@ -364,6 +413,20 @@ impl<'a> Calls<'_, 'a> {
         let in_shell = shell.is_some_and(|keyword| {
             keyword.value.as_boolean_literal_expr().is_none_or(|literal| literal.value)
         });
+        let named = |wanted: &str| {
+            call.arguments
+                .keywords
+                .iter()
+                .find(|keyword| keyword.arg.as_ref().is_some_and(|name| name.as_str() == wanted))
+        };
+        if named("env").is_some_and(|keyword| self.sets_decisive(&keyword.value)) {
+            finding.is_dynamic(Dynamic::Environment);
+        }
+        if let Some(program) = named("executable") {
+            // What is started is this, whatever the arguments call it.
+            let list = self.argument(call, 0, &["args"]);
+            return self.program(Some(&program.value), list, finding);
+        }
         let Some(command) = self.argument(call, 0, &["args"]) else {
             finding.is_dynamic(Dynamic::Code);
             return Vec::new();
@@ -398,6 +461,32 @@ impl<'a> Calls<'_, 'a> {
             vec![Started::Text(text)]
         } else {
             vec![Started::Program(vec![text])]
+        }
+    }
+
+    /// Whether an expression for an environment may set what decides what runs.
+    fn sets_decisive(&self, env: &'a Expr) -> bool {
+        let Expr::Dict(dict) = env else {
+            return false;
+        };
+        dict.items.iter().filter_map(|item| item.key.as_ref()).any(|key| {
+            let name = self.names.text(key);
+            name.find().is_none_or(is_decisive)
+        })
+    }
+
+    /// `os.environ["PATH"] = …`
+    fn assigned(&mut self, target: &'a Expr) {
+        if let Expr::Subscript(subscript) = target
+            && self.names.full(&subscript.value).iter().any(|name| name == "os.environ")
+        {
+            let key = self.names.text(&subscript.slice);
+            let mut finding = Finding::named(Kind::Call, "os.environ").at(target);
+            finding.sets = key.find().map(str::to_owned).into_iter().collect();
+            if key.find().is_none_or(is_decisive) {
+                finding.is_dynamic(Dynamic::Environment);
+            }
+            self.push(finding);
         }
     }
 
@@ -468,6 +557,12 @@ impl<'a> Visitor<'a> for Calls<'_, 'a> {
                     format!("{dots}{module}.{name}")
                 };
                 self.import(&full, stmt);
+            }
+        } else if let Stmt::Assign(assign) = stmt
+            && assign.targets.iter().any(Expr::is_subscript_expr)
+        {
+            for target in &assign.targets {
+                self.assigned(target);
             }
         } else if let Stmt::Assign(assign) = stmt
             && assign.targets.iter().all(Expr::is_name_expr)

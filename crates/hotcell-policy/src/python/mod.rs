@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use self::depth::is_too_deep;
 use crate::finding::Finding;
-use crate::shell::Span;
+use crate::shell::{LONGEST, Span, TOO_LONG};
 use crate::walk::Field;
 
 /// Why code is no Python, and where.
@@ -88,10 +88,15 @@ pub(crate) struct Analysis {
     pub(crate) deeds: Vec<Deed>,
     /// It changes its directory, so that nobody knows what a relative path means.
     pub(crate) moves: bool,
+    /// It does more than is looked at.
+    pub(crate) more: bool,
 }
 
 /// Reads code.
 pub(crate) fn analyse(code: &str) -> Result<Analysis, PythonError> {
+    if code.len() > LONGEST {
+        return Err(PythonError::at("", 0, TOO_LONG.to_owned()));
+    }
     if is_too_deep(code) {
         return Err(PythonError::at(code, 0, "nested too deep".to_owned()));
     }

@@ -15,8 +15,19 @@ const MOST_STEPS: u32 = 8;
 const LONGEST: usize = 64 * 1024;
 
 /// Builtins that matter, and are known without an import.
-const BUILTINS: &[&str] =
-    &["eval", "exec", "compile", "open", "__import__", "getattr", "breakpoint", "input", "vars"];
+const BUILTINS: &[&str] = &[
+    "eval",
+    "exec",
+    "compile",
+    "open",
+    "__import__",
+    "getattr",
+    "breakpoint",
+    "input",
+    "vars",
+    "globals",
+    "locals",
+];
 
 /// What names stand for.
 #[derive(Debug, Default)]
@@ -80,8 +91,11 @@ impl<'a> Names<'a> {
                 return Vec::new();
             };
             let named = |base: String| {
-                if base == "sys.modules" {
+                if matches!(base.as_str(), "sys.modules" | "__builtins__" | "builtins") {
                     return Some(key.to_owned());
+                }
+                if matches!(base.as_str(), "globals()" | "locals()") {
+                    return self.full_of_name(key).into_iter().next();
                 }
                 base.strip_suffix(".__dict__").map(|module| joined(module, key))
             };

@@ -1,7 +1,7 @@
 //! What is found in Python code, and what is not.
 
 use super::{PythonError, python_syntax};
-use crate::{Act, Kind, Policy, Verdict};
+use crate::{Act, Decision, Kind, Policy, Verdict};
 
 fn decide(profile: &str, code: &str) -> Verdict {
     let policy = Policy::parse(None, profile).unwrap();
@@ -170,4 +170,40 @@ fn hostile_code_is_refused_in_time() {
     let list = format!("x = [{}]", "1, ".repeat(200_000));
     assert_eq!(python_syntax(&list), Ok(()));
     assert_eq!(python_syntax(&"x = 1\n".repeat(150_000)), Ok(()));
+}
+
+#[test]
+fn ways_around_names_are_followed() {
+    for code in [
+        "__builtins__['exec'](\"import os; os.remove('x')\")",
+        "globals()['__builtins__']['exec'](\"import os; os.remove('x')\")",
+        "import timeit; timeit.timeit(\"import os; os.remove('x')\")",
+        "import subprocess; subprocess.run(['ls', 'x'], executable='/bin/rm')",
+        "import subprocess; subprocess.run(['ls', 'x'], executable=f)",
+        "import yaml; yaml.load(x)",
+        "import code; code.InteractiveInterpreter().runcode(x)",
+        "import tarfile; tarfile.open('a').extractall('/etc')",
+        "import io; io.FileIO('/etc/x', 'w')",
+        "import fileinput; fileinput.input('/etc/x', inplace=True)",
+    ] {
+        assert_eq!(decide("careful", code).decision, Decision::Ask, "{code}");
+    }
+    for code in [
+        "import os; os.environ['PATH'] = '/tmp'",
+        "import os; os.environ[x] = '/tmp'",
+        "import os; os.putenv('LD_PRELOAD', 'x')",
+        "import sys; sys.path.insert(0, '/tmp')",
+        "import subprocess; subprocess.run(['ls'], env={'LD_PRELOAD': 'x'})",
+        "import ctypes; ctypes.pythonapi.x()",
+    ] {
+        assert_eq!(decide("allowlist", code).decision, Decision::Deny, "{code}");
+    }
+    for code in [
+        "import os; os.environ['FOO'] = 'x'",
+        "import subprocess; subprocess.run(['ls'], env={'LANG': 'C'})",
+        "import fileinput; fileinput.input('/etc/x')",
+        "import tarfile; tarfile.open('a').extractall('/tmp/x')",
+    ] {
+        assert_eq!(decide("allowlist", code).decision, Decision::Allow, "{code}");
+    }
 }

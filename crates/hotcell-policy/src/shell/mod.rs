@@ -10,7 +10,7 @@ mod words;
 #[cfg(test)]
 mod parser_tests;
 
-pub(crate) use self::parser::{Dialect, MAX_DEPTH, Parsed, TOO_DEEP, parse};
+pub(crate) use self::parser::{Dialect, LONGEST, MAX_DEPTH, Parsed, TOO_DEEP, TOO_LONG, parse};
 pub use self::syntax::Span;
 pub(crate) use self::syntax::{
     AndOr, Assign, Assigned, Chunk, Command, Compound, Link, Param, Pipeline, Redirect, RedirectOp,

@@ -13,6 +13,14 @@ pub(crate) const MAX_DEPTH: u32 = 64;
 /// What is said of text that is nested deeper.
 pub(crate) const TOO_DEEP: &str = "nested too deep";
 
+/// So many bytes of text are read.
+pub(crate) const LONGEST: usize = 1 << 20;
+/// So many commands and words are read.
+const MOST_PARTS: usize = 200_000;
+
+/// What is said of text that is longer, or made of more.
+pub(crate) const TOO_LONG: &str = "longer than what is read";
+
 /// Which shell is going to run the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
@@ -59,6 +67,8 @@ pub(super) struct Parser<'t> {
     pub(super) heredocs: Vec<Heredoc>,
     pub(super) pending: Vec<usize>,
     pub(super) dialect_matters: bool,
+    /// So many commands and words were read.
+    parts: usize,
 }
 
 const KEYWORDS: &[&str] = &[
@@ -80,7 +90,14 @@ impl<'t> Parser<'t> {
             heredocs: Vec::new(),
             pending: Vec::new(),
             dialect_matters: false,
+            parts: 0,
         }
+    }
+
+    /// One more command or word.
+    pub(super) fn part(&mut self) -> Read<()> {
+        self.parts += 1;
+        if self.parts > MOST_PARTS { self.fail(TOO_LONG) } else { Ok(()) }
     }
 
     pub(super) fn fail<T>(&self, what: &'static str) -> Read<T> {
@@ -219,6 +236,9 @@ impl<'t> Parser<'t> {
     }
 
     fn top(&mut self, script: &mut Script) -> Read<()> {
+        if self.text.len() > LONGEST {
+            return self.fail(TOO_LONG);
+        }
         if let Some(at) = self.text.find('\0').filter(|_| self.depth == 0) {
             self.pos = at;
             return self.fail("a zero byte");
@@ -343,6 +363,7 @@ impl<'t> Parser<'t> {
     }
 
     pub(super) fn command(&mut self) -> Read<Command> {
+        self.part()?;
         self.skip_blanks();
         if self.peek() == Some(b'(') {
             return self.deeper(Self::parenthesis);
@@ -487,6 +508,7 @@ impl<'t> Parser<'t> {
                 return Ok(None);
             }
         }
+        self.part()?;
         self.word_in(Context::Word).map(Some)
     }
 

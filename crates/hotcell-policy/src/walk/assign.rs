@@ -3,65 +3,9 @@
 use super::field::Field;
 use super::flow::Output;
 use super::state::State;
-use super::{Reach, Walker};
+use super::variables::{hides_command, is_decisive};
+use super::{MOST_ARGUMENTS, Reach, Walker};
 use crate::shell::{Assign, Assigned, Simple, Word};
-
-/// Variables that change which program a name means, or what a program loads or starts.
-const DECISIVE: &[&str] = &[
-    "PATH",
-    "BASH_ENV",
-    "ENV",
-    "PROMPT_COMMAND",
-    "PS4",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "GLOBIGNORE",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_PAGER",
-    "GIT_EDITOR",
-    "GIT_ASKPASS",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_PROXY_COMMAND",
-    "GIT_CONFIG_COUNT",
-    "GIT_EXEC_PATH",
-    "GIT_TEMPLATE_DIR",
-    "PAGER",
-    "MANPAGER",
-    "EDITOR",
-    "VISUAL",
-    "BROWSER",
-    "LESSOPEN",
-    "LESSCLOSE",
-    "SUDO_ASKPASS",
-    "PYTHONSTARTUP",
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "PYTHONINSPECT",
-    "PERL5OPT",
-    "PERL5LIB",
-    "PERL5DB",
-    "RUBYOPT",
-    "RUBYLIB",
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "JAVA_TOOL_OPTIONS",
-    "GCONV_PATH",
-    "RUSTC_WRAPPER",
-    "MAKEFLAGS",
-    "TAR_OPTIONS",
-    "RSYNC_RSH",
-    "SHELL",
-    "CDPATH",
-];
-
-/// Whether setting a variable makes it uncertain what is run.
-pub(super) fn is_decisive(name: &str) -> bool {
-    DECISIVE.contains(&name)
-        || name.starts_with("LD_")
-        || name.starts_with("BASH_FUNC_")
-        || name.starts_with("DYLD_")
-}
 
 impl Walker {
     pub(super) fn simple(
@@ -73,18 +17,23 @@ impl Walker {
     ) -> Output {
         let mut fields: Vec<Field> = Vec::with_capacity(simple.words.len());
         for word in &simple.words {
-            fields.extend(self.expand(word, heredocs, state, reach));
+            let more = self.expand(word, heredocs, state, reach);
+            // One more tells that there are too many.
+            if fields.len() <= MOST_ARGUMENTS {
+                fields.extend(more);
+            }
         }
         let redirected = self.redirects(&simple.redirects, heredocs, state, reach);
         let mut sets = Vec::new();
         for assign in &simple.assigns {
             let value = self.assigned(assign, heredocs, state, reach);
+            let known = value.as_ref().and_then(Field::find);
+            if let Some(text) = known {
+                self.value_of(&assign.name, text, simple.span, state, reach);
+            }
             if fields.is_empty() {
-                let known = value.as_ref().and_then(Field::find);
                 state.set_variable(&assign.name, known);
-                if is_decisive(&assign.name) {
-                    state.environment = true;
-                }
+                state.environment |= is_decisive(&assign.name);
             }
             sets.push(assign.name.clone());
         }
@@ -154,7 +103,11 @@ impl Walker {
             }
             Assigned::Array(words) => {
                 for word in words {
-                    self.expand(word, heredocs, state, reach);
+                    for field in self.expand(word, heredocs, state, reach) {
+                        if hides_command(&field.text) {
+                            self.subscript(&field.text, word.span, state, reach);
+                        }
+                    }
                 }
                 None
             }

@@ -3,16 +3,17 @@
 use super::field::Field;
 use super::paths::resolved;
 use super::state::State;
-use super::{Place, Reach, Start, Walker};
+use super::{Place, Reach, Start, TOO_MANY_COMMANDS, Walker};
 use crate::finding::{Dynamic, Finding};
 use crate::python::{Analysis, Deed, Started, analyse};
 use crate::shell::{Dialect, MAX_DEPTH, Span, TOO_DEEP};
 
 /// Walks over Python code.
 pub(crate) fn walk_python(code: &str, start: Start<'_>) -> Vec<Finding> {
-    let mut walker = Walker::new(Dialect::Bash, code.len());
-    let state = State::new(start.directory);
+    let mut walker = Walker::new(Dialect::Bash, code.len() + start.around.length());
+    let mut state = State::new(start.directory);
     let reach = Reach::first(start);
+    walker.surroundings(start.around, &mut state, &reach);
     let place = Place { span: Span::default(), state: &state, reach: &reach };
     walker.python_source(code, None, place);
     walker.finish(code)
@@ -47,10 +48,17 @@ impl Walker {
         if analysis.moves {
             state.change_directory(None);
         }
+        if analysis.more {
+            self.unread(TOO_MANY_COMMANDS, None, place.reach);
+        }
         for deed in analysis.deeds {
             match deed {
                 Deed::Found(mut finding) => {
                     finding.as_root = place.reach.as_root;
+                    finding.sets.extend(place.reach.sets.iter().map(|name| name.to_string()));
+                    if state.environment {
+                        finding.is_dynamic(Dynamic::Environment);
+                    }
                     finding.via = place.reach.via.iter().map(|name| name.to_string()).collect();
                     finding.span = finding.span.map(|span| self.place(span));
                     for touch in &mut finding.touches {

@@ -17,14 +17,14 @@ pub(super) fn effects(finding: &mut Finding, args: &[Field], state: &State) {
     effects.network(&name);
 }
 
-struct Effects<'a> {
-    finding: &'a mut Finding,
-    args: &'a [Field],
+pub(super) struct Effects<'a> {
+    pub(super) finding: &'a mut Finding,
+    pub(super) args: &'a [Field],
     state: &'a State,
 }
 
 /// Whether an option is set, alone or in a cluster.
-fn has_flag(args: &[Field], short: &str, long: &str) -> bool {
+pub(super) fn has_flag(args: &[Field], short: &str, long: &str) -> bool {
     args.iter().take_while(|arg| !arg.is("--")).any(|arg| {
         let text = arg.text.as_str();
         match text.strip_prefix("--") {
@@ -41,7 +41,7 @@ fn has_flag(args: &[Field], short: &str, long: &str) -> bool {
 }
 
 /// Arguments that are no options; `values` are options whose next argument is none either.
-fn operands<'f>(args: &'f [Field], values: &[&str]) -> Vec<&'f Field> {
+pub(super) fn operands<'f>(args: &'f [Field], values: &[&str]) -> Vec<&'f Field> {
     let mut found = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -59,7 +59,7 @@ fn operands<'f>(args: &'f [Field], values: &[&str]) -> Vec<&'f Field> {
 }
 
 /// The value of an option, given as the next argument or attached.
-fn option(args: &[Field], names: &[&str]) -> Option<Field> {
+pub(super) fn option(args: &[Field], names: &[&str]) -> Option<Field> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         for name in names {
@@ -80,7 +80,7 @@ fn option(args: &[Field], names: &[&str]) -> Option<Field> {
 }
 
 impl Effects<'_> {
-    fn touch(&mut self, field: &Field, how: Touch) {
+    pub(super) fn touch(&mut self, field: &Field, how: Touch) {
         for touch in touched(field, how, self.state) {
             if !is_sink(&touch.path.text) {
                 self.finding.touch(touch.path, touch.how);
@@ -191,11 +191,83 @@ impl Effects<'_> {
                 ];
                 let asked =
                     args.iter().any(|arg| arg.find().is_some_and(|text| removing.contains(&text)));
+                let volumes = args.iter().any(|arg| arg.is("down"))
+                    && args.iter().any(|arg| arg.is("-v") || arg.is("--volumes"));
                 self.finding.destructive |=
-                    asked || matches!(name, "dropdb" | "userdel" | "groupdel");
+                    asked || volumes || matches!(name, "dropdb" | "userdel" | "groupdel");
             }
             _ if name.starts_with("mkfs") || name.starts_with("mke2fs") => {
                 self.removes(&operands(args, &["-t", "-L", "-b", "-N"]), Touch::Overwrite);
+            }
+            _ => self.other_files(name),
+        }
+    }
+
+    fn other_files(&mut self, name: &str) {
+        let args = self.args;
+        match name {
+            "sort" | "shuf" | "tree" | "less" | "xmllint" => {
+                if let Some(file) = option(args, &["-o", "--output", "--log-file", "-O"]) {
+                    self.touch(&file, Touch::Overwrite);
+                }
+            }
+            "uniq" | "xxd" => {
+                let values = ["-f", "-s", "-w", "-c", "-l", "-o", "-g", "--skip-fields"];
+                if let Some(file) = operands(args, &values).get(1) {
+                    self.touch(file, Touch::Overwrite);
+                }
+            }
+            "split" | "csplit" => {
+                let values = ["-l", "-b", "-n", "-C", "-a", "-t", "-f"];
+                let prefix = match name {
+                    "split" => operands(args, &values).get(1).map(|prefix| (*prefix).clone()),
+                    _ => option(args, &["-f", "--prefix"]),
+                };
+                self.touch(&prefix.unwrap_or_else(|| Field::known("xx")), Touch::Overwrite);
+            }
+            "yq" if has_flag(args, "i", "inplace") => {
+                self.touch_all(operands(args, &[]).get(1..).unwrap_or_default(), Touch::Overwrite);
+            }
+            "gzip" | "gunzip" | "bzip2" | "bunzip2" | "xz" | "unxz" | "zstd" | "lzma" => {
+                let kept = has_flag(args, "clt", "stdout");
+                if !kept {
+                    self.touch_all(&operands(args, &["-S", "--suffix", "-T"]), Touch::Overwrite);
+                }
+            }
+            "zip" => {
+                self.finding.destructive |= has_flag(args, "md", "move");
+                let archive = operands(args, &["-x", "-i", "-b", "-TT", "-P"]);
+                self.touch_all(archive.get(..1).unwrap_or_default(), Touch::Overwrite);
+            }
+            "rimraf" | "trash" | "trash-put" | "del" | "tmpreaper" | "tmpwatch" => {
+                self.removes(&operands(args, &[]), Touch::Tree);
+            }
+            "fallocate" => {
+                let punches = has_flag(args, "pzc", "punch-hole")
+                    || args.iter().any(|arg| {
+                        arg.text.starts_with("--zero") || arg.text.starts_with("--collapse")
+                    });
+                if punches {
+                    let values = ["-l", "-o", "--length", "--offset"];
+                    self.removes(&operands(args, &values), Touch::Overwrite);
+                }
+            }
+            "crontab" => self.finding.destructive |= has_flag(args, "r", ""),
+            "terraform" | "tofu" | "pulumi" | "rclone" | "aws" | "gsutil" | "gcloud"
+            | "vagrant" | "btrfs" | "cmake" => {
+                let removing = [
+                    "destroy",
+                    "purge",
+                    "delete",
+                    "deletefile",
+                    "rm",
+                    "rb",
+                    "remove",
+                    "remove_directory",
+                ];
+                let asked =
+                    args.iter().any(|arg| arg.find().is_some_and(|text| removing.contains(&text)));
+                self.finding.destructive |= asked;
             }
             _ => {}
         }
@@ -280,60 +352,6 @@ impl Effects<'_> {
         }
     }
 
-    fn git(&mut self) {
-        let words = operands(self.args, &["-C", "-c", "--git-dir", "--work-tree", "--namespace"]);
-        let Some(verb) = words.first().and_then(|verb| verb.find()) else {
-            return;
-        };
-        let args = self.args;
-        let has = |wanted: &[&str]| {
-            args.iter().any(|arg| arg.find().is_some_and(|text| wanted.contains(&text)))
-        };
-        let second = words.get(1).and_then(|word| word.find());
-        self.finding.destructive |= match verb {
-            "clean" => has_flag(args, "f", "force"),
-            "reset" => has(&["--hard", "--merge", "--keep"]),
-            "checkout" => has(&["--", "."]) || has_flag(args, "f", "force"),
-            "restore" | "rm" | "gc" | "prune" | "filter-branch" => {
-                !has(&["--staged"]) || has(&["--worktree"])
-            }
-            "push" => {
-                has_flag(args, "f", "force")
-                    || has_flag(args, "d", "delete")
-                    || has(&["--mirror", "--prune"])
-                    || words.iter().skip(2).any(|word| word.text.starts_with(['+', ':']))
-            }
-            "branch" => {
-                args.iter().any(|arg| {
-                    arg.text.starts_with('-')
-                        && !arg.text.starts_with("--")
-                        && arg.text.contains(['D', 'd'])
-                }) || has(&["--delete"])
-            }
-            "tag" => has_flag(args, "d", "delete"),
-            "stash" => matches!(second, Some("drop" | "clear")),
-            "worktree" | "remote" | "submodule" => {
-                matches!(second, Some("remove" | "rm" | "deinit" | "prune"))
-            }
-            "reflog" => matches!(second, Some("expire" | "delete")),
-            "update-ref" => has_flag(args, "d", ""),
-            _ => false,
-        };
-        self.finding.overwrites |= matches!(
-            verb,
-            "checkout"
-                | "switch"
-                | "merge"
-                | "rebase"
-                | "pull"
-                | "apply"
-                | "am"
-                | "cherry-pick"
-                | "stash"
-                | "mv"
-        );
-    }
-
     fn rsync(&mut self) {
         let args = self.args;
         let all = operands(
@@ -385,7 +403,11 @@ impl Effects<'_> {
             let into =
                 option(args, &["-C", "--directory", "-d"]).unwrap_or_else(|| Field::known("."));
             self.touch(&into, Touch::Overwrite);
-        } else if matches!(name, "tar" | "bsdtar")
+        }
+        self.finding.destructive |= matches!(name, "tar" | "bsdtar")
+            && args.iter().any(|arg| arg.is("--remove-files") || arg.is("--delete"));
+        if !extracts
+            && matches!(name, "tar" | "bsdtar")
             && let Some(archive) = option(args, &["--file"]).or_else(|| {
                 let at = args.iter().position(|arg| {
                     !arg.text.starts_with("--")

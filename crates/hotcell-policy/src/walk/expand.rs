@@ -16,7 +16,7 @@ const LONGEST_BRACED: usize = 4096;
 const LONGEST: usize = 64 * 1024;
 
 /// A piece of a word once its value is looked up.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Atom {
     text: String,
     quoted: bool,
@@ -24,6 +24,8 @@ struct Atom {
     expanded: bool,
     splits: bool,
     network: bool,
+    /// It is the home directory, which nobody knows.
+    home: bool,
 }
 
 impl Walker {
@@ -74,9 +76,9 @@ impl Walker {
         let mut field = Field::default();
         for atom in atoms {
             let start = field.text.is_empty() && !atom.quoted && !atom.expanded;
-            field.tilde |= start && atom.text.starts_with('~');
+            let tilde = start && atom.text.starts_with('~');
+            push_at_home(&mut field, &atom.text, tilde || atom.home, state);
             field.network |= atom.network;
-            field.text.push_str(&atom.text);
         }
         field
     }
@@ -123,8 +125,7 @@ impl Walker {
         let mut atoms = Vec::with_capacity(word.pieces.len());
         for piece in &word.pieces {
             let quoted = piece.quoted;
-            let mut atom =
-                Atom { text: String::new(), quoted, expanded: true, splits: false, network: false };
+            let mut atom = Atom { text: String::new(), quoted, expanded: true, ..Atom::default() };
             match &piece.chunk {
                 Chunk::Text(text) => {
                     atom.text.push_str(text);
@@ -210,7 +211,16 @@ impl Walker {
             state.set_variable(&param.name, None);
         }
         let plain = param.prefix.is_none() && param.index.is_none() && param.op.is_empty();
-        if plain && let Some(text) = state.find_variable(&param.name) {
+        if plain && param.name == "HOME" && !state.is_home_moved() {
+            atom.text.push('~');
+            atom.home = true;
+            return;
+        }
+        if plain
+            && let Some(text) = state.find_variable(&param.name)
+            && let Some(fuel) = self.fuel.checked_sub(text.len())
+        {
+            self.fuel = fuel;
             atom.text.push_str(text);
             return;
         }
@@ -258,7 +268,7 @@ fn split(atoms: &[Atom], state: &State, fields: &mut Vec<Field>) {
         if atom.quoted {
             let mut parts = atom.text.split(APART);
             let field = current.get_or_insert_default();
-            field.text.push_str(parts.next().unwrap_or_default());
+            push_at_home(field, parts.next().unwrap_or_default(), atom.home, state);
             field.splits |= atom.splits;
             field.network |= atom.network;
             for part in parts {
@@ -270,9 +280,12 @@ fn split(atoms: &[Atom], state: &State, fields: &mut Vec<Field>) {
         if !atom.expanded {
             let first = current.is_none();
             let field = current.get_or_insert_default();
-            field.tilde |= first && atom.text.starts_with('~');
             field.glob |= has_glob(&atom.text);
-            field.text.push_str(&atom.text);
+            push_at_home(field, &atom.text, first && atom.text.starts_with('~'), state);
+            continue;
+        }
+        if atom.home {
+            push_at_home(current.get_or_insert_default(), &atom.text, true, state);
             continue;
         }
         if !blanks && !atom.text.is_empty() {
@@ -300,6 +313,25 @@ fn split(atoms: &[Atom], state: &State, fields: &mut Vec<Field>) {
         }
     }
     fields.extend(current);
+}
+
+/// Adds text, which begins with the home directory if `home` says so.
+fn push_at_home(field: &mut Field, text: &str, home: bool, state: &State) {
+    let own = text == "~" || text.starts_with("~/");
+    let (true, true) = (home, own) else {
+        field.tilde |= home && field.text.is_empty();
+        field.text.push_str(text);
+        return;
+    };
+    match state.find_variable("HOME") {
+        Some(known) => field.text.push_str(known),
+        None if state.is_home_moved() || !field.text.is_empty() => field.text.push(GAP),
+        None => {
+            field.tilde = true;
+            field.text.push('~');
+        }
+    }
+    field.text.push_str(&text[1..]);
 }
 
 /// Whether the shell looks for files by the text.
@@ -353,13 +385,7 @@ fn joined(units: Vec<Unit>) -> Vec<Atom> {
                 if open && let Some(last) = atoms.last_mut() {
                     last.text.push(letter);
                 } else {
-                    atoms.push(Atom {
-                        text: letter.to_string(),
-                        quoted: false,
-                        expanded: false,
-                        splits: false,
-                        network: false,
-                    });
+                    atoms.push(Atom { text: letter.to_string(), ..Atom::default() });
                     open = true;
                 }
             }
@@ -387,10 +413,9 @@ fn alternatives(units: &[Unit], depth: usize, room: &mut usize) -> Option<Vec<Ve
                     // `{1..9}`: something of the kind, and several of it.
                     options.push(vec![Unit::Atom(Atom {
                         text: GAP.to_string(),
-                        quoted: false,
                         expanded: true,
                         splits: true,
-                        network: false,
+                        ..Atom::default()
                     })]);
                 }
                 for (start, stop) in starts.iter().zip(&stops).filter(|_| starts.len() > 1) {

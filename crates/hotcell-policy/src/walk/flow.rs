@@ -4,10 +4,11 @@ use std::rc::Rc;
 
 use super::field::Field;
 use super::state::State;
+use super::variables::{hides_command, is_decisive};
 use super::{Input, Reach, Walker};
 use crate::shell::{
-    AndOr, Chunk, Command, Compound, Link, MAX_DEPTH, Pipeline, Redirect, Script, Simple, TOO_DEEP,
-    Word,
+    AndOr, Chunk, Command, Compound, Link, MAX_DEPTH, Pipeline, Redirect, Script, Simple, Span,
+    TOO_DEEP, Word,
 };
 
 /// What a command prints, if that is known.
@@ -121,11 +122,15 @@ impl Walker {
             }
             _ => vec![None],
         };
+        for value in values.iter().filter(|value| hides_command(&value.text)) {
+            self.subscript(&value.text, Span::default(), state, reach);
+        }
         let before = self.found.len();
         let mut after = state.clone();
         for turn in turns {
             let mut within = again(state, &[body]);
             within.set_variable(name, turn);
+            within.environment |= is_decisive(name);
             let start = self.found.len();
             self.script(body, heredocs, &mut within, reach);
             let added = self.found.split_off(start);
@@ -181,7 +186,7 @@ impl Walker {
         let reach = Reach { input: Input::Unknown, beside: false, ..reach.clone() };
         self.command(body, heredocs, &mut within, &reach);
         self.inside.pop();
-        state.environment |= within.environment;
+        state.keep_from(&within);
         state.define(name);
     }
 
@@ -272,10 +277,18 @@ impl Walker {
                 }
             }
             Compound::Arith(inner) => self.arithmetic(inner, heredocs, state, reach),
-            Compound::Test(words) => {
-                for word in words {
-                    self.expand(word, heredocs, state, reach);
-                }
+            Compound::Test(words) => self.test(words, heredocs, state, reach),
+        }
+    }
+}
+
+impl Walker {
+    /// `[[ … ]]`: `-eq` and the like take what stands beside them for numbers.
+    fn test(&mut self, words: &[Word], heredocs: &[Word], state: &mut State, reach: &Reach) {
+        for word in words {
+            let field = self.expand_whole(word, heredocs, state, reach);
+            if hides_command(&field.text) {
+                self.subscript(&field.text, word.span, state, reach);
             }
         }
     }
@@ -340,6 +353,21 @@ fn keeps(simple: &Simple, state: &State) -> bool {
         && KEEPING.contains(&name)
         && state.find_function(name).is_none()
         && simple.words.iter().all(plain)
+}
+
+/// Whether there is but one command in it that can read what the whole is given.
+pub(super) fn is_sole_reader(script: &Script) -> bool {
+    let [item] = script.items.as_slice() else {
+        return false;
+    };
+    let plain = |word: &Word| {
+        word.pieces.iter().all(|piece| matches!(&piece.chunk, Chunk::Text(_) | Chunk::Param(_)))
+    };
+    item.list.rest.is_empty()
+        && item.list.first.commands.iter().all(|command| {
+            matches!(command, Command::Simple(simple)
+                if simple.words.iter().all(plain) && simple.redirects.is_empty())
+        })
 }
 
 /// Whether there is one simple command in it, so that it is that one which reads the input.

@@ -1,9 +1,12 @@
 //! Shells and interpreters: text and files that they run.
 
 use super::field::{Field, GAP};
+use super::paths::touched;
+use super::redirects::is_sink;
 use super::run::{Call, is_standard_input};
+use super::scripts::{ScriptDeeds, awk, sed};
 use super::{Input, Place, Walker};
-use crate::finding::Dynamic;
+use crate::finding::{Dynamic, Finding, Kind, Touch};
 use crate::shell::Dialect;
 
 const SHELLS: &[&str] =
@@ -27,7 +30,9 @@ const LANGUAGES: &[(&[&str], &[&str])] = &[
     (&["tclsh", "expect"], &["-c"]),
     (&["pwsh", "powershell"], &["-c", "-Command", "-EncodedCommand", "-e"]),
     (&["fish", "csh", "tcsh", "nu", "xonsh", "elvish"], &["-c", "-C"]),
-    (&["psql", "mysql", "sqlite3"], &[]),
+    (&["psql", "mysql", "mariadb"], &["-c", "-e", "-f"]),
+    (&["dc", "gnuplot", "octave", "lftp", "ocaml", "racket", "clojure"], &["-e", "-c", "--eval"]),
+    (&["sbcl", "irb", "jshell", "ghci", "m4"], &["--eval", "-e"]),
     (
         &["ed", "ex", "gdb", "vi", "vim", "nvim", "emacs"],
         &["-c", "+", "--cmd", "-ex", "--eval", "--command"],
@@ -46,15 +51,47 @@ impl Walker {
             return self.python(call, place);
         }
         if AWKS.contains(&name) {
-            return awk(call);
+            return self.script_deeds(awk(call), call, place);
         }
         if matches!(name, "sed" | "gsed") {
-            return sed(call);
+            return self.script_deeds(sed(call), call, place);
+        }
+        if name == "sqlite3" {
+            // A second operand is code, and commands among it run programs.
+            let operands = call.args.iter().filter(|arg| !arg.text.starts_with('-')).count();
+            let given = operands > 1 || call.args.iter().any(|arg| arg.is("-cmd"));
+            return vec![if given { Dynamic::Language } else { Dynamic::Input }];
         }
         if let Some((_, options)) = LANGUAGES.iter().find(|(names, _)| names.contains(&name)) {
             return self.language(call, options, place);
         }
         Vec::new()
+    }
+
+    /// Files that a script writes are found as if they were redirections.
+    fn script_deeds(
+        &mut self,
+        deeds: ScriptDeeds,
+        call: &Call<'_>,
+        place: Place<'_>,
+    ) -> Vec<Dynamic> {
+        for file in &deeds.writes {
+            let touches = touched(file, Touch::Overwrite, place.state);
+            if touches.iter().all(|touch| is_sink(&touch.path.text)) {
+                continue;
+            }
+            let mut finding = Finding::new(Kind::Redirect, format!("> {}", file.value().text));
+            finding.name = Some(">".to_owned());
+            finding.as_root = place.reach.as_root;
+            finding.via =
+                place.reach.through(call.name).via.iter().map(|name| name.to_string()).collect();
+            finding.span = Some(self.place(call.span));
+            for touch in touches {
+                finding.touch(touch.path, touch.how);
+            }
+            self.push(finding);
+        }
+        deeds.dynamic
     }
 
     fn shell(&mut self, call: &Call<'_>, place: Place<'_>) -> Vec<Dynamic> {
@@ -90,6 +127,9 @@ impl Walker {
             } else if !text.starts_with("--") {
                 text_follows |= text.starts_with('-') && text.contains('c');
                 from_input |= text.starts_with('-') && text.contains('s');
+                if text.contains('k') {
+                    dynamic.push(Dynamic::Environment);
+                }
                 let values = text.bytes().filter(|byte| matches!(byte, b'o' | b'O')).count();
                 args = args.get(values..).unwrap_or_default();
             }
@@ -109,7 +149,7 @@ impl Walker {
         match args.first() {
             Some(file) if !from_input && !is_standard_input(&file.text) => {
                 let network = file.network || self.was_fetched(file);
-                dynamic.push(if network { Dynamic::Network } else { Dynamic::Script });
+                dynamic.push(of_file(file, network));
                 dynamic
             }
             _ => self.shell_input(dialect, call, inner, dynamic),
@@ -227,7 +267,11 @@ impl Walker {
                         }
                         return dynamic;
                     }
-                    "m" => return dynamic,
+                    "m" => {
+                        let module = value.as_ref().and_then(Field::find).unwrap_or_default();
+                        let rest = args.get(usize::from(attached.is_empty())..).unwrap_or_default();
+                        return self.python_module(module, rest, inner);
+                    }
                     _ if attached.is_empty() => args = args.get(1..).unwrap_or_default(),
                     _ => {}
                 }
@@ -241,7 +285,7 @@ impl Walker {
         match args.first() {
             Some(file) if !file.is("-") && !is_standard_input(&file.text) => {
                 let network = file.network || self.was_fetched(file);
-                dynamic.push(if network { Dynamic::Network } else { Dynamic::Script });
+                dynamic.push(of_file(file, network));
             }
             _ => match &place.reach.input {
                 Input::Text(text) => {
@@ -251,6 +295,25 @@ impl Walker {
                 Input::Network => dynamic.extend([Dynamic::Input, Dynamic::Network]),
                 Input::Unknown => dynamic.push(Dynamic::Input),
             },
+        }
+        dynamic
+    }
+
+    /// Modules that run code or files that their arguments name.
+    fn python_module(&mut self, module: &str, args: &[Field], place: Place<'_>) -> Vec<Dynamic> {
+        let mut dynamic = Vec::new();
+        match module {
+            "timeit" => {
+                for code in args.iter().filter(|arg| !arg.text.starts_with('-')) {
+                    dynamic.extend(self.python_code(code, place));
+                }
+            }
+            "pdb" | "trace" | "cProfile" | "profile" | "runpy" | "doctest" | "bdb" => {
+                dynamic.push(Dynamic::Script);
+            }
+            "code" | "IPython" | "asyncio" | "idlelib" => dynamic.push(Dynamic::Input),
+            "" => dynamic.push(Dynamic::Name),
+            _ => {}
         }
         dynamic
     }
@@ -285,7 +348,7 @@ impl Walker {
                 matches!(arg.find(), Some("-v" | "--version" | "-h" | "--help" | "-V"))
             }) => {}
             None => {
-                dynamic.push(Dynamic::Input);
+                dynamic.extend([Dynamic::Input, Dynamic::Language]);
                 if matches!(place.reach.input, Input::Network) {
                     dynamic.push(Dynamic::Network);
                 }
@@ -295,144 +358,18 @@ impl Walker {
     }
 }
 
+/// What is not known of a script in a file; one that another command prints is put together.
+pub(super) fn of_file(file: &Field, network: bool) -> Dynamic {
+    if network {
+        Dynamic::Network
+    } else if file.text.starts_with("/dev/fd/") || file.text.starts_with("/proc/self/fd/") {
+        Dynamic::Code
+    } else {
+        Dynamic::Script
+    }
+}
+
 pub(crate) fn is_python(name: &str) -> bool {
     let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
     rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
-}
-
-/// Programs of awk run commands by `system`, by pipes and by `getline`.
-fn awk(call: &Call<'_>) -> Vec<Dynamic> {
-    let mut dynamic = Vec::new();
-    let mut args = call.args.iter();
-    let mut program: Option<&Field> = None;
-    while let Some(arg) = args.next() {
-        let text = arg.text.as_str();
-        match text {
-            "-f" | "--file" | "-E" | "--exec" | "-i" | "--include" | "-l" | "--load" => {
-                dynamic.push(Dynamic::Script)
-            }
-            "-F" | "-v" | "--field-separator" | "--assign" => {
-                args.next();
-                continue;
-            }
-            "-e" | "--source" => {
-                program = args.next();
-                break;
-            }
-            _ if text.starts_with("-f") || text.starts_with("--file=") => {
-                dynamic.push(Dynamic::Script)
-            }
-            _ if text.starts_with('-') => continue,
-            _ => {
-                program = Some(arg);
-                break;
-            }
-        }
-        if !dynamic.is_empty() {
-            return dynamic;
-        }
-    }
-    match program {
-        Some(program) if program.find().is_none() => dynamic.push(Dynamic::Code),
-        Some(program) => {
-            let text = without_strings(&program.text);
-            let plain = text.replace("||", "");
-            if text.contains("system")
-                || plain.contains('|')
-                || text.contains("getline")
-                || text.contains('@')
-            {
-                dynamic.push(Dynamic::Language);
-            }
-        }
-        None => {}
-    }
-    dynamic
-}
-
-/// The text of a program without what stands in its strings.
-fn without_strings(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut within = false;
-    let mut escaped = false;
-    for letter in text.chars() {
-        if escaped {
-            escaped = false;
-        } else if letter == '\\' {
-            escaped = true;
-        } else if letter == '"' {
-            within = !within;
-        } else if !within {
-            out.push(letter);
-        }
-    }
-    out
-}
-
-/// Scripts of GNU sed run commands by `e`.
-fn sed(call: &Call<'_>) -> Vec<Dynamic> {
-    let mut scripts: Vec<&Field> = Vec::new();
-    let mut dynamic = Vec::new();
-    let mut args = call.args.iter();
-    let mut operands = Vec::new();
-    while let Some(arg) = args.next() {
-        match arg.text.as_str() {
-            "-e" | "--expression" => scripts.extend(args.next()),
-            "-f" | "--file" => {
-                args.next();
-                dynamic.push(Dynamic::Script);
-            }
-            text if text.starts_with('-') => {
-                if !text.starts_with("--") && text.contains('f') {
-                    dynamic.push(Dynamic::Script);
-                } else if !text.starts_with("--") && text.ends_with('e') {
-                    scripts.extend(args.next());
-                } else if text.starts_with("--expression=") {
-                    scripts.push(arg);
-                }
-            }
-            _ => operands.push(arg),
-        }
-    }
-    if scripts.is_empty() && dynamic.is_empty() {
-        scripts.extend(operands.first());
-    }
-    for script in scripts {
-        let text = script.text.strip_prefix("--expression=").unwrap_or(&script.text);
-        if text.contains(GAP) {
-            dynamic.push(Dynamic::Code);
-        } else if sed_runs(text) {
-            dynamic.push(Dynamic::Language);
-        }
-    }
-    dynamic
-}
-
-fn sed_runs(script: &str) -> bool {
-    script.split([';', '\n', '{', '}']).any(|command| {
-        let command = command.trim_start_matches(|letter: char| {
-            letter.is_ascii_digit()
-                || letter.is_whitespace()
-                || matches!(letter, '$' | ',' | '!' | '~' | '+')
-        });
-        if command == "e" || command.starts_with("e ") || command.starts_with("e\t") {
-            return true;
-        }
-        let command = match command.strip_prefix('/') {
-            // An address by pattern: what follows its end.
-            Some(rest) => rest.split_once('/').map_or("", |(_, after)| after.trim_start()),
-            None => command,
-        };
-        if command.starts_with("e ") || command == "e" {
-            return true;
-        }
-        let Some(rest) = command.strip_prefix('s') else {
-            return false;
-        };
-        let Some(delimiter) = rest.chars().next() else {
-            return false;
-        };
-        let parts: Vec<&str> = rest.split(delimiter).collect();
-        parts.len() >= 4 && parts.last().is_some_and(|flags| flags.contains('e'))
-    })
 }

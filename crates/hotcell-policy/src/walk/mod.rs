@@ -1,18 +1,24 @@
 //! Walks over shell text and finds every command in it, wherever it stands.
 
 mod assign;
+mod by_option;
 mod code;
 mod effects;
 mod expand;
 mod field;
 mod flow;
+mod git;
+mod git_effects;
 mod interpreters;
 mod options;
 mod paths;
-mod programs;
 mod redirects;
 mod run;
+mod scheduled;
+mod scripts;
+mod start;
 mod state;
+mod variables;
 mod wrapper_options;
 mod wrappers;
 
@@ -20,10 +26,13 @@ use std::rc::Rc;
 
 pub(crate) use self::code::walk_python;
 pub(crate) use self::field::{Field, GAP};
+pub use self::start::Around;
+pub(crate) use self::start::{Start, walk_argv, walk_text, walk_variables};
 use self::state::State;
 pub(crate) use self::state::normal;
+pub(crate) use self::variables::is_decisive;
 use crate::finding::{Dynamic, Finding, Kind};
-use crate::shell::{Dialect, MAX_DEPTH, Parsed, Span, TOO_DEEP, Word, parse};
+use crate::shell::{Dialect, MAX_DEPTH, Parsed, Span, TOO_DEEP, TOO_LONG, Word, parse};
 
 /// So many bytes of text that stands in other text are read beyond the length of the whole.
 const SPARE_FUEL: usize = 64 * 1024;
@@ -31,18 +40,25 @@ const SPARE_FUEL: usize = 64 * 1024;
 const TIMES_READ: usize = 16;
 /// No more than so many things are found.
 const MOST_FINDINGS: usize = 20_000;
+/// No more than so many arguments, variables and paths are told of all that is found.
+const MOST_TOLD: usize = 400_000;
 /// No more than so many arguments of a command are looked at.
 const MOST_ARGUMENTS: usize = 4096;
 /// No more than so many commands stand in front of each other, as in `env nice sudo …`.
 const MOST_WRAPPERS: usize = 16;
+
+/// No more than so many variables that are set for a command are looked at.
+const MOST_SETS: usize = 256;
 
 /// So many turns of loops over known words are walked one by one.
 const MOST_TURNS: usize = 32;
 
 const TOO_MANY_COMMANDS: &str = "more commands than are looked at";
 const TOO_MANY_ARGUMENTS: &str = "more arguments than are looked at";
+const TOO_MANY_VARIABLES: &str = "more variables than are looked at";
 /// What is said where a bound of ours is met.
-const BOUNDS: &[&str] = &[TOO_DEEP, TOO_MANY_COMMANDS, TOO_MANY_ARGUMENTS];
+const BOUNDS: &[&str] =
+    &[TOO_LONG, TOO_DEEP, TOO_MANY_COMMANDS, TOO_MANY_ARGUMENTS, TOO_MANY_VARIABLES];
 
 /// What a command reads from its standard input.
 #[derive(Debug, Clone)]
@@ -65,6 +81,8 @@ pub(crate) struct Reach {
     pub(crate) functions: bool,
     /// Whether it runs beside itself: in a pipeline, or in the background.
     pub(crate) beside: bool,
+    /// Variables that are set for it, and for all that it runs.
+    pub(crate) sets: Vec<Rc<str>>,
 }
 
 impl Reach {
@@ -72,6 +90,17 @@ impl Reach {
         let mut reach = self.clone();
         reach.via.push(Rc::from(name));
         reach.functions = false;
+        reach
+    }
+
+    /// With more variables set.
+    pub(crate) fn setting(&self, names: &[String]) -> Self {
+        let mut reach = self.clone();
+        for name in names {
+            if reach.sets.len() < MOST_SETS && !reach.sets.iter().any(|known| **known == **name) {
+                reach.sets.push(Rc::from(name.as_str()));
+            }
+        }
         reach
     }
 
@@ -96,61 +125,10 @@ pub(crate) struct Walker {
     fetched: Vec<String>,
     /// So many turns of loops may still be walked one by one.
     turns: usize,
+    /// So many arguments, variables and paths were told of what was found.
+    told: usize,
     full: bool,
     dialect_matters: bool,
-}
-
-/// What a walk starts with.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Start<'a> {
-    pub(crate) as_root: bool,
-    pub(crate) directory: Option<&'a str>,
-}
-
-/// What was found in a text.
-#[derive(Debug)]
-pub(crate) struct Walked {
-    pub(crate) found: Vec<Finding>,
-    pub(crate) dialect_matters: bool,
-}
-
-/// Walks over the text of a script.
-pub(crate) fn walk_text(text: &str, dialect: Dialect, start: Start<'_>) -> Walked {
-    let mut walker = Walker::new(dialect, text.len());
-    let parsed = parse(text, dialect, 0);
-    let mut state = State::new(start.directory);
-    let reach = Reach::first(start);
-    walker.script(&parsed.script, &parsed.heredocs, &mut state, &reach);
-    walker.dialect_matters |= parsed.dialect_matters;
-    if let Some(error) = &parsed.error {
-        walker.unread(error.what, Some(Span { start: error.at, end: error.at }), &reach);
-    }
-    let dialect_matters = walker.dialect_matters;
-    Walked { found: walker.finish(text), dialect_matters }
-}
-
-/// Walks over a command that is started without a shell.
-pub(crate) fn walk_argv(argv: &[String], start: Start<'_>) -> Vec<Finding> {
-    let length = argv.iter().map(String::len).sum();
-    let mut walker = Walker::new(Dialect::Bash, length);
-    let fields: Vec<Field> =
-        argv.iter().map(|word| Field::known(&word.replace('\0', ""))).collect();
-    let mut state = State::new(start.directory);
-    let reach = Reach { functions: false, ..Reach::first(start) };
-    walker.program(&fields, None, &mut state, &reach);
-    walker.finish("")
-}
-
-impl Reach {
-    fn first(start: Start<'_>) -> Self {
-        Self {
-            via: Vec::new(),
-            input: Input::Unknown,
-            as_root: start.as_root,
-            functions: true,
-            beside: false,
-        }
-    }
 }
 
 impl Walker {
@@ -164,6 +142,7 @@ impl Walker {
             inside: Vec::new(),
             fetched: Vec::new(),
             turns: MOST_TURNS,
+            told: 0,
             full: false,
             dialect_matters: false,
         }
@@ -192,7 +171,9 @@ impl Walker {
     }
 
     fn push(&mut self, finding: Finding) {
-        if self.found.len() < MOST_FINDINGS {
+        let told = finding.args.len() + finding.sets.len() + finding.touches.len();
+        self.told = self.told.saturating_add(told);
+        if self.found.len() < MOST_FINDINGS && self.told <= MOST_TOLD {
             self.found.push(finding);
         } else if !self.full {
             self.full = true;

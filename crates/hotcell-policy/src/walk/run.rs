@@ -2,18 +2,43 @@
 
 use std::rc::Rc;
 
-use super::assign::is_decisive;
 use super::effects::effects;
 use super::field::{Field, GAP, shown};
 use super::flow::Output;
+use super::interpreters::of_file;
 use super::state::{Defined, State};
-use super::{Input, MOST_ARGUMENTS, MOST_WRAPPERS, Place, Reach, TOO_MANY_ARGUMENTS, Walker};
-use crate::finding::{Dynamic, Finding, Kind};
+use super::variables::{hides_command, is_decisive};
+use super::{
+    Input, MOST_ARGUMENTS, MOST_SETS, MOST_WRAPPERS, Place, Reach, TOO_MANY_ARGUMENTS,
+    TOO_MANY_VARIABLES, Walker,
+};
+use crate::finding::{Dynamic, Finding, HOLE, Kind};
 use crate::shell::{MAX_DEPTH, Span, TOO_DEEP};
 
 /// Commands that change variables in ways that are not followed.
 const CHANGE_VARIABLES: &[&str] =
     &["read", "mapfile", "readarray", "getopts", "let", "wait", "local", "declare", "typeset"];
+
+/// Commands of the shell that take arguments for names of variables, or for numbers.
+const SUBSCRIPTS: &[&str] = &[
+    "test",
+    "[",
+    "printf",
+    "read",
+    "unset",
+    "declare",
+    "typeset",
+    "local",
+    "export",
+    "readonly",
+    "let",
+    "mapfile",
+    "readarray",
+    "getopts",
+    "wait",
+    "exec",
+    "set",
+];
 
 /// What a command is, for those that run others.
 pub(super) struct Call<'a> {
@@ -55,6 +80,9 @@ impl Walker {
             }
             _ => argv,
         };
+        if !sets.is_empty() && reach.sets.len() + sets.len() > MOST_SETS {
+            self.unread(TOO_MANY_VARIABLES, Some(span), reach);
+        }
         self.depth += 1;
         let output = self.run_one(argv, sets, span, state, reach);
         self.depth -= 1;
@@ -92,20 +120,22 @@ impl Walker {
             }
         }
         let (first, args) = argv.split_first()?;
+        let with_sets;
+        let reach = if sets.is_empty() {
+            reach
+        } else {
+            with_sets = reach.setting(sets);
+            &with_sets
+        };
         let mut finding = self.finding(argv, span, state, reach);
-        finding.sets = sets.to_vec();
-        if state.environment || sets.iter().any(|name| is_decisive(name)) {
+        if state.environment || reach.sets.iter().any(|name| is_decisive(name)) {
             finding.is_dynamic(Dynamic::Environment);
         }
-        let Some(text) = first.find().filter(|_| !first.splits) else {
-            finding.is_dynamic(Dynamic::Name);
-            if first.network {
-                finding.is_dynamic(Dynamic::Network);
-            }
+        let Some(shown_path) = path_of(first, &mut finding, state) else {
             self.push(finding);
-            state.forget();
             return None;
         };
+        let text = shown_path.as_str();
         let name =
             text.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(text).to_owned();
         let by_path = text.contains('/');
@@ -118,6 +148,9 @@ impl Walker {
                 Some(Defined::Surely) => {
                     finding.kind = Kind::Function;
                     self.push(finding);
+                    for arg in args.iter().filter(|arg| hides_command(&arg.text)) {
+                        self.subscript(&arg.text, span, state, reach);
+                    }
                     state.forget();
                     state.undefine_all();
                     return None;
@@ -133,6 +166,9 @@ impl Walker {
         }
         state.went_on();
         let call = Call { name: &name, args, span };
+        if let Some(text) = state.find_alias(&name).filter(|_| !by_path) {
+            self.aliased(&call, &text, state, reach);
+        }
         effects(&mut finding, args, state);
         if !by_path && self.builtin(&call, &mut finding, state, reach) {
             return None;
@@ -157,6 +193,7 @@ impl Walker {
         finding.span = Some(self.place(span));
         finding.as_root = reach.as_root;
         finding.via = reach.via.iter().map(|name| name.to_string()).collect();
+        finding.sets = reach.sets.iter().map(|name| name.to_string()).collect();
         finding
     }
 
@@ -169,6 +206,11 @@ impl Walker {
         reach: &Reach,
     ) -> bool {
         let args = call.args;
+        if SUBSCRIPTS.contains(&call.name) {
+            for arg in args.iter().filter(|arg| hides_command(&arg.text)) {
+                self.subscript(&arg.text, call.span, state, reach);
+            }
+        }
         match call.name {
             "cd" | "chdir" => {
                 self.push(finding.clone());
@@ -186,18 +228,25 @@ impl Walker {
                 state.change_directory(plain.filter(|_| call.name == "pushd"));
             }
             "export" | "readonly" => {
-                self.export(args, state);
+                self.export(call, state, reach);
                 self.push(finding.clone());
             }
             "unset" => {
                 state.forget_variables();
                 state.undefine_all();
+                state.environment |= args.iter().any(|arg| is_decisive(&arg.text));
                 self.push(finding.clone());
             }
             "set" => {
                 let first = args.first().and_then(Field::find).unwrap_or_default();
                 let letters = first.strip_prefix('-').unwrap_or_default();
                 state.errexit = !letters.starts_with('-') && letters.contains('e');
+                // With `keyword` any argument may be an assignment.
+                state.environment |= args.iter().any(|arg| {
+                    let text = arg.text.as_str();
+                    text == "keyword"
+                        || text.starts_with('-') && !text.starts_with("--") && text.contains('k')
+                });
                 state.positional = None;
                 self.push(finding.clone());
             }
@@ -217,36 +266,27 @@ impl Walker {
                 }) =>
             {
                 state.forget_variables();
+                state.environment |= args.iter().any(|arg| {
+                    let name = arg.text.strip_prefix("-v").unwrap_or(&arg.text);
+                    is_decisive(name.split('[').next().unwrap_or_default())
+                });
                 return false;
             }
             name if CHANGE_VARIABLES.contains(&name) => {
-                state.forget_variables();
-                for arg in args {
-                    let name = arg.text.split('=').next().unwrap_or_default();
-                    state.environment |= arg.text.contains('=') && is_decisive(name);
-                }
-                if matches!(name, "declare" | "typeset" | "local")
-                    && args.iter().any(|arg| arg.text.starts_with(['-', '+', GAP]))
-                {
-                    state.distrust();
-                }
-                if matches!(name, "mapfile" | "readarray")
-                    && args.iter().any(|arg| arg.text.starts_with("-C"))
-                {
+                self.changes_variables(call, finding, state, reach);
+            }
+            "alias" => self.alias(call, finding, state, reach),
+            "jobs" if args.first().is_some_and(|first| first.is("-x")) => {
+                self.push(finding.clone());
+                let reach = reach.through("jobs");
+                self.run_with(&args[1..], &[], call.span, state, &reach);
+            }
+            "compgen" | "complete" => {
+                // Words and commands for completion are expanded and run.
+                if !args.is_empty() {
                     finding.is_dynamic(Dynamic::Code);
                 }
                 self.push(finding.clone());
-            }
-            "alias" => {
-                self.push(finding.clone());
-                let reach = reach.through("alias");
-                for arg in args {
-                    if let Some((_, text)) = arg.text.split_once('=') {
-                        let mut within = state.elsewhere();
-                        self.inner_text(text, call.span, &mut within, &reach);
-                    }
-                }
-                state.distrust();
             }
             "trap" => self.trap(call, finding, state, reach),
             "eval" => self.eval(call, finding, state, reach),
@@ -259,11 +299,90 @@ impl Walker {
         true
     }
 
-    fn export(&mut self, args: &[Field], state: &mut State) {
+    /// `declare`, `read` and the like: which variables they change is seen, what to is not.
+    fn changes_variables(
+        &mut self,
+        call: &Call<'_>,
+        finding: &mut Finding,
+        state: &mut State,
+        reach: &Reach,
+    ) {
+        let args = call.args;
+        state.forget_variables();
+        if let Input::Text(text) = &reach.input
+            && hides_command(text)
+        {
+            self.subscript(text, call.span, state, reach);
+        }
+        let declares = matches!(call.name, "declare" | "typeset" | "local");
+        let has = |letter: char| {
+            let given = |arg: &Field| arg.text.starts_with('-') && arg.text.contains(letter);
+            args.iter().any(given)
+        };
         for arg in args {
+            let (name, value) = match arg.text.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (arg.text.as_str(), None),
+            };
+            let name = name.split('[').next().unwrap_or_default().trim_end_matches('+');
+            state.environment |= (value.is_some() || !declares) && is_decisive(name);
+            // By another name.
+            let renamed = declares && has('n');
+            state.environment |=
+                renamed && value.is_some_and(|value| is_decisive(value) || value.contains(GAP));
+            if let Some(value) = value.filter(|_| arg.find().is_some()) {
+                self.value_of(name, value, call.span, state, reach);
+            }
+        }
+        if declares && args.iter().any(|arg| arg.text.starts_with(['-', '+', GAP])) {
+            state.distrust();
+        }
+        if matches!(call.name, "mapfile" | "readarray") && has('C') {
+            finding.is_dynamic(Dynamic::Code);
+        }
+        self.push(finding.clone());
+    }
+
+    fn alias(&mut self, call: &Call<'_>, finding: &mut Finding, state: &mut State, reach: &Reach) {
+        if unsure(call.args) {
+            finding.is_dynamic(Dynamic::Code);
+        }
+        self.push(finding.clone());
+        let reach = reach.through("alias");
+        for arg in call.args {
+            if let Some((name, text)) = arg.text.split_once('=') {
+                let mut within = state.elsewhere();
+                self.inner_text(text, call.span, &mut within, &reach);
+                state.set_alias(name, text);
+            }
+        }
+        state.distrust();
+    }
+
+    /// A command that may be an alias: what it then is, with the arguments after it.
+    fn aliased(&mut self, call: &Call<'_>, text: &str, state: &State, reach: &Reach) {
+        let mut line = text.to_owned();
+        for arg in call.args {
+            line.push(' ');
+            if arg.text.contains(GAP) || arg.glob || arg.tilde {
+                line.push_str(&arg.text);
+            } else {
+                line.push_str(&format!("'{}'", arg.text.replace('\'', "'\\''")));
+            }
+        }
+        let mut within = state.elsewhere();
+        within.forget_aliases();
+        self.inner_text(&line, call.span, &mut within, &reach.through("alias"));
+    }
+
+    fn export(&mut self, call: &Call<'_>, state: &mut State, reach: &Reach) {
+        for arg in call.args {
             match arg.text.split_once('=') {
                 Some((name, value)) if !name.contains(GAP) => {
                     let known = arg.find().map(|_| value);
+                    if let Some(value) = known {
+                        self.value_of(name, value, call.span, state, reach);
+                    }
                     state.set_variable(name, known);
                     state.environment |= is_decisive(name);
                 }
@@ -344,7 +463,7 @@ impl Walker {
         if file.is_some_and(|file| file.network || self.was_fetched(file)) {
             finding.is_dynamic(Dynamic::Network);
         }
-        finding.is_dynamic(Dynamic::Script);
+        finding.is_dynamic(file.map_or(Dynamic::Script, |file| of_file(file, false)));
         self.push(finding.clone());
         state.forget();
         state.undefine_all();
@@ -365,7 +484,9 @@ impl Walker {
                 self.push(finding.clone());
                 return true;
             }
-            if call.name == "exec" && text == "-a" {
+            // The name that the program is to see follows, unless it is attached.
+            let letters = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+            if call.name == "exec" && letters.is_some_and(|letters| letters.ends_with('a')) {
                 args = rest.get(1..).unwrap_or_default();
                 continue;
             }
@@ -409,6 +530,29 @@ impl Walker {
             }
         }
     }
+}
+
+/// The name or path of a command, as far as it is known; none if its name is not.
+fn path_of(first: &Field, finding: &mut Finding, state: &mut State) -> Option<String> {
+    let by_known_path = first.find().is_none() && has_known_file(first);
+    let surely = first.find().is_some() || by_known_path && !first.text.contains(GAP);
+    if !surely || first.splits {
+        finding.is_dynamic(Dynamic::Name);
+        if first.network {
+            finding.is_dynamic(Dynamic::Network);
+        }
+        state.forget();
+        if !by_known_path {
+            return None;
+        }
+    }
+    Some(first.text.replace(GAP, &HOLE.to_string()))
+}
+
+/// Whether a path ends with a name that is known, in whatever directory.
+fn has_known_file(path: &Field) -> bool {
+    let file = path.text.rsplit_once('/').map(|(_, file)| file);
+    file.is_some_and(|file| !file.is_empty() && !file.contains([GAP, '*', '?', '[']))
 }
 
 fn same_file(known: &str, path: &str) -> bool {

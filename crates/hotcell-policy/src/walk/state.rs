@@ -5,6 +5,8 @@ use std::rc::Rc;
 
 /// So many variables, and so many functions, are followed; others are unknown.
 const MOST: usize = 64;
+/// What a longer alias stands for is not looked at where it is used.
+const LONGEST_ALIAS: usize = 1024;
 /// A longer value is unknown.
 const LONGEST: usize = 16 * 1024;
 /// So many directories may be the one in which a command runs; with more it is unknown.
@@ -54,12 +56,16 @@ pub(crate) struct State {
     functions: BTreeMap<Rc<str>, Defined>,
     /// More functions were defined than are followed, or by text that is not known.
     any_function: bool,
+    /// What names may stand for.
+    aliases: BTreeMap<Rc<str>, Rc<str>>,
     /// The directories that may be the current one; none if it is not known.
     directories: Directories,
     /// After `cd`: where one is if it worked, and if not.
     moved: Option<(Directories, Directories)>,
     /// Nothing that is assigned may be relied on.
     unreliable: bool,
+    /// The home directory is another than at the start.
+    home_moved: bool,
     /// What a name means was changed by a variable.
     pub(crate) environment: bool,
     /// A command that fails ends the script.
@@ -76,9 +82,11 @@ impl State {
             variables,
             functions: BTreeMap::new(),
             any_function: false,
+            aliases: BTreeMap::new(),
             directories: directory.map(Rc::from).into_iter().collect(),
             moved: None,
             unreliable: false,
+            home_moved: false,
             environment: false,
             errexit: false,
             positional: None,
@@ -101,6 +109,7 @@ impl State {
         let mut state = Self::new(None);
         state.directories.clone_from(&self.directories);
         state.environment = self.environment;
+        state.home_moved = self.home_moved;
         state
     }
 
@@ -127,6 +136,7 @@ impl State {
     }
 
     pub(crate) fn set_variable(&mut self, name: &str, value: Option<&str>) {
+        self.home_moved |= name == "HOME";
         let special = SPECIAL.contains(&name)
             || name.starts_with("BASH")
             || name.starts_with("COMP")
@@ -144,6 +154,16 @@ impl State {
                 self.variables.remove(name);
             }
         }
+    }
+
+    pub(crate) fn is_home_moved(&self) -> bool {
+        self.home_moved
+    }
+
+    /// What a function may have changed for good, wherever it is called.
+    pub(crate) fn keep_from(&mut self, body: &Self) {
+        self.environment |= body.environment;
+        self.home_moved |= body.home_moved;
     }
 
     /// Whether unquoted values are split at blanks and nothing else.
@@ -168,6 +188,22 @@ impl State {
     pub(crate) fn find_function(&self, name: &str) -> Option<Defined> {
         let found = self.functions.get(name).copied();
         found.or(self.any_function.then_some(Defined::Perhaps))
+    }
+
+    pub(crate) fn set_alias(&mut self, name: &str, text: &str) {
+        if self.aliases.len() < MOST && text.len() <= LONGEST_ALIAS {
+            self.aliases.insert(Rc::from(name), Rc::from(text));
+        } else {
+            self.environment = true;
+        }
+    }
+
+    pub(crate) fn find_alias(&self, name: &str) -> Option<Rc<str>> {
+        self.aliases.get(name).map(Rc::clone)
+    }
+
+    pub(crate) fn forget_aliases(&mut self) {
+        self.aliases.clear();
     }
 
     pub(crate) fn directories(&self) -> &[Rc<str>] {
@@ -227,9 +263,13 @@ impl State {
             self.functions.clear();
         }
         self.any_function |= other.any_function;
+        for (name, text) in &other.aliases {
+            self.aliases.entry(Rc::clone(name)).or_insert_with(|| Rc::clone(text));
+        }
         self.directories = either(&self.directories, &other.directories);
         self.moved = None;
         self.unreliable |= other.unreliable;
+        self.home_moved |= other.home_moved;
         self.environment |= other.environment;
         self.errexit &= other.errexit;
         if self.positional != other.positional {

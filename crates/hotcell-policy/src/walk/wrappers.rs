@@ -1,9 +1,9 @@
 //! Commands that run other commands: `env`, `sudo`, `xargs`, `find -exec`, `timeout`…
 
-use super::assign::is_decisive;
 use super::field::{Field, GAP};
 use super::options::{Options, Spec, options};
 use super::run::{Call, joined, unsure};
+use super::variables::is_decisive;
 use super::wrapper_options::{ENV, FLOCK, SCRIPT, SSH, SU, SUDO, WATCH, WRAPPERS, Wrapper, XARGS};
 use super::{Input, Place, Reach, Walker};
 use crate::finding::Dynamic;
@@ -35,11 +35,13 @@ impl Walker {
             "ssh" | "autossh" | "mosh" => self.ssh(call, place),
             "busybox" | "toybox" => self.applet(call, place),
             "git" => self.git_settings(call, place),
-            "tar" | "bsdtar" | "rsync" | "scp" | "sftp" => self.program_options(call, place),
             "at" | "batch" | "crontab" => self.scheduled(call, place),
             name => match WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) {
                 Some(wrapper) => self.wrapped(call, wrapper, place),
-                None => self.interprets(call, place),
+                None => match self.runs_by_option(call, place) {
+                    Some(dynamic) => dynamic,
+                    None => self.interprets(call, place),
+                },
             },
         }
     }
@@ -110,8 +112,11 @@ impl Walker {
         let mut start = 0;
         // What `-S` put there may have options of its own.
         while let Some(field) = rest.get(start) {
-            if let Some((name, _)) = field.text.split_once('=') {
+            if let Some((name, value)) = field.text.split_once('=') {
                 sets.push(name.to_owned());
+                if field.find().is_some() {
+                    self.value_of(name, value, call.span, &state, place.reach);
+                }
             } else if !(field.is("-") || field.text.starts_with('-')) {
                 break;
             } else if field.text.len() > 1 {
@@ -150,10 +155,13 @@ impl Walker {
         reach.as_root = user.is_none_or(|user| user == "root" || user == "#0");
         let mut sets = Vec::new();
         while let [first, after @ ..] = rest
-            && let Some((name, _)) = first.text.split_once('=')
+            && let Some((name, value)) = first.text.split_once('=')
             && !name.contains('/')
         {
             sets.push(name.to_owned());
+            if first.find().is_some() {
+                self.value_of(name, value, call.span, place.state, &reach);
+            }
             rest = after;
         }
         let mut dynamic = given.dynamic();
@@ -281,6 +289,9 @@ impl Walker {
         let place = Place { reach: &reach, ..place };
         let rest = given.rest.get(1..).unwrap_or_default();
         let mut dynamic = given.dynamic();
+        for text in given.all(&["c", "command"]) {
+            dynamic.extend(self.shell_line(text, call, place));
+        }
         match rest {
             [option, text, ..] if matches!(option.find(), Some("-c" | "--command")) => {
                 dynamic.extend(self.shell_line(text, call, place));

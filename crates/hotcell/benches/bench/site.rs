@@ -64,6 +64,7 @@ impl Site {
         let store = runtime.block_on(async { SqliteStore::open(state) })?;
         let driver = NativeDriver::new(NativeSettings {
             state_dir: state.to_owned(),
+            own_files: Vec::new(),
             program: hotcell.to_owned(),
             cgroups,
             required: hotcell_model::RequiredIsolation::default(),

@@ -16,6 +16,8 @@ in_worlds! { [root]
     what_is_refused_or_not_answered_never_starts,
     rules_are_for_agents_and_are_explained_to_everybody,
     rules_are_read_again_and_broken_ones_are_not,
+    variables_and_input_of_a_run_are_judged,
+    rules_lie_where_no_cell_can_write,
     agents_approve_nothing,
     the_person_at_the_client_is_asked,
     the_person_at_an_older_client_is_asked,
@@ -185,6 +187,69 @@ fn rules_are_read_again_and_broken_ones_are_not(world: &World) {
     fs::write(&rules, "rule = 7").unwrap();
     let refused = world.hotcell(["serve"]).env("HOTCELL_POLICY_FILE", &rules).run().exited(2);
     assert!(refused.stderr().contains("line 1"), "{refused:?}");
+}
+
+fn variables_and_input_of_a_run_are_judged(world: &World) {
+    let mut agent = careful(world);
+    let with = |name: &str, value: &str| json!({ "command": "git --version; true", "env": { name: value }, "wait_s": 20 });
+    let said = refused(&mut agent, "exec_run", with("PROMPT_COMMAND", "rm -rf /"));
+    assert!(said.contains("block-rm-root"), "{said}");
+    let mut asked = with("BASH_ENV", "$(rm x)");
+    asked["wait_s"] = json!(0);
+    assert_eq!(agent.call("exec_run", asked)["status"], "queued");
+    assert_eq!(agent.call("exec_run", with("FOO", "rm -rf /"))["exit_code"], 0);
+    let said = refused(
+        &mut agent,
+        "cell_spawn",
+        json!({ "image": "host", "env": { "PAGER": "rm -rf /" } }),
+    );
+    assert!(said.contains("block-rm-root"), "{said}");
+    let fed = |stdin: &str| json!({ "command": "cat | sh", "stdin": stdin, "wait_s": 20 });
+    assert!(refused(&mut agent, "exec_run", fed("rm -rf /")).contains("block-rm-root"));
+    assert_eq!(agent.call("exec_run", fed("echo 'rm -rf /'"))["stdout"], "rm -rf /\n");
+    agent.leave();
+    let serve = world.hotcell(["serve", "--cell", "judged"]);
+    let serve = serve.env("HOTCELL_POLICY_PROFILE", "allowlist");
+    let mut agent = McpClient::start_with(serve, Era::Modern);
+    for name in ["LD_PRELOAD", "PATH", "GIT_CONFIG_COUNT", "PYTHONPATH"] {
+        let run = json!({ "command": "ls", "env": { name: "/workspace" } });
+        assert!(refused(&mut agent, "exec_run", run).contains("allowlist-dynamic"), "{name}");
+    }
+    let run = json!({ "command": "ls", "env": { "LANG": "C" }, "wait_s": 20 });
+    assert_eq!(agent.call("exec_run", run)["exit_code"], 0);
+    agent.leave();
+}
+
+fn rules_lie_where_no_cell_can_write(world: &World) {
+    let project = world.home().join("project");
+    let elsewhere = world.home().join("elsewhere");
+    for directory in [&project, &elsewhere] {
+        fs::create_dir(directory).unwrap();
+        fs::write(directory.join("policy.toml"), "").unwrap();
+    }
+    std::os::unix::fs::symlink(&elsewhere, project.join("out")).unwrap();
+    std::os::unix::fs::symlink(project.join("policy.toml"), elsewhere.join("in")).unwrap();
+    let shown = project.to_str().unwrap();
+    let serve = || world.hotcell(["serve", "--workspace", shown]);
+    let ways = [
+        project.join("policy.toml"),
+        project.join("out/policy.toml"),
+        project.join("../project/policy.toml"),
+        elsewhere.join("in"),
+    ];
+    for rules in ways {
+        let refused = serve().env("HOTCELL_POLICY_FILE", &rules).run().exited(5);
+        assert!(refused.stderr().contains("of hotcell in it"), "{refused:?}");
+    }
+    let rules = elsewhere.join("policy.toml");
+    let mut agent = McpClient::start_with(serve().env("HOTCELL_POLICY_FILE", &rules), Era::Modern);
+    assert_eq!(run(&mut agent, "true", 20.0)["exit_code"], 0);
+    agent.leave();
+    // Nor where somebody else can.
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(&rules, fs::Permissions::from_mode(0o666)).unwrap();
+    let refused = serve().env("HOTCELL_POLICY_FILE", &rules).run().exited(2);
+    assert!(refused.stderr().contains("written by everybody"), "{refused:?}");
 }
 
 fn a_checkpoint_is_made_before_what_destroys(world: &World) {

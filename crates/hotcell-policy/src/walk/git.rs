@@ -1,0 +1,224 @@
+//! What git runs because its command line says so.
+
+use super::by_option::values_of;
+use super::field::{Field, GAP};
+use super::run::{Call, joined};
+use super::{Place, Walker};
+use crate::finding::Dynamic;
+
+/// Options of git before its verb that take the next argument.
+const VALUES: &[&str] = &["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"];
+/// The last parts of the names of settings that are commands.
+const COMMANDS: &[&str] = &[
+    "pager",
+    "sshcommand",
+    "editor",
+    "fsmonitor",
+    "external",
+    "askpass",
+    "gitproxy",
+    "program",
+    "command",
+    "cmd",
+    "textconv",
+    "clean",
+    "smudge",
+    "process",
+    "driver",
+    "helper",
+    "uploadpack",
+    "receivepack",
+    "vcs",
+    "packobjectshook",
+    "recentobjectshook",
+    "alternaterefscommand",
+    "difffilter",
+    "sendmailcmd",
+    "tocmd",
+    "cccmd",
+];
+/// Settings that say where else git looks for what it runs.
+const PLACES: &[&str] =
+    &["hookspath", "path", "templatedir", "attributesfile", "insteadof", "allow"];
+/// Options of verbs whose values are commands.
+const LINES: &[&str] = &[
+    "--upload-pack",
+    "--receive-pack",
+    "--exec",
+    "--extcmd",
+    "--open-files-in-pager",
+    "--sendmail-cmd",
+    "--to-cmd",
+    "--cc-cmd",
+    "--tool-cmd",
+];
+
+impl Walker {
+    /// Settings, verbs and options of git that name commands.
+    pub(super) fn git_settings(&mut self, call: &Call<'_>, place: Place<'_>) -> Vec<Dynamic> {
+        let reach = place.reach.through("git");
+        let place = Place { reach: &reach, ..place };
+        let mut dynamic = Vec::new();
+        let mut args = call.args.iter();
+        while let Some(arg) = args.next() {
+            let text = arg.text.as_str();
+            match text {
+                "-c" => {
+                    if let Some(setting) = args.next() {
+                        dynamic.extend(self.git_setting(setting, call, place));
+                    }
+                }
+                _ if text.starts_with("--exec-path=") || text.starts_with("--config-env") => {
+                    dynamic.push(Dynamic::Environment);
+                    if text == "--config-env" {
+                        args.next();
+                    }
+                }
+                _ if VALUES.contains(&text) => {
+                    args.next();
+                }
+                _ if text.starts_with('-') => {}
+                _ => {
+                    let rest: Vec<Field> = args.cloned().collect();
+                    dynamic.extend(self.git_verb(text, &rest, call, place));
+                    break;
+                }
+            }
+        }
+        dynamic
+    }
+
+    fn git_verb(
+        &mut self,
+        verb: &str,
+        rest: &[Field],
+        call: &Call<'_>,
+        place: Place<'_>,
+    ) -> Vec<Dynamic> {
+        let mut dynamic = self.git_runs(verb, rest, call, place);
+        let mut lines = values_of(rest, LINES);
+        match verb {
+            "config" => dynamic.extend(self.git_config(rest, call, place)),
+            "clone" => {
+                for setting in values_of(rest, &["-c", "--config"]) {
+                    dynamic.extend(self.git_setting(&setting, call, place));
+                }
+                lines.extend(values_of(rest, &["-u"]));
+                if rest.iter().any(|arg| arg.text.starts_with("--template")) {
+                    dynamic.push(Dynamic::Environment);
+                }
+            }
+            "init" if rest.iter().any(|arg| arg.text.starts_with("--template")) => {
+                dynamic.push(Dynamic::Environment);
+            }
+            "grep" => {
+                let attached = rest.iter().filter_map(|arg| arg.text.strip_prefix("-O"));
+                lines.extend(attached.filter(|line| !line.is_empty()).map(Field::known));
+            }
+            "difftool" => lines.extend(values_of(rest, &["-x"])),
+            _ => {}
+        }
+        // `ext::` is a transport that is a command.
+        let transports = rest.iter().filter_map(|arg| arg.text.strip_prefix("ext::"));
+        lines.extend(transports.map(|line| Field::known(&line.replace("% ", " "))));
+        for line in lines {
+            dynamic.extend(self.shell_line(&line, call, place));
+        }
+        dynamic
+    }
+
+    /// A setting as `NAME=VALUE`.
+    fn git_setting(&mut self, setting: &Field, call: &Call<'_>, place: Place<'_>) -> Vec<Dynamic> {
+        let Some((key, value)) = setting.text.split_once('=') else {
+            let unknown = setting.text.contains(GAP);
+            return if unknown { vec![Dynamic::Environment] } else { Vec::new() };
+        };
+        let value = Field { text: value.to_owned(), ..setting.clone() };
+        self.git_set(key, &value, call, place)
+    }
+
+    fn git_set(
+        &mut self,
+        key: &str,
+        value: &Field,
+        call: &Call<'_>,
+        place: Place<'_>,
+    ) -> Vec<Dynamic> {
+        let key = key.to_ascii_lowercase();
+        let last = key.rsplit('.').next().unwrap_or_default();
+        let text = value.text.as_str();
+        let alias = key.starts_with("alias.") && text.starts_with('!');
+        let update = last == "update" && text.starts_with('!');
+        let helper = last != "helper" || text.starts_with(['!', '/']);
+        // What is on or off is no command.
+        let switched = matches!(text, "true" | "false" | "");
+        let command =
+            (COMMANDS.contains(&last) || key.starts_with("pager.")) && helper && !switched;
+        if alias || update || command {
+            let line = Field { text: text.trim_start_matches('!').to_owned(), ..value.clone() };
+            return self.shell_line(&line, call, place);
+        }
+        if key.contains(GAP) || PLACES.contains(&last) {
+            return vec![Dynamic::Environment];
+        }
+        Vec::new()
+    }
+
+    /// `git config`: what is set there is run by a later git.
+    fn git_config(&mut self, rest: &[Field], call: &Call<'_>, place: Place<'_>) -> Vec<Dynamic> {
+        let values = ["-f", "--file", "--blob", "--type", "--default"];
+        let mut words: Vec<&Field> = Vec::new();
+        let mut args = rest.iter();
+        while let Some(arg) = args.next() {
+            if values.contains(&arg.text.as_str()) {
+                args.next();
+            } else if !arg.text.starts_with('-') {
+                words.push(arg);
+            }
+        }
+        if words.first().is_some_and(|first| matches!(first.find(), Some("set" | "add"))) {
+            words.remove(0);
+        }
+        match words.as_slice() {
+            [key, value, ..] => self.git_set(&key.text, value, call, place),
+            _ if rest.iter().any(|arg| arg.is("-e") || arg.is("--edit")) => vec![Dynamic::Input],
+            _ => Vec::new(),
+        }
+    }
+
+    fn git_runs(
+        &mut self,
+        verb: &str,
+        rest: &[Field],
+        call: &Call<'_>,
+        place: Place<'_>,
+    ) -> Vec<Dynamic> {
+        match (verb, rest) {
+            ("bisect", [run, inner @ ..]) if run.is("run") => {
+                self.rest(call, inner, place, place.reach);
+                Vec::new()
+            }
+            ("submodule", rest) => {
+                let Some(at) = rest.iter().position(|arg| arg.is("foreach")) else {
+                    return Vec::new();
+                };
+                let inner = rest.get(at + 1..).unwrap_or_default();
+                let options = inner.iter().take_while(|arg| arg.text.starts_with('-')).count();
+                let inner = inner.get(options..).unwrap_or_default();
+                self.shell_line(&Field::known(&joined(inner)), call, place)
+            }
+            ("rebase" | "filter-branch", rest) => {
+                let mut dynamic = Vec::new();
+                let mut rest = rest.iter();
+                while let Some(arg) = rest.next() {
+                    if arg.is("-x") || arg.text.ends_with("-filter") {
+                        let line = rest.next().cloned().unwrap_or_default();
+                        dynamic.extend(self.shell_line(&line, call, place));
+                    }
+                }
+                dynamic
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What git removes, replaces and writes.
+
+use super::effects::{Effects, has_flag, operands, option};
+use super::field::Field;
+use crate::finding::Touch;
+
+/// Verbs that only look.
+const LOOKING: &[&str] = &[
+    "status",
+    "log",
+    "diff",
+    "show",
+    "blame",
+    "grep",
+    "ls-files",
+    "ls-tree",
+    "rev-parse",
+    "describe",
+    "cat-file",
+    "rev-list",
+    "shortlog",
+    "help",
+    "version",
+    "show-ref",
+    "for-each-ref",
+    "name-rev",
+    "check-ignore",
+    "merge-base",
+    "count-objects",
+    "fsck",
+    "whatchanged",
+    "var",
+    "range-diff",
+];
+
+impl Effects<'_> {
+    pub(super) fn git(&mut self) {
+        let words = operands(self.args, &["-C", "-c", "--git-dir", "--work-tree", "--namespace"]);
+        let Some(verb) = words.first().and_then(|verb| verb.find()) else {
+            return;
+        };
+        self.finding.destructive |= is_destructive(verb, &words, self.args);
+        self.finding.overwrites |= matches!(
+            verb,
+            "checkout"
+                | "switch"
+                | "merge"
+                | "rebase"
+                | "pull"
+                | "apply"
+                | "am"
+                | "cherry-pick"
+                | "stash"
+                | "mv"
+        );
+        let args = self.args;
+        let mut written: Vec<Field> = Vec::new();
+        if !LOOKING.contains(&verb) {
+            for name in ["-C", "--git-dir", "--work-tree"] {
+                let before = args.iter().take_while(|arg| !arg.is(verb)).count();
+                written.extend(option(args.get(..before).unwrap_or_default(), &[name]));
+            }
+        }
+        let attached = args.iter().filter_map(|arg| arg.text.strip_prefix("--output="));
+        written.extend(attached.map(Field::known));
+        match verb {
+            "archive" | "format-patch" => {
+                written.extend(option(args, &["-o", "--output", "--output-directory"]));
+            }
+            "clone" => {
+                let values = ["-b", "--branch", "--depth", "-c", "-o", "-u", "--reference", "-j"];
+                let words = operands(args, &values);
+                written.extend(words.get(2).map(|path| (*path).clone()));
+            }
+            "init" => written.extend(words.get(1).map(|path| (*path).clone())),
+            "worktree" if words.get(1).is_some_and(|word| word.is("add")) => {
+                written.extend(words.get(2).map(|path| (*path).clone()));
+            }
+            "bundle" => written.extend(words.get(2).map(|path| (*path).clone())),
+            _ => {}
+        }
+        for path in written {
+            self.touch(&path, Touch::Write);
+        }
+    }
+}
+
+fn is_destructive(verb: &str, words: &[&Field], args: &[Field]) -> bool {
+    let has = |wanted: &[&str]| {
+        args.iter().any(|arg| arg.find().is_some_and(|text| wanted.contains(&text)))
+    };
+    let second = words.get(1).and_then(|word| word.find());
+    match verb {
+        "clean" => has_flag(args, "f", "force"),
+        "reset" => has(&["--hard", "--merge", "--keep"]),
+        // Paths after a commit are taken from it, whatever is in them.
+        "checkout" => {
+            has(&["--", "."])
+                || has_flag(args, "fp", "force")
+                || words.len() > 2 && !has(&["-b", "-B", "--orphan", "-t", "--track"])
+                || has(&["--ours", "--theirs", "-B"])
+        }
+        "switch" => has_flag(args, "fC", "force") || has(&["--discard-changes"]),
+        "checkout-index" => has_flag(args, "f", "force"),
+        "read-tree" => has(&["--reset"]),
+        "restore" | "rm" | "gc" | "prune" | "filter-branch" | "filter-repo" => {
+            !has(&["--staged", "--cached"]) || has(&["--worktree"])
+        }
+        "push" => {
+            has_flag(args, "f", "force")
+                || args.iter().any(|arg| arg.text.starts_with("--force"))
+                || has_flag(args, "d", "delete")
+                || has(&["--mirror", "--prune"])
+                || words.iter().skip(2).any(|word| word.text.starts_with(['+', ':']))
+        }
+        "branch" => {
+            args.iter().any(|arg| {
+                arg.text.starts_with('-')
+                    && !arg.text.starts_with("--")
+                    && arg.text.contains(['D', 'd'])
+            }) || has(&["--delete"])
+        }
+        "tag" => has_flag(args, "d", "delete"),
+        "stash" => matches!(second, Some("drop" | "clear")),
+        "worktree" | "remote" | "submodule" => {
+            matches!(second, Some("remove" | "rm" | "deinit" | "prune"))
+        }
+        "reflog" => matches!(second, Some("expire" | "delete")),
+        "update-ref" => has_flag(args, "d", ""),
+        _ => false,
+    }
+}
