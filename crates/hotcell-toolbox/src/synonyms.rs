@@ -1,0 +1,187 @@
+//! Words that people use for the same thing. General ones: nothing here knows a single tool.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::words::stem;
+
+/// Words of which each can stand for the others.
+const GROUPS: &[&[&str]] = &[
+    // What is done.
+    &["create", "add", "new", "make", "open", "insert", "register", "start", "set", "file", "put"],
+    &["delete", "remove", "drop", "erase", "trash", "discard", "destroy", "clear", "rid", "purge"],
+    &["list", "show", "enumerate", "browse", "all", "every", "see", "view", "display"],
+    &[
+        "get", "fetch", "read", "retrieve", "view", "show", "look", "load", "open", "details",
+        "info",
+    ],
+    &["update", "edit", "modify", "change", "set", "adjust", "alter", "patch", "revise", "fix"],
+    &["search", "find", "query", "lookup", "locate", "look", "filter"],
+    &["send", "post", "deliver", "write", "submit", "publish", "message"],
+    &["run", "execute", "invoke", "evaluate", "call", "launch", "perform", "trigger", "start"],
+    &["stop", "halt", "cancel", "abort", "terminate", "kill", "end", "shut"],
+    &["restart", "reboot", "bounce"],
+    &["copy", "duplicate", "clone", "replicate"],
+    &["move", "rename", "relocate", "transfer"],
+    &["upload", "import", "push", "store", "save", "put"],
+    &["download", "export", "pull", "save", "dump"],
+    &["merge", "combine", "join", "integrate"],
+    &["close", "resolve", "finish", "complete", "done", "settle", "shut"],
+    &["assign", "delegate", "allocate", "give", "owner"],
+    &["approve", "accept", "confirm", "allow", "grant"],
+    &["reject", "decline", "refuse", "deny"],
+    &["reply", "respond", "answer", "comment"],
+    &["invite", "add", "attendee", "guest", "member"],
+    &["mute", "silence", "snooze", "suppress", "pause"],
+    &["acknowledge", "ack"],
+    &["compare", "diff", "difference", "changes"],
+    &["summary", "summarize", "overview", "digest"],
+    &["translate", "convert", "transform"],
+    &["click", "press", "tap", "push"],
+    &["type", "fill", "enter", "input"],
+    &["navigate", "open", "visit", "goto", "go", "browse"],
+    &["capture", "screenshot", "snapshot", "grab"],
+    &["calculate", "compute", "formula"],
+    &["schedule", "plan", "book", "arrange", "reserve"],
+    &["archive", "hide"],
+    &["watch", "subscribe", "follow", "monitor"],
+    &["scale", "resize", "grow", "replicas"],
+    &["deploy", "release", "ship", "rollout", "publish"],
+    &["rollback", "revert", "undo", "restore"],
+    &["count", "number", "many", "total"],
+    &["mark", "flag", "label", "tag", "set"],
+    &["attach", "link", "connect"],
+    // What it is done to.
+    &["repository", "repo", "project", "codebase"],
+    &["pr", "merge", "review"],
+    &["commit", "revision", "changeset", "history"],
+    &["issue", "ticket", "bug", "task", "story", "defect"],
+    &["message", "dm", "chat", "text", "note"],
+    &["channel", "room", "conversation"],
+    &["email", "mail", "letter", "inbox"],
+    &["database", "db", "sql"],
+    &["table", "relation", "sheet"],
+    &["column", "field", "attribute"],
+    &["row", "record", "entry", "line"],
+    &["schema", "structure", "columns"],
+    &["image", "picture", "photo", "screenshot"],
+    &["page", "document", "doc", "article", "wiki"],
+    &["website", "site", "url", "web", "page", "webpage"],
+    &["directory", "folder", "dir"],
+    &["file", "document", "content"],
+    &["event", "meeting", "appointment", "calendar"],
+    &["free", "available", "availability", "busy", "slot"],
+    &["invoice", "bill", "statement"],
+    &["payment", "pay", "charge", "money", "transaction"],
+    &["refund", "reimburse", "money", "back"],
+    &["customer", "client", "buyer", "account"],
+    &["subscription", "plan", "recurring", "membership"],
+    &["contact", "person", "people", "lead"],
+    &["deal", "opportunity", "sale"],
+    &["company", "organization", "org", "account", "firm", "business"],
+    &["user", "member", "person", "people", "teammate", "colleague", "employee"],
+    &["team", "group"],
+    &["directions", "route", "way", "drive", "path", "navigate"],
+    &["place", "location", "spot", "venue", "nearby"],
+    &["address", "geocode", "coordinates", "latitude", "location"],
+    &["distance", "far", "travel", "duration"],
+    &["server", "instance", "vm", "machine", "host"],
+    &["bucket", "storage", "blob", "object"],
+    &["function", "lambda", "serverless"],
+    &["container", "pod", "docker"],
+    &["log", "logs", "trace", "output"],
+    &["metric", "measurement", "graph", "chart", "timeseries", "usage"],
+    &["alert", "alarm", "incident", "page", "monitor", "outage"],
+    &["dashboard", "board", "panel"],
+    &["cost", "price", "billing", "spend", "bill", "expense"],
+    &["secret", "credential", "password", "key"],
+    &["branch", "ref"],
+    &["pipeline", "workflow", "build", "ci", "action", "job"],
+    &["javascript", "js", "script", "code"],
+    &["spreadsheet", "sheet", "excel", "workbook", "worksheet"],
+    &["cell", "range", "value"],
+    &["sprint", "iteration", "cycle"],
+    &["comment", "remark", "note", "feedback"],
+    &["reaction", "emoji", "thumbs"],
+    &["attachment", "file"],
+    &["draft", "unsent"],
+    &["label", "tag", "category"],
+    &["permission", "access", "share", "sharing", "rights", "role"],
+    &["weather", "forecast", "temperature", "rain"],
+    &["today", "upcoming", "agenda", "day", "tomorrow", "week"],
+    &["error", "exception", "failure", "crash", "failed", "fail"],
+    &["slow", "performance", "explain", "latency"],
+    &["balance", "funds", "money"],
+    &["discount", "coupon", "promo", "promotion"],
+    &["product", "item", "catalog", "goods"],
+    &["console", "devtools", "browser"],
+    &["tab", "window"],
+    &["timezone", "time", "clock"],
+    &["currency", "exchange", "rate"],
+    &["network", "http", "request"],
+    &["status", "state", "health", "progress"],
+    &["size", "disk", "space"],
+    &["note", "memo", "reminder"],
+    &["version", "revision", "release"],
+    &["dns", "domain"],
+    &["queue", "topic"],
+    &["backup", "snapshot", "dump"],
+];
+
+/// Words that are one word when they stand together.
+const PHRASES: &[(&str, &str, &str)] = &[
+    ("pull", "request", "pr"),
+    ("merge", "request", "pr"),
+    ("direct", "message", "dm"),
+    ("work", "item", "issue"),
+    ("time", "zone", "timezone"),
+    ("log", "in", "login"),
+    ("sign", "in", "login"),
+    ("data", "base", "database"),
+    ("get", "rid", "delete"),
+    ("look", "up", "lookup"),
+    ("turn", "off", "stop"),
+    ("shut", "down", "stop"),
+    ("hand", "over", "assign"),
+    ("roll", "back", "rollback"),
+    ("give", "back", "refund"),
+    ("on", "call", "oncall"),
+    ("object", "storage", "bucket"),
+    ("virtual", "machine", "vm"),
+];
+
+/// For the stem of a word, those of the words that can stand for it.
+#[derive(Debug)]
+pub(crate) struct Synonyms {
+    by_stem: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Synonyms {
+    pub(crate) fn new() -> Self {
+        let mut by_stem: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for group in GROUPS {
+            let stems: BTreeSet<String> = group.iter().map(|word| stem(word)).collect();
+            for one in &stems {
+                let others = stems.iter().filter(|other| *other != one).cloned();
+                by_stem.entry(one.clone()).or_default().extend(others);
+            }
+        }
+        Self { by_stem }
+    }
+
+    pub(crate) fn of(&self, stem: &str) -> impl Iterator<Item = &str> {
+        self.by_stem.get(stem).into_iter().flatten().map(String::as_str)
+    }
+}
+
+/// The words that pairs of words stand for.
+pub(crate) fn phrases(words: &[String]) -> Vec<String> {
+    words
+        .windows(2)
+        .filter_map(|pair| {
+            let known = PHRASES.iter().find(|(one, other, _)| {
+                stem(&pair[0]) == stem(one) && stem(&pair[1]) == stem(other)
+            });
+            known.map(|(_, _, whole)| (*whole).to_owned())
+        })
+        .collect()
+}
