@@ -84,8 +84,8 @@ pub(crate) fn file(signature: &Signature, heading: &Heading<'_>) -> String {
     whole
 }
 
-/// The line with which code imports a tool and calls it.
-fn example(signature: &Signature, heading: &Heading<'_>) -> [String; 2] {
+/// A call as it can stand in code.
+fn example(signature: &Signature, heading: &Heading<'_>) -> String {
     let given: Vec<String> = signature
         .required()
         .take(12)
@@ -95,8 +95,7 @@ fn example(signature: &Signature, heading: &Heading<'_>) -> [String; 2] {
             format!("{}={value}", argument.identifier)
         })
         .collect();
-    let (server, tool) = (heading.server, heading.tool);
-    [format!("from tools.{server} import {tool}"), format!("{tool}({})", given.join(", "))]
+    format!("Example: {}({})", heading.tool, given.join(", "))
 }
 
 impl Printer {
@@ -220,7 +219,7 @@ impl Printer {
         }
         let mut doc = lines(heading.description, MAX_DESCRIPTION);
         let notes: Vec<String> = signature.arguments.iter().filter_map(argument_note).collect();
-        for section in [notes, gives(signature), example(signature, heading).to_vec()] {
+        for section in [notes, gives(signature), vec![example(signature, heading)]] {
             if !section.is_empty() {
                 doc.extend((!doc.is_empty()).then(String::new));
                 doc.extend(section);
@@ -254,7 +253,7 @@ impl ResultFrom {
             Self::Results(count) => Some(format!(
                 "Result as observed in {count} calls; the server does not declare it."
             )),
-            Self::Nowhere => Some("The server does not declare what it gives.".to_owned()),
+            Self::Nowhere => Some("Result: not declared.".to_owned()),
         }
     }
 }

@@ -13,17 +13,19 @@ use crate::observations::Observations;
 use crate::stub::ToolPolicy;
 use crate::synonyms::{Synonyms, phrases};
 use crate::text::{Language, first_sentence};
-use crate::types::Type;
-use crate::words::{split, stem, tells};
+use crate::types::{Definition, Type};
+use crate::words::{asks, split, stem, tells};
 
 /// How soon more of the same word counts for little.
 const SATURATION: f64 = 1.2;
-/// What a word that only means the same counts for.
-const SYNONYM: f64 = 0.5;
 /// What the beginning of a word counts for.
 const BEGINNING: f64 = 0.5;
 /// What it counts for that a query names the server.
 const SERVER_BOOST: f64 = 1.35;
+/// What it counts for that a query has all words of the name.
+const NAME_BOOST: f64 = 1.15;
+/// What it counts for that a tool shows something when a query asks for that.
+const SHOWING_BOOST: f64 = 1.25;
 /// The most words of one field that are kept.
 const MAX_WORDS: usize = 400;
 /// The most words of a query that are looked for.
@@ -99,6 +101,8 @@ struct Indexed {
     server_stems: BTreeSet<String>,
     /// Stems of its name.
     name_stems: BTreeSet<String>,
+    /// Whether it shows something, by its name or by what its server says.
+    shows: bool,
 }
 
 impl ToolIndex {
@@ -117,6 +121,7 @@ impl ToolIndex {
                         .into_iter()
                         .collect(),
                     name_stems: words[0].iter().cloned().collect(),
+                    shows: shows(tool),
                 });
                 fields.push(words);
             }
@@ -140,6 +145,7 @@ impl ToolIndex {
                 found[at] += 1;
             }
         }
+        let asks = asks(&split(&query.text));
         let all = f64::from(u32::try_from(wanted.len().max(1)).unwrap_or(u32::MAX));
         let in_server = |tool: &Indexed| {
             query
@@ -156,8 +162,13 @@ impl ToolIndex {
                 let coverage = f64::from(found[at]) / all;
                 let named = tool.server_stems.iter().any(|word| seen.contains(word));
                 let whole = tool.name_stems.iter().all(|word| seen.contains(word));
-                let boost = if named { SERVER_BOOST } else { 1.0 } * if whole { 1.15 } else { 1.0 };
-                let score = scores[at] * (0.4 + 0.6 * coverage) * boost;
+                let boosts = [
+                    (named, SERVER_BOOST),
+                    (whole, NAME_BOOST),
+                    (asks && tool.shows, SHOWING_BOOST),
+                ];
+                let boosts = boosts.iter().filter(|(holds, _)| *holds).map(|(_, boost)| boost);
+                let score = scores[at] * (0.4 + 0.6 * coverage) * boosts.product::<f64>();
                 ToolHit { key: tool.key.clone(), score }
             })
             .collect();
@@ -171,16 +182,24 @@ impl ToolIndex {
     /// How well each tool fits one word of a query, by the word or by what can stand for it.
     fn scores_of(&self, word: &str) -> BTreeMap<usize, f64> {
         let mut variants: Vec<(&str, f64)> = vec![(word, 1.0)];
-        variants.extend(self.synonyms.of(word).map(|other| (other, SYNONYM)));
+        variants.extend(self.synonyms.of(word));
         if !self.words.contains_key(word) && word.len() >= 4 {
             let beginning = self.words.range(word.to_owned()..).map(|(known, _)| known.as_str());
             let longer = beginning.take_while(|known| known.starts_with(word)).take(8);
             variants.extend(longer.map(|known| (known, BEGINNING)));
         }
         let mut best: BTreeMap<usize, f64> = BTreeMap::new();
+        let meant: BTreeSet<usize> = variants
+            .iter()
+            .filter_map(|(variant, _)| self.words.get(*variant))
+            .flatten()
+            .map(|(at, _)| *at)
+            .collect();
+        // A rare word for a common thing says little more than the common word.
+        let rarity_meant = rarity(self.tools.len(), meant.len());
         for (variant, weight) in variants {
             let Some(places) = self.words.get(variant) else { continue };
-            let rarity = rarity(self.tools.len(), places.len());
+            let rarity = (rarity(self.tools.len(), places.len()) + rarity_meant) / 2.0;
             for (at, amount) in places {
                 let score = weight * rarity * amount / (SATURATION + amount);
                 let slot = best.entry(*at).or_default();
@@ -189,6 +208,11 @@ impl ToolIndex {
         }
         best
     }
+}
+
+fn shows(tool: &Tool) -> bool {
+    let hints = tool.listing().annotations.as_ref();
+    hints.and_then(|hints| hints.read_only_hint).unwrap_or_else(|| asks(&split(&tool.key().tool)))
 }
 
 fn rarity(all: usize, with: usize) -> f64 {
@@ -224,6 +248,14 @@ fn words_of(server: &Server, tool: &Tool) -> [Vec<String>; FIELDS.len()] {
         if let Type::Literal(values) = &argument.field.kind {
             for value in values.iter().filter_map(Value::as_str).take(16) {
                 texts.push_str(value);
+                texts.push(' ');
+            }
+        }
+    }
+    for (_, definition) in signature.definitions.iter().take(20) {
+        if let Definition::Record(record) = definition {
+            for field in record.fields.iter().take(20) {
+                texts.push_str(&field.name);
                 texts.push(' ');
             }
         }

@@ -36,7 +36,7 @@ pub(crate) struct Heading<'a> {
 impl Heading<'_> {
     /// The lines at the top of a full stub.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let mut first = format!("tools.{}.{}", self.server, self.tool);
+        let mut first = format!("from tools.{} import {}", self.server, self.tool);
         if self.server != self.server_name || self.tool != self.tool_name {
             let (tool, server) = (one_line(self.tool_name, 80), one_line(self.server_name, 80));
             first.push_str(&format!(

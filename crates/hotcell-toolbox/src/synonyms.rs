@@ -4,19 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::words::stem;
 
-/// Words of which each can stand for the others.
-const GROUPS: &[&[&str]] = &[
-    // What is done.
+/// Words for what is done, of which each can stand for the others.
+const ACTIONS: &[&[&str]] = &[
     &["create", "add", "new", "make", "open", "insert", "register", "start", "set", "file", "put"],
     &["delete", "remove", "drop", "erase", "trash", "discard", "destroy", "clear", "rid", "purge"],
-    &["list", "show", "enumerate", "browse", "all", "every", "see", "view", "display"],
+    &["list", "show", "enumerate", "browse", "see", "view", "display"],
     &[
         "get", "fetch", "read", "retrieve", "view", "show", "look", "load", "open", "details",
         "info",
     ],
     &["update", "edit", "modify", "change", "set", "adjust", "alter", "patch", "revise", "fix"],
     &["search", "find", "query", "lookup", "locate", "look", "filter"],
-    &["send", "post", "deliver", "write", "submit", "publish", "message"],
+    &["send", "post", "deliver", "write", "submit", "publish", "tell", "say", "notify", "announce"],
     &["run", "execute", "invoke", "evaluate", "call", "launch", "perform", "trigger", "start"],
     &["stop", "halt", "cancel", "abort", "terminate", "kill", "end", "shut"],
     &["restart", "reboot", "bounce"],
@@ -42,7 +41,16 @@ const GROUPS: &[&[&str]] = &[
     &["capture", "screenshot", "snapshot", "grab"],
     &["calculate", "compute", "formula"],
     &["schedule", "plan", "book", "arrange", "reserve"],
-    &["archive", "hide"],
+    &["delete", "cancel", "withdraw"],
+    &["create", "schedule", "book", "arrange", "organize", "setup"],
+    &["write", "save", "store", "overwrite", "put"],
+    &["update", "move", "reschedule", "postpone", "shift"],
+    &["archive", "hide", "retire", "delete"],
+    &["unsubscribe", "leave", "stop", "quit"],
+    &["compress", "pack", "zip"],
+    &["extract", "unpack", "unzip"],
+    &["emulate", "simulate", "pretend", "mimic"],
+    &["remind", "reminder", "notify"],
     &["watch", "subscribe", "follow", "monitor"],
     &["scale", "resize", "grow", "replicas"],
     &["deploy", "release", "ship", "rollout", "publish"],
@@ -50,7 +58,10 @@ const GROUPS: &[&[&str]] = &[
     &["count", "number", "many", "total"],
     &["mark", "flag", "label", "tag", "set"],
     &["attach", "link", "connect"],
-    // What it is done to.
+];
+
+/// Words for what it is done to.
+const THINGS: &[&[&str]] = &[
     &["repository", "repo", "project", "codebase"],
     &["pr", "merge", "review"],
     &["commit", "revision", "changeset", "history"],
@@ -68,7 +79,27 @@ const GROUPS: &[&[&str]] = &[
     &["website", "site", "url", "web", "page", "webpage"],
     &["directory", "folder", "dir"],
     &["file", "document", "content"],
-    &["event", "meeting", "appointment", "calendar"],
+    &["file", "object", "blob"],
+    &["mkdir", "directory"],
+    &[
+        "date",
+        "day",
+        "when",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+    ],
+    &["sun", "sunset", "sunrise", "dusk", "dawn", "sunny"],
+    &["newsletter", "mailing", "unsubscribe", "bulk"],
+    &["phone", "iphone", "android", "mobile", "device"],
+    &["format", "style", "bold", "font", "color", "colour"],
+    &["ip", "dns"],
+    &["event", "meeting", "appointment"],
+    &["calendar", "agenda", "schedule"],
     &["free", "available", "availability", "busy", "slot"],
     &["invoice", "bill", "statement"],
     &["payment", "pay", "charge", "money", "transaction"],
@@ -90,7 +121,8 @@ const GROUPS: &[&[&str]] = &[
     &["container", "pod", "docker"],
     &["log", "logs", "trace", "output"],
     &["metric", "measurement", "graph", "chart", "timeseries", "usage"],
-    &["alert", "alarm", "incident", "page", "monitor", "outage"],
+    &["alert", "alarm", "notification", "monitor", "warning"],
+    &["incident", "outage", "downtime", "emergency"],
     &["dashboard", "board", "panel"],
     &["cost", "price", "billing", "spend", "bill", "expense"],
     &["secret", "credential", "password", "key"],
@@ -149,27 +181,36 @@ const PHRASES: &[(&str, &str, &str)] = &[
     ("virtual", "machine", "vm"),
 ];
 
-/// For the stem of a word, those of the words that can stand for it.
+/// What a word for the same action counts for: they are vague.
+const ACTION: f64 = 0.5;
+/// What a word for the same thing counts for.
+const THING: f64 = 0.7;
+
+/// For the stem of a word, those of the words that can stand for it, and what each counts for.
 #[derive(Debug)]
 pub(crate) struct Synonyms {
-    by_stem: BTreeMap<String, BTreeSet<String>>,
+    by_stem: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 impl Synonyms {
     pub(crate) fn new() -> Self {
-        let mut by_stem: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for group in GROUPS {
-            let stems: BTreeSet<String> = group.iter().map(|word| stem(word)).collect();
-            for one in &stems {
-                let others = stems.iter().filter(|other| *other != one).cloned();
-                by_stem.entry(one.clone()).or_default().extend(others);
+        let mut by_stem: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+        for (groups, weight) in [(ACTIONS, ACTION), (THINGS, THING)] {
+            for group in groups {
+                let stems: BTreeSet<String> = group.iter().map(|word| stem(word)).collect();
+                for one in &stems {
+                    let others = stems.iter().filter(|other| *other != one);
+                    let known = by_stem.entry(one.clone()).or_default();
+                    known.extend(others.map(|other| (other.clone(), weight)));
+                }
             }
         }
         Self { by_stem }
     }
 
-    pub(crate) fn of(&self, stem: &str) -> impl Iterator<Item = &str> {
-        self.by_stem.get(stem).into_iter().flatten().map(String::as_str)
+    pub(crate) fn of(&self, stem: &str) -> impl Iterator<Item = (&str, f64)> {
+        let known = self.by_stem.get(stem).into_iter().flatten();
+        known.map(|(other, weight)| (other.as_str(), *weight))
     }
 }
 

@@ -2,12 +2,12 @@
 
 /// Words that say nothing about which tool is meant.
 const STOP: &[&str] = &[
-    "a", "an", "and", "any", "are", "as", "at", "be", "but", "by", "can", "could", "do", "does",
-    "for", "from", "given", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its",
-    "let", "like", "me", "my", "need", "of", "on", "one", "or", "our", "out", "please", "should",
-    "so", "some", "than", "that", "the", "their", "them", "then", "there", "these", "this",
-    "those", "to", "up", "us", "used", "using", "via", "want", "was", "we", "what", "when",
-    "where", "which", "who", "will", "with", "you", "your",
+    "a", "all", "an", "and", "another", "any", "are", "as", "at", "be", "but", "by", "can",
+    "could", "did", "do", "does", "for", "from", "given", "has", "have", "how", "i", "if", "in",
+    "into", "is", "it", "its", "let", "like", "me", "my", "need", "of", "on", "one", "or", "our",
+    "out", "please", "should", "so", "some", "than", "that", "the", "their", "them", "then",
+    "there", "these", "this", "those", "to", "up", "us", "used", "using", "via", "want", "was",
+    "we", "what", "when", "where", "which", "who", "will", "with", "you", "your",
 ];
 
 /// The words of a text in their order: split at everything that is no letter or digit, and inside
@@ -38,6 +38,17 @@ pub(crate) fn split(text: &str) -> Vec<String> {
     words.extend((!word.is_empty()).then_some(word));
     words.retain(|word| word.len() > 1 || word.chars().all(|letter| letter.is_ascii_digit()));
     words
+}
+
+/// Words with which people ask for something to be shown rather than changed.
+const ASKING: &[&str] = &[
+    "any", "are", "did", "find", "get", "how", "is", "list", "look", "query", "read", "search",
+    "see", "show", "view", "what", "when", "where", "which", "who", "whose", "why",
+];
+
+/// Whether words ask for something to be shown.
+pub(crate) fn asks(words: &[String]) -> bool {
+    words.first().is_some_and(|first| ASKING.contains(&first.as_str()))
 }
 
 /// Whether a word says something about which tool is meant.

@@ -33,7 +33,7 @@ fn stubs_cost_a_fraction_and_the_estimate_is_near() {
         .collect();
     let index = tree.read("INDEX.md").unwrap();
     println!("{} tools of {} servers", catalog.tools().count(), catalog.servers().len());
-    let mut off = Vec::new();
+    let mut off: Vec<&str> = Vec::new();
     for (what, text) in [
         ("definitions", &definitions),
         ("full stubs, Python", &full),
@@ -43,12 +43,10 @@ fn stubs_cost_a_fraction_and_the_estimate_is_near() {
     ] {
         let (real, estimate) = (count(text), estimate_tokens(text));
         println!("{what}: {real} tokens, estimated {estimate} ({} characters)", text.len());
-        assert!(
-            estimate * 100 > real * 88 && estimate * 100 < real * 112,
-            "{what}: {real}, {estimate}"
-        );
+        off.extend((estimate * 100 < real * 90 || estimate * 100 > real * 110).then_some(what));
     }
-    assert!(count(&python) * 3 < count(&definitions));
+    assert!(off.is_empty(), "the estimate is off by more than a tenth for {off:?}");
+    assert!(count(&python) * 100 < count(&definitions) * 40);
     assert!(count(&index) < 900);
     assert_eq!(catalog.showing(PASS_THROUGH_TOKENS), Showing::Code);
     assert_eq!(catalog.showing(1_000_000), Showing::PassThrough);
