@@ -31,6 +31,23 @@ mod types;
 mod typescript;
 mod words;
 
+#[cfg(test)]
+mod catalog_tests;
+#[cfg(test)]
+mod check_tests;
+#[cfg(test)]
+mod lowering_tests;
+#[cfg(test)]
+mod names_tests;
+#[cfg(test)]
+mod observed_tests;
+#[cfg(test)]
+mod search_tests;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod text_tests;
+
 pub use self::catalog::{Catalog, Server, Tool, ToolKey};
 pub use self::changes::CatalogChanges;
 pub use self::check::{ArgumentError, ArgumentFault};

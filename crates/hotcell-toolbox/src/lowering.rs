@@ -100,11 +100,15 @@ impl<'a> Lowering<'a> {
         self.lower(schema, &Naming::After("Value".to_owned()), 0)
     }
 
-    /// The arguments that the schema describes, and whether all that there can be are among them.
+    /// The arguments that the schema describes; a schema that names none leaves open what there can be.
     pub(crate) fn arguments(&mut self, name: &str) -> Record {
         let root = self.root;
         let flat = self.merging.overlaid(root);
-        let record = self.record(&flat, &Naming::After(name.to_owned()), 0);
+        let mut record = self.record(&flat, &Naming::After(name.to_owned()), 0);
+        let closed = flat.get("additionalProperties") == Some(&Value::Bool(false));
+        if !closed && !flat.get("properties").is_some_and(Value::is_object) {
+            record.others = Some(Type::Any);
+        }
         self.cut |= self.merging.is_spent();
         record
     }

@@ -73,7 +73,7 @@ pub(crate) fn file(signature: &Signature, heading: &Heading<'_>) -> String {
     }
     printer.function(signature, heading, &mut body);
     let mut whole = String::new();
-    for line in heading.lines() {
+    for line in heading.lines(Language::Python) {
         let _ = writeln!(whole, "# {line}");
     }
     if !printer.imports.is_empty() {

@@ -152,7 +152,7 @@ impl Signature {
 }
 
 fn more_arguments(record: &Record) -> MoreArguments {
-    if record.others.is_some() || (record.fields.is_empty() && record.left_out == 0) {
+    if record.others.is_some() {
         MoreArguments::Any
     } else if record.left_out > 0 {
         MoreArguments::Named

@@ -35,8 +35,12 @@ pub(crate) struct Heading<'a> {
 
 impl Heading<'_> {
     /// The lines at the top of a full stub.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let mut first = format!("from tools.{} import {}", self.server, self.tool);
+    pub(crate) fn lines(&self, language: Language) -> Vec<String> {
+        let (server, tool) = (self.server, self.tool);
+        let mut first = match language {
+            Language::Python => format!("from tools.{server} import {tool}"),
+            Language::TypeScript => format!("import {{ {tool} }} from \"tools/{server}\""),
+        };
         if self.server != self.server_name || self.tool != self.tool_name {
             let (tool, server) = (one_line(self.tool_name, 80), one_line(self.server_name, 80));
             first.push_str(&format!(
@@ -68,6 +72,9 @@ impl Heading<'_> {
 }
 
 fn claims(annotations: &ToolAnnotations) -> Vec<&'static str> {
+    if annotations.read_only_hint == Some(true) && annotations.destructive_hint != Some(true) {
+        return vec!["read-only"];
+    }
     [
         (annotations.read_only_hint, "read-only", "changes things"),
         (annotations.destructive_hint, "may destroy", "does not destroy"),

@@ -116,7 +116,7 @@ pub(crate) fn quoted(text: &str, language: Language) -> String {
 
 /// A line that can stand between the three quotes of a docstring.
 pub(crate) fn in_docstring(line: &str) -> String {
-    line.replace('\\', "\\\\").replace('"', "\\\"")
+    line.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"")
 }
 
 /// A line that can stand in a comment of TypeScript.

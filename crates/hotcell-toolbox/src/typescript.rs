@@ -42,7 +42,7 @@ pub(crate) fn line(signature: &Signature, identifier: &str, about: &str) -> Stri
 /// The declarations of a tool in full.
 pub(crate) fn file(signature: &Signature, heading: &Heading<'_>) -> String {
     let mut out = String::new();
-    for line in heading.lines() {
+    for line in heading.lines(Language::TypeScript) {
         let _ = writeln!(out, "// {line}");
     }
     for (name, definition) in &signature.definitions {

@@ -59,7 +59,7 @@ fn write_tree(catalog: &Catalog, to: &Path) -> usize {
 }
 
 /// Says loudly that something is missing, or fails where it is required.
-fn skip(why: &str) {
+pub(crate) fn skip(why: &str) {
     let required = std::env::var("HOTCELL_REQUIRE").unwrap_or_default();
     assert!(!required.split(',').any(|name| name.trim() == "stubs"), "stubs is required: {why}");
     let test = std::thread::current().name().unwrap_or("a test").to_owned();

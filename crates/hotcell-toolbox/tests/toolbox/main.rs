@@ -1,5 +1,8 @@
 //! The toolbox on a catalog as large as real ones, and on one that means harm, with real languages.
 
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a fixture that is wrong is a failed test")]
+
+mod conformance;
 mod fixture;
 mod hostile;
 mod languages;
