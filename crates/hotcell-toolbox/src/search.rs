@@ -26,6 +26,10 @@ const SERVER_BOOST: f64 = 1.35;
 const NAME_BOOST: f64 = 1.15;
 /// What it counts for that a tool shows something when a query asks for that.
 const SHOWING_BOOST: f64 = 1.25;
+/// What it counts for that the name of a tool says what a query wants done.
+const ACTION_BOOST: f64 = 1.25;
+/// What it counts for that a tool takes something away though nobody asked for that.
+const REMOVAL_BOOST: f64 = 0.75;
 /// The most words of one field that are kept.
 const MAX_WORDS: usize = 400;
 /// The most words of a query that are looked for.
@@ -103,12 +107,15 @@ struct Indexed {
     name_stems: BTreeSet<String>,
     /// Whether it shows something, by its name or by what its server says.
     shows: bool,
+    /// Whether its name says that something goes away.
+    removes: bool,
 }
 
 impl ToolIndex {
     /// An index of all tools.
     #[must_use]
     pub fn new(catalog: &Catalog) -> Self {
+        let synonyms = Synonyms::new();
         let mut tools = Vec::new();
         let mut fields: Vec<[Vec<String>; FIELDS.len()]> = Vec::new();
         for server in catalog.servers() {
@@ -122,12 +129,13 @@ impl ToolIndex {
                         .collect(),
                     name_stems: words[0].iter().cloned().collect(),
                     shows: shows(tool),
+                    removes: words[0].iter().any(|word| synonyms.is_removal(word)),
                 });
                 fields.push(words);
             }
         }
         let words = weighed(&fields);
-        Self { tools, words, synonyms: Synonyms::new() }
+        Self { tools, words, synonyms }
     }
 
     /// The tools that fit best, the best first.
@@ -146,6 +154,9 @@ impl ToolIndex {
             }
         }
         let asks = asks(&split(&query.text));
+        let actions: BTreeSet<&str> =
+            wanted.iter().flat_map(|word| self.synonyms.actions_like(word)).collect();
+        let removes = wanted.iter().any(|word| self.synonyms.is_removal(word));
         let all = f64::from(u32::try_from(wanted.len().max(1)).unwrap_or(u32::MAX));
         let in_server = |tool: &Indexed| {
             query
@@ -166,6 +177,8 @@ impl ToolIndex {
                     (named, SERVER_BOOST),
                     (whole, NAME_BOOST),
                     (asks && tool.shows, SHOWING_BOOST),
+                    (tool.name_stems.iter().any(|word| actions.contains(&**word)), ACTION_BOOST),
+                    (tool.removes && !removes, REMOVAL_BOOST),
                 ];
                 let boosts = boosts.iter().filter(|(holds, _)| *holds).map(|(_, boost)| boost);
                 let score = scores[at] * (0.4 + 0.6 * coverage) * boosts.product::<f64>();
@@ -187,6 +200,11 @@ impl ToolIndex {
             let beginning = self.words.range(word.to_owned()..).map(|(known, _)| known.as_str());
             let longer = beginning.take_while(|known| known.starts_with(word)).take(8);
             variants.extend(longer.map(|known| (known, BEGINNING)));
+        }
+        // To do something again is to do it.
+        if let Some(again) = word.strip_prefix("re").filter(|again| self.words.contains_key(*again))
+        {
+            variants.push((again, BEGINNING));
         }
         let mut best: BTreeMap<usize, f64> = BTreeMap::new();
         let meant: BTreeSet<usize> = variants
@@ -245,6 +263,9 @@ fn words_of(server: &Server, tool: &Tool) -> [Vec<String>; FIELDS.len()] {
         names.push(' ');
         texts.push_str(&argument.field.doc);
         texts.push(' ');
+        if argument.field.notes.iter().any(|note| note.starts_with("format date")) {
+            texts.push_str("date ");
+        }
         if let Type::Literal(values) = &argument.field.kind {
             for value in values.iter().filter_map(Value::as_str).take(16) {
                 texts.push_str(value);

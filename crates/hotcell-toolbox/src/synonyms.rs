@@ -6,8 +6,11 @@ use crate::words::stem;
 
 /// Words for what is done, of which each can stand for the others.
 const ACTIONS: &[&[&str]] = &[
-    &["create", "add", "new", "make", "open", "insert", "register", "start", "set", "file", "put"],
-    &["delete", "remove", "drop", "erase", "trash", "discard", "destroy", "clear", "rid", "purge"],
+    &["create", "add", "new", "make", "open", "insert", "register", "start"],
+    &[
+        "delete", "remove", "drop", "erase", "trash", "discard", "destroy", "clear", "rid",
+        "purge", "throw",
+    ],
     &["list", "show", "enumerate", "browse", "see", "view", "display"],
     &[
         "get", "fetch", "read", "retrieve", "view", "show", "look", "load", "open", "details",
@@ -84,7 +87,16 @@ const THINGS: &[&[&str]] = &[
     &[
         "date",
         "day",
+        "time",
         "when",
+        "today",
+        "tomorrow",
+        "yesterday",
+        "week",
+        "weekend",
+        "month",
+        "year",
+        "upcoming",
         "monday",
         "tuesday",
         "wednesday",
@@ -139,7 +151,6 @@ const THINGS: &[&[&str]] = &[
     &["label", "tag", "category"],
     &["permission", "access", "share", "sharing", "rights", "role"],
     &["weather", "forecast", "temperature", "rain"],
-    &["today", "upcoming", "agenda", "day", "tomorrow", "week"],
     &["error", "exception", "failure", "crash", "failed", "fail"],
     &["slow", "performance", "explain", "latency"],
     &["balance", "funds", "money"],
@@ -159,6 +170,35 @@ const THINGS: &[&[&str]] = &[
     &["backup", "snapshot", "dump"],
 ];
 
+/// Words for what somebody has to have asked for.
+const REMOVALS: &[&str] = &[
+    "abort",
+    "archive",
+    "cancel",
+    "clear",
+    "delete",
+    "destroy",
+    "discard",
+    "drain",
+    "drop",
+    "end",
+    "erase",
+    "forget",
+    "kill",
+    "leave",
+    "purge",
+    "remove",
+    "rid",
+    "shut",
+    "stop",
+    "terminate",
+    "throw",
+    "trash",
+    "uninstall",
+    "unsubscribe",
+    "withdraw",
+];
+
 /// Words that are one word when they stand together.
 const PHRASES: &[(&str, &str, &str)] = &[
     ("pull", "request", "pr"),
@@ -171,7 +211,12 @@ const PHRASES: &[(&str, &str, &str)] = &[
     ("data", "base", "database"),
     ("get", "rid", "delete"),
     ("look", "up", "lookup"),
+    ("look", "for", "search"),
     ("turn", "off", "stop"),
+    ("power", "off", "stop"),
+    ("switch", "off", "stop"),
+    ("throw", "away", "delete"),
+    ("set", "up", "create"),
     ("shut", "down", "stop"),
     ("hand", "over", "assign"),
     ("roll", "back", "rollback"),
@@ -190,6 +235,8 @@ const THING: f64 = 0.7;
 #[derive(Debug)]
 pub(crate) struct Synonyms {
     by_stem: BTreeMap<String, BTreeMap<String, f64>>,
+    actions: BTreeMap<String, BTreeSet<String>>,
+    removals: BTreeSet<String>,
 }
 
 impl Synonyms {
@@ -205,7 +252,25 @@ impl Synonyms {
                 }
             }
         }
-        Self { by_stem }
+        let mut actions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for group in ACTIONS {
+            let stems: BTreeSet<String> = group.iter().map(|word| stem(word)).collect();
+            for one in &stems {
+                actions.entry(one.clone()).or_default().extend(stems.iter().cloned());
+            }
+        }
+        let removals = REMOVALS.iter().map(|word| stem(word)).collect();
+        Self { by_stem, actions, removals }
+    }
+
+    /// The words for the same action as a word, itself too; nothing if it is no action.
+    pub(crate) fn actions_like(&self, stem: &str) -> impl Iterator<Item = &str> {
+        self.actions.get(stem).into_iter().flatten().map(String::as_str)
+    }
+
+    /// Whether a word means that something goes away or comes to an end.
+    pub(crate) fn is_removal(&self, stem: &str) -> bool {
+        self.removals.contains(stem)
     }
 
     pub(crate) fn of(&self, stem: &str) -> impl Iterator<Item = (&str, f64)> {

@@ -2,12 +2,13 @@
 
 /// Words that say nothing about which tool is meant.
 const STOP: &[&str] = &[
-    "a", "all", "an", "and", "another", "any", "are", "as", "at", "be", "but", "by", "can",
-    "could", "did", "do", "does", "for", "from", "given", "has", "have", "how", "i", "if", "in",
-    "into", "is", "it", "its", "let", "like", "me", "my", "need", "of", "on", "one", "or", "our",
-    "out", "please", "should", "so", "some", "than", "that", "the", "their", "them", "then",
-    "there", "these", "this", "those", "to", "up", "us", "used", "using", "via", "want", "was",
-    "we", "what", "when", "where", "which", "who", "will", "with", "you", "your",
+    "a", "all", "also", "an", "and", "another", "any", "are", "as", "at", "away", "be", "but",
+    "by", "can", "could", "did", "do", "does", "for", "from", "given", "has", "have", "how", "i",
+    "if", "in", "into", "is", "it", "its", "just", "let", "like", "me", "my", "need", "of", "off",
+    "on", "one", "or", "our", "out", "please", "should", "so", "some", "than", "that", "the",
+    "their", "them", "then", "there", "these", "this", "those", "to", "up", "us", "used", "using",
+    "via", "want", "was", "we", "what", "when", "where", "which", "who", "will", "with", "you",
+    "your",
 ];
 
 /// The words of a text in their order: split at everything that is no letter or digit, and inside
@@ -68,8 +69,6 @@ const ENDINGS: &[(&str, &str)] = &[
     ("ion", ""),
     ("ive", ""),
     ("ed", ""),
-    ("er", ""),
-    ("or", ""),
     ("ly", ""),
     ("al", ""),
 ];
