@@ -65,7 +65,7 @@ fn shapes_stay_small() {
         .collect::<serde_json::Map<_, _>>()
         .into();
     let deep = (0..100).fold(json!(1), |inner, at| json!({ "in": inner, "at": at }));
-    let bushy = (0..5).fold(json!(1), |inner, _| {
+    let bushy = (0..4).fold(json!(1), |inner, _| {
         (0..20)
             .map(|at| (format!("k{}", (b'a' + at) as char), inner.clone()))
             .collect::<serde_json::Map<_, _>>()

@@ -211,7 +211,7 @@ impl Printer {
         }
         let result = self.kind(&signature.result);
         let on_one_line = format!("def {}({}) -> {result}:", heading.tool, parts.join(", "));
-        if on_one_line.len() <= WIDTH {
+        if on_one_line.len() <= WIDTH || parts.is_empty() {
             let _ = writeln!(out, "{on_one_line}");
         } else {
             let parts = parts.join(",\n    ");

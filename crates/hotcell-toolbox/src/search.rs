@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::catalog::{Catalog, Server, Tool, ToolKey};
 use crate::observations::Observations;
 use crate::stub::ToolPolicy;
-use crate::synonyms::{Synonyms, phrases};
+use crate::synonyms::Synonyms;
 use crate::text::{Language, first_sentence};
 use crate::types::{Definition, Type};
 use crate::words::{asks, split, stem, tells};
@@ -32,6 +32,8 @@ const ACTION_BOOST: f64 = 1.25;
 const REMOVAL_BOOST: f64 = 0.75;
 /// The most words of one field that are kept.
 const MAX_WORDS: usize = 400;
+/// The longest text of a query that is looked at.
+const MAX_QUERY_TEXT: usize = 2_000;
 /// The most words of a query that are looked for.
 const MAX_QUERY: usize = 32;
 /// The most tools that a search gives.
@@ -120,13 +122,11 @@ impl ToolIndex {
         let mut fields: Vec<[Vec<String>; FIELDS.len()]> = Vec::new();
         for server in catalog.servers() {
             for tool in server.tools() {
-                let words = words_of(server, tool);
+                let words = words_of(server, tool, &synonyms);
                 tools.push(Indexed {
                     key: tool.key().clone(),
                     server: server.identifier().to_owned(),
-                    server_stems: stems(&format!("{} {}", server.name(), server.identifier()))
-                        .into_iter()
-                        .collect(),
+                    server_stems: stems(&names_of(server), &synonyms).into_iter().collect(),
                     name_stems: words[0].iter().cloned().collect(),
                     shows: shows(tool),
                     removes: words[0].iter().any(|word| synonyms.is_removal(word)),
@@ -141,7 +141,8 @@ impl ToolIndex {
     /// The tools that fit best, the best first.
     #[must_use]
     pub fn search(&self, query: &ToolQuery) -> Vec<ToolHit> {
-        let mut wanted = stems(&query.text);
+        let text: String = query.text.chars().take(MAX_QUERY_TEXT).collect();
+        let mut wanted = stems(&text, &self.synonyms);
         wanted.truncate(MAX_QUERY);
         let mut seen = BTreeSet::new();
         wanted.retain(|word| seen.insert(word.clone()));
@@ -153,7 +154,7 @@ impl ToolIndex {
                 found[at] += 1;
             }
         }
-        let asks = asks(&split(&query.text));
+        let asks = asks(&split(&text));
         let actions: BTreeSet<&str> =
             wanted.iter().flat_map(|word| self.synonyms.actions_like(word)).collect();
         let removes = wanted.iter().any(|word| self.synonyms.is_removal(word));
@@ -239,16 +240,16 @@ fn rarity(all: usize, with: usize) -> f64 {
 }
 
 /// The stems of a text, and those of pairs of words that stand for one.
-fn stems(text: &str) -> Vec<String> {
+fn stems(text: &str, synonyms: &Synonyms) -> Vec<String> {
     let mut words = split(text);
     words.truncate(MAX_WORDS);
-    let joined = phrases(&words);
-    words.retain(|word| tells(word));
-    words.extend(joined);
-    words.iter().map(|word| stem(word)).collect()
+    let all: Vec<String> = words.iter().map(|word| stem(word)).collect();
+    let joined = synonyms.phrases(&all);
+    let telling = words.iter().zip(all).filter(|(word, _)| tells(word)).map(|(_, stem)| stem);
+    telling.chain(joined).collect()
 }
 
-fn words_of(server: &Server, tool: &Tool) -> [Vec<String>; FIELDS.len()] {
+fn words_of(server: &Server, tool: &Tool, synonyms: &Synonyms) -> [Vec<String>; FIELDS.len()] {
     let listing = tool.listing();
     let description = listing.description.as_deref().unwrap_or_default();
     let annotated = listing.annotations.as_ref().and_then(|known| known.title.as_deref());
@@ -281,17 +282,13 @@ fn words_of(server: &Server, tool: &Tool) -> [Vec<String>; FIELDS.len()] {
             }
         }
     }
-    let server_text =
-        format!("{} {} {}", server.name(), server.identifier(), server.title().unwrap_or_default());
-    [
-        stems(&tool.key().tool),
-        stems(title),
-        stems(&server_text),
-        stems(&sentence),
-        stems(&rest),
-        stems(&names),
-        stems(&texts),
-    ]
+    let server_text = format!("{} {}", names_of(server), server.title().unwrap_or_default());
+    [&tool.key().tool, title, &server_text, &sentence, &rest, &names, &texts]
+        .map(|text| stems(text, synonyms))
+}
+
+fn names_of(server: &Server) -> String {
+    format!("{} {}", server.name(), server.identifier())
 }
 
 /// How much of each word every tool has: all its fields together, each by its weight and length.

@@ -200,30 +200,30 @@ const REMOVALS: &[&str] = &[
 ];
 
 /// Words that are one word when they stand together.
-const PHRASES: &[(&str, &str, &str)] = &[
-    ("pull", "request", "pr"),
-    ("merge", "request", "pr"),
-    ("direct", "message", "dm"),
-    ("work", "item", "issue"),
-    ("time", "zone", "timezone"),
-    ("log", "in", "login"),
-    ("sign", "in", "login"),
-    ("data", "base", "database"),
-    ("get", "rid", "delete"),
-    ("look", "up", "lookup"),
-    ("look", "for", "search"),
-    ("turn", "off", "stop"),
-    ("power", "off", "stop"),
-    ("switch", "off", "stop"),
-    ("throw", "away", "delete"),
-    ("set", "up", "create"),
-    ("shut", "down", "stop"),
-    ("hand", "over", "assign"),
-    ("roll", "back", "rollback"),
-    ("give", "back", "refund"),
-    ("on", "call", "oncall"),
-    ("object", "storage", "bucket"),
-    ("virtual", "machine", "vm"),
+const PHRASES: &[[&str; 3]] = &[
+    ["pull", "request", "pr"],
+    ["merge", "request", "pr"],
+    ["direct", "message", "dm"],
+    ["work", "item", "issue"],
+    ["time", "zone", "timezone"],
+    ["log", "in", "login"],
+    ["sign", "in", "login"],
+    ["data", "base", "database"],
+    ["get", "rid", "delete"],
+    ["look", "up", "lookup"],
+    ["look", "for", "search"],
+    ["turn", "off", "stop"],
+    ["power", "off", "stop"],
+    ["switch", "off", "stop"],
+    ["throw", "away", "delete"],
+    ["set", "up", "create"],
+    ["shut", "down", "stop"],
+    ["hand", "over", "assign"],
+    ["roll", "back", "rollback"],
+    ["give", "back", "refund"],
+    ["on", "call", "oncall"],
+    ["object", "storage", "bucket"],
+    ["virtual", "machine", "vm"],
 ];
 
 /// What a word for the same action counts for: they are vague.
@@ -237,6 +237,7 @@ pub(crate) struct Synonyms {
     by_stem: BTreeMap<String, BTreeMap<String, f64>>,
     actions: BTreeMap<String, BTreeSet<String>>,
     removals: BTreeSet<String>,
+    phrases: Vec<[String; 3]>,
 }
 
 impl Synonyms {
@@ -260,7 +261,17 @@ impl Synonyms {
             }
         }
         let removals = REMOVALS.iter().map(|word| stem(word)).collect();
-        Self { by_stem, actions, removals }
+        let phrases = PHRASES.iter().map(|phrase| (*phrase).map(stem)).collect();
+        Self { by_stem, actions, removals, phrases }
+    }
+
+    /// The stems that pairs of stems stand for.
+    pub(crate) fn phrases(&self, stems: &[String]) -> Vec<String> {
+        let known = |pair: &[String]| {
+            let phrase = self.phrases.iter().find(|phrase| pair == &phrase[..2]);
+            phrase.map(|phrase| phrase[2].clone())
+        };
+        stems.windows(2).filter_map(known).collect()
     }
 
     /// The words for the same action as a word, itself too; nothing if it is no action.
@@ -277,17 +288,4 @@ impl Synonyms {
         let known = self.by_stem.get(stem).into_iter().flatten();
         known.map(|(other, weight)| (other.as_str(), *weight))
     }
-}
-
-/// The words that pairs of words stand for.
-pub(crate) fn phrases(words: &[String]) -> Vec<String> {
-    words
-        .windows(2)
-        .filter_map(|pair| {
-            let known = PHRASES.iter().find(|(one, other, _)| {
-                stem(&pair[0]) == stem(one) && stem(&pair[1]) == stem(other)
-            });
-            known.map(|(_, _, whole)| (*whole).to_owned())
-        })
-        .collect()
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::languages::skip;
 
-const PAIRS: usize = 3_000;
+const PAIRS: usize = 2_000;
 
 /// Reads pairs of schema and value, and tells for each whether the value is right.
 const JUDGE: &str = r#"

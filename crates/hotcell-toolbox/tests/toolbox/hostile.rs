@@ -248,6 +248,6 @@ pub(crate) fn catalog() -> Catalog {
     listing.title = Some(TEXTS[0].to_owned());
     listing.instructions = Some(TEXTS[5].to_owned());
     servers.push(listing);
-    servers.push(ServerListing::read("random", &random_tools(300)));
+    servers.push(ServerListing::read("random", &random_tools(200)));
     Catalog::new(servers)
 }
