@@ -194,8 +194,8 @@ fn references_are_followed_and_end() {
 fn unknown_arguments_are_refused_by_name() {
     let schema = json!({ "type": "object", "properties": { "title": {}, "body": {} } });
     assert_eq!(
-        said(schema.clone(), json!({ "titel": "x" })),
-        ["\"titel\": expected no such argument (did you mean title?), got \"x\""]
+        said(schema.clone(), json!({ "titles": "x" })),
+        ["\"titles\": expected no such argument (did you mean title?), got \"x\""]
     );
     assert_eq!(
         said(schema.clone(), json!({ "colour": 1 })),
@@ -203,7 +203,7 @@ fn unknown_arguments_are_refused_by_name() {
     );
     let mut open = schema;
     open["additionalProperties"] = json!(true);
-    assert_eq!(said(open, json!({ "titel": "x" })), Vec::<String>::new());
+    assert_eq!(said(open, json!({ "titles": "x" })), Vec::<String>::new());
     assert_eq!(said(json!({ "type": "object" }), json!({ "whatever": 1 })), Vec::<String>::new());
 }
 

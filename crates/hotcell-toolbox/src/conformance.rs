@@ -226,7 +226,8 @@ impl<'a> Conformance<'a> {
                 missing.extend(strings(Some(needed)));
             }
         }
-        for name in missing.into_iter().filter(|name| !inner.contains_key(*name)) {
+        let missing = missing.into_iter().filter(|name| !inner.contains_key(*name));
+        for name in missing.take(MAX_FAULTS) {
             let kind = known.and_then(|known| known.get(name));
             let expected = kind.map_or("a value".to_owned(), |kind| self.in_words(kind));
             let (path, found) = (below(path, name), "nothing: it is required".to_owned());

@@ -7,6 +7,8 @@ use crate::text::one_line;
 
 /// The most tools of one server that are taken.
 pub const MAX_TOOLS: usize = 2_000;
+/// The most entries of a list of which it is said that they cannot be used.
+const MAX_REFUSED: usize = 100;
 /// The longest name of a tool or a server.
 pub const MAX_NAME: usize = 256;
 
@@ -110,6 +112,9 @@ impl ServerListing {
     }
 
     fn refuse(&mut self, entry: &Value, why: String) {
+        if self.refused.len() == MAX_REFUSED {
+            return;
+        }
         let name = one_line(entry["name"].as_str().unwrap_or("(no name)"), 64);
         self.refused.push(RefusedTool { name, why });
     }

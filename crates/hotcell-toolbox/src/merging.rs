@@ -1,11 +1,16 @@
 //! Schemas that hold together (`allOf`, keys beside a `$ref`) as one schema.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::reference;
 
 /// How deep schemas that are made of schemas are followed.
 const DEEPEST: usize = 12;
+
+/// The longest list of values that is compared with another.
+const MAX_ENUM: usize = 256;
 
 /// Merges schemas of one root; what that may cost is bounded.
 #[derive(Debug)]
@@ -75,7 +80,11 @@ impl<'a> Merging<'a> {
                 shared = Some(match shared {
                     None => required,
                     Some(mut so_far) => {
-                        so_far.retain(|name| required.contains(name));
+                        let required: BTreeSet<&str> =
+                            required.iter().filter_map(Value::as_str).collect();
+                        so_far.retain(|name| {
+                            name.as_str().is_some_and(|name| required.contains(name))
+                        });
                         so_far
                     }
                 });
@@ -143,7 +152,7 @@ pub(crate) fn combine(whole: &mut Map<String, Value>, part: Map<String, Value>) 
                 }
             }
             ("required", Value::Array(present), Value::Array(more)) => present.extend(more),
-            ("enum", Value::Array(present), Value::Array(more)) => {
+            ("enum", Value::Array(present), Value::Array(more)) if more.len() <= MAX_ENUM => {
                 present.retain(|value| more.contains(value));
             }
             ("type", present, more) => *present = shared_types(present, &more),

@@ -1,5 +1,7 @@
 //! Types between JSON Schema and the languages of stubs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 /// The most members that a union shows.
@@ -147,47 +149,52 @@ pub(crate) fn kind_of(value: &Value) -> Type {
 
 /// Ends circles of aliases that stand for nothing but each other: no language has such types.
 pub(crate) fn cut_circles(definitions: &mut Definitions) {
-    for at in 0..definitions.len() {
-        let (name, mut seen) = (definitions[at].0.clone(), Vec::new());
-        if stands_for(definitions, &name, &name, &mut seen)
-            && let Definition::Alias(kind) = &mut definitions[at].1
+    let mut edges: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, definition) in definitions.iter() {
+        if let Definition::Alias(kind) = definition {
+            let members =
+                if let Type::Union(members) = kind { members } else { std::slice::from_ref(kind) };
+            let named = members.iter().filter_map(|member| match member {
+                Type::Named(next) => Some(next.clone()),
+                Type::Any
+                | Type::Never
+                | Type::Null
+                | Type::Bool
+                | Type::Int
+                | Type::Float
+                | Type::Text
+                | Type::Literal(_)
+                | Type::List(_)
+                | Type::Tuple(..)
+                | Type::Map(_)
+                | Type::Union(_) => None,
+            });
+            edges.insert(name.clone(), named.collect());
+        }
+    }
+    for (name, definition) in definitions {
+        if let Definition::Alias(kind) = definition
+            && comes_back(&edges, name)
         {
             *kind = Type::Any;
+            edges.remove(name);
         }
     }
 }
 
-/// Whether an alias comes down to another name, through aliases and unions alone.
-fn stands_for<'a>(
-    definitions: &'a Definitions,
-    name: &str,
-    wanted: &str,
-    seen: &mut Vec<&'a str>,
-) -> bool {
-    let Some((known, Definition::Alias(kind))) =
-        definitions.iter().find(|(known, _)| known == name)
-    else {
-        return false;
-    };
-    if seen.contains(&known.as_str()) {
-        return false;
+/// Whether an alias comes down to itself, through aliases and unions alone.
+fn comes_back(edges: &BTreeMap<String, Vec<String>>, name: &str) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut ahead = vec![name];
+    while let Some(at) = ahead.pop() {
+        for next in edges.get(at).into_iter().flatten() {
+            if next == name {
+                return true;
+            }
+            if seen.insert(next.as_str()) {
+                ahead.push(next);
+            }
+        }
     }
-    seen.push(known);
-    let members =
-        if let Type::Union(members) = kind { members } else { std::slice::from_ref(kind) };
-    members.iter().any(|member| match member {
-        Type::Named(next) => next == wanted || stands_for(definitions, next, wanted, seen),
-        Type::Any
-        | Type::Never
-        | Type::Null
-        | Type::Bool
-        | Type::Int
-        | Type::Float
-        | Type::Text
-        | Type::Literal(_)
-        | Type::List(_)
-        | Type::Tuple(..)
-        | Type::Map(_)
-        | Type::Union(_) => false,
-    })
+    false
 }

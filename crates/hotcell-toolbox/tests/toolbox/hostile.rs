@@ -109,6 +109,13 @@ fn schemas() -> Vec<Value> {
         let both = json!({ "allOf": [{ "$ref": next }, { "$ref": next }], "anyOf": [{ "$ref": next }, { "$ref": next, "minimum": 1 }] });
         bomb.insert(format!("b{at}"), both);
     }
+    let circles: Map<String, Value> = (0..60)
+        .map(|at| {
+            let other = |to: usize| json!({ "$ref": format!("#/$defs/c{}", to % 60) });
+            let listed = json!({ "type": "array", "items": other(at) });
+            (format!("c{at}"), json!({ "anyOf": [other(at + 1), other(at * 7 + 3), listed] }))
+        })
+        .collect();
     let object = |properties: Value| json!({ "type": "object", "properties": properties });
     vec![
         object(json!({ "me": { "$ref": "#" } })),
@@ -125,6 +132,7 @@ fn schemas() -> Vec<Value> {
             "$defs": { "class": { "type": "object", "properties": { "next": { "$ref": "#/$defs/class" },
                 "class": { "$ref": "#/$defs/Any" } } }, "Any": { "type": "object", "properties": { "Literal": {} } } } }),
         json!({ "type": "object", "properties": { "b": { "$ref": "#/$defs/b0" } }, "$defs": bomb }),
+        json!({ "type": "object", "properties": { "c": { "$ref": "#/$defs/c0" } }, "$defs": circles }),
         json!({ "type": "object", "properties": many }),
         json!({ "type": "object", "properties": names, "required": NAMES }),
         json!({ "type": "object", "properties": { "nested": { "type": "object", "properties": names, "required": ["class", 3, null] } } }),
