@@ -216,7 +216,6 @@ const PHRASES: &[[&str; 3]] = &[
     ["power", "off", "stop"],
     ["switch", "off", "stop"],
     ["throw", "away", "delete"],
-    ["set", "up", "create"],
     ["shut", "down", "stop"],
     ["hand", "over", "assign"],
     ["roll", "back", "rollback"],
