@@ -16,6 +16,7 @@ shellcheck_version=0.11.0.1
 skillsaw_version=0.22.0
 jsonschema_version=4.26.0
 mcpb_version=2.1.2
+typescript_version=5.9.3
 ripgrep_version=15.2.0
 rust_mcp_filesystem_version=0.4.5
 server_filesystem_version=2026.8.31
@@ -140,6 +141,19 @@ install_validators() {
         touch "$stamp"
     else
         say "could not install the validators; the tests of server.json and the bundle skip"
+    fi
+}
+
+# The compiler that declarations of tools are held against.
+install_typescript() {
+    local stamp=$tools/typescript/installed-$typescript_version
+    [[ ! -e $stamp ]] || return 0
+    if command -v npm >/dev/null &&
+        twice npm install --silent --no-fund --no-audit --ignore-scripts --fetch-retries 1 \
+            --prefix "$tools/typescript" "typescript@$typescript_version"; then
+        touch "$stamp"
+    else
+        say "could not install TypeScript; the tests of declarations skip"
     fi
 }
 

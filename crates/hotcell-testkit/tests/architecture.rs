@@ -86,6 +86,7 @@ const NEVER_REACHES: &[(&str, &[&str])] = &[
     ("hotcell-jail", &["futures", "mio", "tokio"]),
     ("hotcell-masking", &["libc", "mio", "rustix", "tokio"]),
     ("hotcell-policy", &["mio", "rustix", "tokio"]),
+    ("hotcell-toolbox", &["libc", "mio", "rustix", "tokio"]),
 ];
 
 const TESTKIT: &str = "hotcell-testkit";

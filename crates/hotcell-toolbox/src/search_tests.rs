@@ -1,0 +1,103 @@
+//! Words, stems, and what a search gives.
+
+use serde_json::json;
+
+use crate::catalog::Catalog;
+use crate::listing::ServerListing;
+use crate::observations::Observations;
+use crate::search::{SearchDetail, ToolHit, ToolIndex, ToolQuery, show_hits};
+use crate::seeding::{Trust, seeded_policy};
+use crate::words::{split, stem};
+
+fn catalog() -> Catalog {
+    let chat = [
+        json!({ "name": "postMessage", "description": "Send a message to a channel" }),
+        json!({ "name": "list_channels", "description": "List channels" }),
+    ];
+    let mail = [
+        json!({ "name": "send_message", "description": "Send a message by mail" }),
+        json!({ "name": "delete-draft", "description": "Delete a draft" }),
+    ];
+    Catalog::new([ServerListing::read("chat", &chat), ServerListing::read("mail", &mail)])
+}
+
+fn query(text: &str, server: Option<&str>, limit: usize) -> Vec<ToolHit> {
+    let query = ToolQuery { text: text.to_owned(), server: server.map(str::to_owned), limit };
+    ToolIndex::new(&catalog()).search(&query)
+}
+
+fn names(hits: &[ToolHit]) -> Vec<&str> {
+    hits.iter().map(|hit| hit.key.tool.as_str()).collect()
+}
+
+#[test]
+fn names_are_split_into_words() {
+    for (name, words) in [
+        ("createIssue", vec!["create", "issue"]),
+        ("HTTPServerError", vec!["http", "server", "error"]),
+        ("get_file-contents.v2", vec!["get", "file", "contents", "v2"]),
+        ("user's list", vec!["user", "list"]),
+        ("Überblick", vec!["überblick"]),
+    ] {
+        assert_eq!(split(name), words);
+    }
+}
+
+#[test]
+fn forms_of_a_word_have_one_stem() {
+    for forms in [
+        vec!["create", "creates", "created", "creating", "creation"],
+        vec!["delete", "deletes", "deleted", "deleting", "deletion"],
+        vec!["query", "queries", "querying"],
+        vec!["notify", "notification", "notifications", "notified"],
+        vec!["authorize", "authorization"],
+        vec!["branch", "branches"],
+        vec!["run", "runs", "running"],
+        vec!["address", "addresses"],
+        vec!["translate", "translation", "translating"],
+        vec!["file", "files"],
+    ] {
+        for form in &forms {
+            assert_eq!(stem(form), stem(forms[0]), "{form}");
+        }
+    }
+    for (one, other) in [("user", "use"), ("string", "str"), ("status", "state")] {
+        assert_ne!(stem(one), stem(other));
+    }
+}
+
+#[test]
+fn a_search_is_limited_by_number_and_server() {
+    assert_eq!(names(&query("send message", None, 10))[..2], ["send_message", "postMessage"]);
+    assert_eq!(names(&query("send message", None, 1)), ["send_message"]);
+    assert_eq!(names(&query("send message", Some("chat"), 10))[0], "postMessage");
+    assert_eq!(names(&query("send message in chat", None, 10))[0], "postMessage");
+    assert_eq!(names(&query("send message", Some("nobody"), 10)), Vec::<&str>::new());
+    assert_eq!(names(&query("send message", None, 0)), Vec::<&str>::new());
+    for nothing in ["", "   ", "the of to", "zzzz", "\"\\\0*?"] {
+        assert_eq!(names(&query(nothing, None, 10)), Vec::<&str>::new(), "{nothing}");
+    }
+    assert!(!query(&"message ".repeat(100_000), None, 10).is_empty());
+}
+
+#[test]
+fn words_that_mean_the_same_find_it_too() {
+    assert_eq!(names(&query("erase unsent mail", None, 1)), ["delete-draft"]);
+    assert_eq!(names(&query("show rooms", None, 1)), ["list_channels"]);
+}
+
+#[test]
+fn hits_are_shown_in_three_ways() {
+    let catalog = catalog();
+    let hits = query("delete draft", None, 1);
+    let observations = Observations::default();
+    let policy =
+        |key: &_| seeded_policy(catalog.find_by_key(key).unwrap().listing(), Trust::Nothing);
+    let shown = |detail| show_hits(&catalog, &hits, detail, &observations, &policy).join("\n");
+    assert_eq!(shown(SearchDetail::Name), "mail.delete_draft");
+    assert_eq!(
+        shown(SearchDetail::Stub),
+        "mail: def delete_draft(**more: Any) -> Any: ...  # Delete a draft"
+    );
+    assert!(shown(SearchDetail::Full).contains("# policy: ask (no rule)"));
+}

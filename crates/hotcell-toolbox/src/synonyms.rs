@@ -1,0 +1,290 @@
+//! Words that people use for the same thing. General ones: nothing here knows a single tool.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::words::stem;
+
+/// Words for what is done, of which each can stand for the others.
+const ACTIONS: &[&[&str]] = &[
+    &["create", "add", "new", "make", "open", "insert", "register", "start"],
+    &[
+        "delete", "remove", "drop", "erase", "trash", "discard", "destroy", "clear", "rid",
+        "purge", "throw",
+    ],
+    &["list", "show", "enumerate", "browse", "see", "view", "display"],
+    &[
+        "get", "fetch", "read", "retrieve", "view", "show", "look", "load", "open", "details",
+        "info",
+    ],
+    &["update", "edit", "modify", "change", "set", "adjust", "alter", "patch", "revise", "fix"],
+    &["search", "find", "query", "lookup", "locate", "look", "filter"],
+    &["send", "post", "deliver", "write", "submit", "publish", "tell", "say", "notify", "announce"],
+    &["run", "execute", "invoke", "evaluate", "call", "launch", "perform", "trigger", "start"],
+    &["stop", "halt", "cancel", "abort", "terminate", "kill", "end", "shut"],
+    &["restart", "reboot", "bounce"],
+    &["copy", "duplicate", "clone", "replicate"],
+    &["move", "rename", "relocate", "transfer"],
+    &["upload", "import", "push", "store", "save", "put"],
+    &["download", "export", "pull", "save", "dump"],
+    &["merge", "combine", "join", "integrate"],
+    &["close", "resolve", "finish", "complete", "done", "settle", "shut"],
+    &["assign", "delegate", "allocate", "give", "owner"],
+    &["approve", "accept", "confirm", "allow", "grant"],
+    &["reject", "decline", "refuse", "deny"],
+    &["reply", "respond", "answer", "comment"],
+    &["invite", "add", "attendee", "guest", "member"],
+    &["mute", "silence", "snooze", "suppress", "pause"],
+    &["acknowledge", "ack"],
+    &["compare", "diff", "difference", "changes"],
+    &["summary", "summarize", "overview", "digest"],
+    &["translate", "convert", "transform"],
+    &["click", "press", "tap", "push"],
+    &["type", "fill", "enter", "input"],
+    &["navigate", "open", "visit", "goto", "go", "browse"],
+    &["capture", "screenshot", "snapshot", "grab"],
+    &["calculate", "compute", "formula"],
+    &["schedule", "plan", "book", "arrange", "reserve"],
+    &["delete", "cancel", "withdraw"],
+    &["create", "schedule", "book", "arrange", "organize", "setup"],
+    &["write", "save", "store", "overwrite", "put"],
+    &["update", "move", "reschedule", "postpone", "shift"],
+    &["archive", "hide", "retire", "delete"],
+    &["unsubscribe", "leave", "stop", "quit"],
+    &["compress", "pack", "zip"],
+    &["extract", "unpack", "unzip"],
+    &["emulate", "simulate", "pretend", "mimic"],
+    &["remind", "reminder", "notify"],
+    &["watch", "subscribe", "follow", "monitor"],
+    &["scale", "resize", "grow", "replicas"],
+    &["deploy", "release", "ship", "rollout", "publish"],
+    &["rollback", "revert", "undo", "restore"],
+    &["count", "number", "many", "total"],
+    &["mark", "flag", "label", "tag", "set"],
+    &["attach", "link", "connect"],
+];
+
+/// Words for what it is done to.
+const THINGS: &[&[&str]] = &[
+    &["repository", "repo", "project", "codebase"],
+    &["pr", "merge", "review"],
+    &["commit", "revision", "changeset", "history"],
+    &["issue", "ticket", "bug", "task", "story", "defect"],
+    &["message", "dm", "chat", "text", "note"],
+    &["channel", "room", "conversation"],
+    &["email", "mail", "letter", "inbox"],
+    &["database", "db", "sql"],
+    &["table", "relation", "sheet"],
+    &["column", "field", "attribute"],
+    &["row", "record", "entry", "line"],
+    &["schema", "structure", "columns"],
+    &["image", "picture", "photo", "screenshot"],
+    &["page", "document", "doc", "article", "wiki"],
+    &["website", "site", "url", "web", "page", "webpage"],
+    &["directory", "folder", "dir"],
+    &["file", "document", "content"],
+    &["file", "object", "blob"],
+    &["mkdir", "directory"],
+    &[
+        "date",
+        "day",
+        "time",
+        "when",
+        "today",
+        "tomorrow",
+        "yesterday",
+        "week",
+        "weekend",
+        "month",
+        "year",
+        "upcoming",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+    ],
+    &["sun", "sunset", "sunrise", "dusk", "dawn", "sunny"],
+    &["newsletter", "mailing", "unsubscribe", "bulk"],
+    &["phone", "iphone", "android", "mobile", "device"],
+    &["format", "style", "bold", "font", "color", "colour"],
+    &["ip", "dns"],
+    &["event", "meeting", "appointment"],
+    &["calendar", "agenda", "schedule"],
+    &["free", "available", "availability", "busy", "slot"],
+    &["invoice", "bill", "statement"],
+    &["payment", "pay", "charge", "money", "transaction"],
+    &["refund", "reimburse", "money", "back"],
+    &["customer", "client", "buyer", "account"],
+    &["subscription", "plan", "recurring", "membership"],
+    &["contact", "person", "people", "lead"],
+    &["deal", "opportunity", "sale"],
+    &["company", "organization", "org", "account", "firm", "business"],
+    &["user", "member", "person", "people", "teammate", "colleague", "employee"],
+    &["team", "group"],
+    &["directions", "route", "way", "drive", "path", "navigate"],
+    &["place", "location", "spot", "venue", "nearby"],
+    &["address", "geocode", "coordinates", "latitude", "location"],
+    &["distance", "far", "travel", "duration"],
+    &["server", "instance", "vm", "machine", "host"],
+    &["bucket", "storage", "blob", "object"],
+    &["function", "lambda", "serverless"],
+    &["container", "pod", "docker"],
+    &["log", "logs", "trace", "output"],
+    &["metric", "measurement", "graph", "chart", "timeseries", "usage"],
+    &["alert", "alarm", "notification", "monitor", "warning"],
+    &["incident", "outage", "downtime", "emergency"],
+    &["dashboard", "board", "panel"],
+    &["cost", "price", "billing", "spend", "bill", "expense"],
+    &["secret", "credential", "password", "key"],
+    &["branch", "ref"],
+    &["pipeline", "workflow", "build", "ci", "action", "job"],
+    &["javascript", "js", "script", "code"],
+    &["spreadsheet", "sheet", "excel", "workbook", "worksheet"],
+    &["cell", "range", "value"],
+    &["sprint", "iteration", "cycle"],
+    &["comment", "remark", "note", "feedback"],
+    &["reaction", "emoji", "thumbs"],
+    &["attachment", "file"],
+    &["draft", "unsent"],
+    &["label", "tag", "category"],
+    &["permission", "access", "share", "sharing", "rights", "role"],
+    &["weather", "forecast", "temperature", "rain"],
+    &["error", "exception", "failure", "crash", "failed", "fail"],
+    &["slow", "performance", "explain", "latency"],
+    &["balance", "funds", "money"],
+    &["discount", "coupon", "promo", "promotion"],
+    &["product", "item", "catalog", "goods"],
+    &["console", "devtools", "browser"],
+    &["tab", "window"],
+    &["timezone", "time", "clock"],
+    &["currency", "exchange", "rate"],
+    &["network", "http", "request"],
+    &["status", "state", "health", "progress"],
+    &["size", "disk", "space"],
+    &["note", "memo", "reminder"],
+    &["version", "revision", "release"],
+    &["dns", "domain"],
+    &["queue", "topic"],
+    &["backup", "snapshot", "dump"],
+];
+
+/// Words for what somebody has to have asked for.
+const REMOVALS: &[&str] = &[
+    "abort",
+    "archive",
+    "cancel",
+    "clear",
+    "delete",
+    "destroy",
+    "discard",
+    "drain",
+    "drop",
+    "end",
+    "erase",
+    "forget",
+    "kill",
+    "leave",
+    "purge",
+    "remove",
+    "rid",
+    "shut",
+    "stop",
+    "terminate",
+    "throw",
+    "trash",
+    "uninstall",
+    "unsubscribe",
+    "withdraw",
+];
+
+/// Words that are one word when they stand together.
+const PHRASES: &[[&str; 3]] = &[
+    ["pull", "request", "pr"],
+    ["merge", "request", "pr"],
+    ["direct", "message", "dm"],
+    ["work", "item", "issue"],
+    ["time", "zone", "timezone"],
+    ["log", "in", "login"],
+    ["sign", "in", "login"],
+    ["data", "base", "database"],
+    ["get", "rid", "delete"],
+    ["look", "up", "lookup"],
+    ["look", "for", "search"],
+    ["turn", "off", "stop"],
+    ["power", "off", "stop"],
+    ["switch", "off", "stop"],
+    ["throw", "away", "delete"],
+    ["shut", "down", "stop"],
+    ["hand", "over", "assign"],
+    ["roll", "back", "rollback"],
+    ["give", "back", "refund"],
+    ["on", "call", "oncall"],
+    ["object", "storage", "bucket"],
+    ["virtual", "machine", "vm"],
+];
+
+/// What a word for the same action counts for: they are vague.
+const ACTION: f64 = 0.5;
+/// What a word for the same thing counts for.
+const THING: f64 = 0.7;
+
+/// For the stem of a word, those of the words that can stand for it, and what each counts for.
+#[derive(Debug)]
+pub(crate) struct Synonyms {
+    by_stem: BTreeMap<String, BTreeMap<String, f64>>,
+    actions: BTreeMap<String, BTreeSet<String>>,
+    removals: BTreeSet<String>,
+    phrases: Vec<[String; 3]>,
+}
+
+impl Synonyms {
+    pub(crate) fn new() -> Self {
+        let mut by_stem: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+        for (groups, weight) in [(ACTIONS, ACTION), (THINGS, THING)] {
+            for group in groups {
+                let stems: BTreeSet<String> = group.iter().map(|word| stem(word)).collect();
+                for one in &stems {
+                    let others = stems.iter().filter(|other| *other != one);
+                    let known = by_stem.entry(one.clone()).or_default();
+                    known.extend(others.map(|other| (other.clone(), weight)));
+                }
+            }
+        }
+        let mut actions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for group in ACTIONS {
+            let stems: BTreeSet<String> = group.iter().map(|word| stem(word)).collect();
+            for one in &stems {
+                actions.entry(one.clone()).or_default().extend(stems.iter().cloned());
+            }
+        }
+        let removals = REMOVALS.iter().map(|word| stem(word)).collect();
+        let phrases = PHRASES.iter().map(|phrase| (*phrase).map(stem)).collect();
+        Self { by_stem, actions, removals, phrases }
+    }
+
+    /// The stems that pairs of stems stand for.
+    pub(crate) fn phrases(&self, stems: &[String]) -> Vec<String> {
+        let known = |pair: &[String]| {
+            let phrase = self.phrases.iter().find(|phrase| pair == &phrase[..2]);
+            phrase.map(|phrase| phrase[2].clone())
+        };
+        stems.windows(2).filter_map(known).collect()
+    }
+
+    /// The words for the same action as a word, itself too; nothing if it is no action.
+    pub(crate) fn actions_like(&self, stem: &str) -> impl Iterator<Item = &str> {
+        self.actions.get(stem).into_iter().flatten().map(String::as_str)
+    }
+
+    /// Whether a word means that something goes away or comes to an end.
+    pub(crate) fn is_removal(&self, stem: &str) -> bool {
+        self.removals.contains(stem)
+    }
+
+    pub(crate) fn of(&self, stem: &str) -> impl Iterator<Item = (&str, f64)> {
+        let known = self.by_stem.get(stem).into_iter().flatten();
+        known.map(|(other, weight)| (other.as_str(), *weight))
+    }
+}
