@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hotcell_ledger::{ChainedLedger, LedgerSettings, Sync};
+use hotcell_ledger::ChainedLedger;
 use hotcell_model::{
     Alias, ApprovalGive, ApprovalId, ApprovalList, ApprovalVerdict, Asked, AuditQuery, Caller,
     Cell, CellAdopt, CellKill, CellList, CellRef, CellSpawn, Command, Detail, EntryKind, Error,
@@ -12,6 +12,7 @@ use hotcell_model::{
 };
 use hotcell_policy::{Policy, PolicyError};
 
+use crate::recorded_tests::settings;
 use crate::testing::{House, ask, persistent};
 use crate::{Engine, Policies, PolicyUse, digest};
 
@@ -47,16 +48,7 @@ impl Policies for Changing {
 }
 
 fn ledger(house: &House) -> ChainedLedger {
-    let at = |name: &str| house.directory.path().join(name);
-    ChainedLedger::new(LedgerSettings {
-        directory: at("ledger"),
-        key_file: at("ledger.key"),
-        head_file: at("ledger.head"),
-        segment_bytes: 1 << 20,
-        keep: None,
-        keep_bytes: None,
-        sync: Sync::Off,
-    })
+    ChainedLedger::new(settings(house))
 }
 
 /// An engine of a server, as another process would have it.

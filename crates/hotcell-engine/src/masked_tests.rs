@@ -304,6 +304,8 @@ async fn why_somebody_is_asked_is_shown_without_secrets_in_lists_too() {
         reason: format!("`rm {}` must be approved", token()),
         asked_by: "agent".to_owned(),
         within_ms: 1,
+        parts: Vec::new(),
+        facts: Vec::new(),
     };
     exec.approval = Some(Box::new(Approval::pending(need, Timestamp::now())));
     let site = engine.site();

@@ -14,7 +14,7 @@ use hotcell_model::{
 use crate::Engine;
 use crate::testing::{House, ask, persistent, run_forever, shell};
 
-fn settings(house: &House) -> LedgerSettings {
+pub(crate) fn settings(house: &House) -> LedgerSettings {
     let at = |name: &str| house.directory.path().join(name);
     LedgerSettings {
         directory: at("ledger"),
