@@ -9,7 +9,7 @@ use hotcell_model::{
     Tenants, Timestamp,
 };
 
-use crate::asked::{CWD, STDIN};
+use crate::asked::{CWD, ENV, STDIN};
 use crate::exec_input::find_link_to;
 use crate::held::{get_held, waits_no_longer};
 use crate::links;
@@ -96,7 +96,11 @@ pub(crate) fn run_of(exec: &Exec) -> ExecRun {
         match fact.name.as_str() {
             CWD => run.cwd.clone_from(&fact.value),
             STDIN => run.stdin = Stdin::Text(fact.value.clone()),
-            _ => {}
+            name => {
+                if let Some(variable) = name.strip_prefix(ENV) {
+                    run.env.insert(variable.to_owned(), fact.value.clone());
+                }
+            }
         }
     }
     run

@@ -24,6 +24,8 @@ const MOST_FACTS: usize = 200;
 /// The facts from which a command is judged again.
 pub(crate) const CWD: &str = "cwd";
 pub(crate) const STDIN: &str = "stdin";
+/// Before the name of a variable.
+pub(crate) const ENV: &str = "env ";
 
 /// A request in a few words.
 pub(crate) fn what(request: &Request) -> String {
@@ -114,7 +116,7 @@ pub(crate) async fn facts(site: &Site, request: &Request) -> Result<Vec<AskedFac
     let mut room = ALL_CHARS;
     for fact in &mut facts {
         // A name may be what tells that a value is a secret.
-        let named = match fact.name.strip_prefix("env ") {
+        let named = match fact.name.strip_prefix(ENV) {
             Some(variable) => format!("{variable}="),
             None => String::new(),
         };
@@ -173,7 +175,7 @@ fn raw_facts(request: &Request) -> Vec<AskedFact> {
 
 fn of_run(run: &ExecRun) -> Vec<AskedFact> {
     let mut facts = vec![fact(CWD, run.cwd.clone()), fact("as_root", run.as_root.to_string())];
-    facts.extend(run.env.iter().map(|(name, value)| fact(&format!("env {name}"), value.clone())));
+    facts.extend(run.env.iter().map(|(name, value)| fact(&format!("{ENV}{name}"), value.clone())));
     match &run.stdin {
         Stdin::Empty => {}
         Stdin::Text(text) => facts.push(fact(STDIN, text.clone())),
@@ -219,7 +221,7 @@ fn fields(arguments: Value) -> Vec<AskedFact> {
             Value::Object(variables) if name == "env" => {
                 facts.extend(variables.into_iter().map(|(name, value)| {
                     let value = value.as_str().unwrap_or_default().to_owned();
-                    fact(&format!("env {name}"), value)
+                    fact(&format!("{ENV}{name}"), value)
                 }));
             }
             Value::String(text) => facts.push(fact(&name, text)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hotcell_model::{
     ApprovalGive, ApprovalId, ApprovalNeed, Asked, Caller, CellRef, CheckpointBefore,
-    CheckpointCreate, CheckpointId, CheckpointPurpose, Command, ErrorCode, ExecId, Grant, Request,
+    CheckpointCreate, CheckpointId, CheckpointPurpose, ErrorCode, ExecId, ExecRun, Grant, Request,
     Result, Verdict,
 };
 
@@ -32,7 +32,7 @@ impl Engine {
         if is_housekeeping(request) {
             return Ok(None);
         }
-        match judge(site, caller, request) {
+        match judge(site, caller, request).await? {
             Judged::Allowed => Ok(None),
             // A person's word needs no other one's.
             Judged::Asked(_) if is_word(request) => Ok(None),
@@ -70,7 +70,7 @@ impl Engine {
         let asked_by = exec.approval.as_ref().map(|it| it.asked_by.clone()).unwrap_or_default();
         check_other(caller, &asked_by)?;
         let now_denied = match grant {
-            Grant::Approve => match judge_again(site, &asked_by, &run_of(&exec).into()) {
+            Grant::Approve => match judge_again(site, &asked_by, &run_of(&exec).into()).await? {
                 Judged::Denied { error, .. } => Some(error),
                 Judged::Allowed | Judged::Asked(_) => None,
             },
@@ -79,9 +79,7 @@ impl Engine {
         // Rules that deny it by now are stronger than a word.
         let grant = if now_denied.is_some() { Grant::Refuse } else { grant };
         let checkpoint = match grant {
-            Grant::Approve => {
-                self.keep_before(&CellRef::Id(exec.cell.clone()), &exec.command).await?
-            }
+            Grant::Approve => self.keep_before(&run_of(&exec)).await?,
             Grant::Refuse => None,
         };
         let answered = approval_give(site, caller, &exec, grant, checkpoint).await?;
@@ -93,17 +91,13 @@ impl Engine {
     }
 
     /// Makes the checkpoint that is to be there before a command.
-    pub(crate) async fn keep_before(
-        &self,
-        cell: &CellRef,
-        command: &Command,
-    ) -> Result<Option<CheckpointId>> {
-        match self.site().checkpoint_before(cell).await? {
-            Some(CheckpointBefore::Destructive) if destroys(command) => {}
+    pub(crate) async fn keep_before(&self, run: &ExecRun) -> Result<Option<CheckpointId>> {
+        match self.site().checkpoint_before(&run.cell).await? {
+            Some(CheckpointBefore::Destructive) if destroys(self.site(), run).await? => {}
             Some(CheckpointBefore::Destructive) | None => return Ok(None),
         }
         let (request, purpose) =
-            (CheckpointCreate { cell: cell.clone() }, CheckpointPurpose::Undoing);
+            (CheckpointCreate { cell: run.cell.clone() }, CheckpointPurpose::Undoing);
         let keep =
             |site: Arc<Site>| async move { checkpoint_create(&site, request, purpose).await };
         self.to_its_end(keep).await.map(|kept| Some(kept.id))

@@ -225,7 +225,7 @@ impl Engine {
             Request::ExecCancel(request) => {
                 Reply::ExecCancelled(Box::pin(exec_cancel(site, request)).await?)
             }
-            Request::PolicyCheck(request) => Reply::PolicyVerdict(policy_check(site, &request)?),
+            Request::PolicyCheck(it) => Reply::PolicyVerdict(policy_check(site, it).await?),
             Request::ApprovalList(request) => {
                 Reply::Approvals(Box::pin(approval_list(site, tenants, request)).await?)
             }

@@ -56,7 +56,7 @@ struct Before {
 impl Before {
     async fn of(engine: &Engine, run: &ExecRun, approval: Option<ApprovalNeed>) -> Result<Self> {
         let checkpoint = match &approval {
-            None => Box::pin(engine.keep_before(&run.cell, &run.command)).await?,
+            None => Box::pin(engine.keep_before(run)).await?,
             Some(_) => None,
         };
         Ok(Self { approval, checkpoint })

@@ -47,7 +47,7 @@ pub(crate) async fn await_word(
         let held = take_down(site, caller, request, &need, &digest).await?;
         let granted = answered(site, caller, held).await?;
         // The rules may be others than when it was asked.
-        if let Judged::Denied { rule, error } = judge(site, caller, request) {
+        if let Judged::Denied { rule, error } = judge(site, caller, request).await? {
             site.note_decision(request, Verdict::Denied, &rule).await?;
             return Err(error);
         }

@@ -46,6 +46,7 @@ mod in_line;
 mod index;
 mod journal_end;
 mod links;
+mod long_text;
 mod marker_guard;
 mod masked_files;
 mod masked_page;

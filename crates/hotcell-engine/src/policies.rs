@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use hotcell_model::{
-    ApprovalNeed, Caller, Checked, CheckedLanguage, Command, Error, FileCall, FileOp, FileStream,
-    NetRule, Network, PolicyCheck, PolicyDecision, PolicyPart, PolicyVerdict, Request, Result,
-    Stdin,
+    ApprovalNeed, Caller, Checked, CheckedLanguage, Command, Error, ExecRun, FileCall, FileOp,
+    FileStream, NetRule, Network, PolicyCheck, PolicyDecision, PolicyPart, PolicyVerdict, Request,
+    Result, Stdin,
 };
 use hotcell_policy::{Act, Around, Decision, Dynamic, Policy, PolicyError, Verdict};
 
 use crate::asked::bounded;
+use crate::long_text::is_long;
 use crate::site::Site;
 
 /// Where the rules in force are. They may be others with every call.
@@ -71,19 +72,39 @@ const MOST_PARTS: usize = 50;
 const PART_CHARS: usize = 400;
 
 /// Holds a request against the rules, where callers have to obey them.
-pub(crate) fn judge(site: &Site, caller: &Caller, request: &Request) -> Judged {
+///
+/// # Errors
+/// It could not be understood whether it may be done, so it may not.
+pub(crate) async fn judge(site: &Site, caller: &Caller, request: &Request) -> Result<Judged> {
     match site.rules.as_ref().filter(|rules| rules.used == PolicyUse::Enforced) {
-        Some(rules) => judge_by(rules, &caller.principal, request),
-        None => Judged::Allowed,
+        Some(rules) => judge_in_turn(site, rules, &caller.principal, request).await,
+        None => Ok(Judged::Allowed),
     }
 }
 
 /// Holds what a person is to approve against the rules as they are now, whoever asks.
-pub(crate) fn judge_again(site: &Site, asked_by: &str, request: &Request) -> Judged {
+///
+/// # Errors
+/// Those of [`judge`].
+pub(crate) async fn judge_again(site: &Site, asked_by: &str, request: &Request) -> Result<Judged> {
     match &site.rules {
-        Some(rules) => judge_by(rules, asked_by, request),
-        None => Judged::Allowed,
+        Some(rules) => judge_in_turn(site, rules, asked_by, request).await,
+        None => Ok(Judged::Allowed),
     }
+}
+
+async fn judge_in_turn(
+    site: &Site,
+    rules: &Rules,
+    asked_by: &str,
+    request: &Request,
+) -> Result<Judged> {
+    let Request::ExecRun(run) = request else { return Ok(judge_by(rules, asked_by, request)) };
+    if !is_long(run) || rules.policies.in_force().allows_all() {
+        return Ok(judge_by(rules, asked_by, request));
+    }
+    let (rules, asked_by, request) = (rules.clone(), asked_by.to_owned(), request.clone());
+    site.long_texts.read(move || judge_by(&rules, &asked_by, &request)).await
 }
 
 fn judge_by(rules: &Rules, asked_by: &str, request: &Request) -> Judged {
@@ -134,16 +155,7 @@ fn rule_of(verdict: &Verdict) -> String {
 fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
     let mut verdicts = vec![policy.decide(&Act::Tool { name: tool_of(request) })];
     match request {
-        Request::ExecRun(run) => {
-            let directory = in_workspace(&run.cwd);
-            let act = of_command(&run.command, run.as_root, Some(&directory));
-            let input = match &run.stdin {
-                Stdin::Text(text) => Some(text.as_str()),
-                Stdin::Empty | Stdin::Open => None,
-            };
-            let around = Around { variables: &of_variables(&run.env), input };
-            verdicts.push(policy.decide_in(&act, around));
-        }
+        Request::ExecRun(run) => verdicts.push(of_run(policy, run)),
         Request::CellSpawn(spawn) => {
             let egress = names_of(&spawn.network);
             let secrets: Vec<String> =
@@ -197,6 +209,16 @@ fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
         | Request::Probe(_) => {}
     }
     verdicts
+}
+
+fn of_run(policy: &Policy, run: &ExecRun) -> Verdict {
+    let directory = in_workspace(&run.cwd);
+    let act = of_command(&run.command, run.as_root, Some(&directory));
+    let input = match &run.stdin {
+        Stdin::Text(text) => Some(text.as_str()),
+        Stdin::Empty | Stdin::Open => None,
+    };
+    policy.decide_in(&act, Around { variables: &of_variables(&run.env), input })
 }
 
 fn of_variables(env: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
@@ -286,10 +308,21 @@ fn tool_of_file(op: &FileOp) -> &'static str {
     }
 }
 
-/// Whether a command removes something, or may for all that can be known.
-pub(crate) fn destroys(command: &Command) -> bool {
+/// Whether a run removes something, or may for all that can be known.
+///
+/// # Errors
+/// It could not be understood.
+pub(crate) async fn destroys(site: &Site, run: &ExecRun) -> Result<bool> {
+    if !is_long(run) {
+        return Ok(may_destroy(run));
+    }
+    let run = run.clone();
+    site.long_texts.read(move || may_destroy(&run)).await
+}
+
+fn may_destroy(run: &ExecRun) -> bool {
     let Some(policy) = &*NO_RULES else { return true };
-    let verdict = policy.decide(&of_command(command, false, None));
+    let verdict = of_run(policy, run);
     let hides = |what: &Dynamic| match what {
         Dynamic::Name | Dynamic::Code | Dynamic::Input | Dynamic::Network | Dynamic::Unparsable => {
             true
@@ -300,7 +333,7 @@ pub(crate) fn destroys(command: &Command) -> bool {
 }
 
 /// Tells what the policy says of a command.
-pub(crate) fn policy_check(site: &Site, request: &PolicyCheck) -> Result<PolicyVerdict> {
+pub(crate) async fn policy_check(site: &Site, request: PolicyCheck) -> Result<PolicyVerdict> {
     let unusable = |error: PolicyError| Error::invalid(error.to_string()).hint(error.hint());
     let policy = match (&site.rules, &request.profile) {
         (Some(rules), None) => rules.policies.in_force(),
@@ -312,13 +345,17 @@ pub(crate) fn policy_check(site: &Site, request: &PolicyCheck) -> Result<PolicyV
             Arc::new(Policy::parse(None, profile).map_err(unusable)?)
         }
     };
+    site.long_texts.read(move || check(&policy, &request)).await
+}
+
+fn check(policy: &Policy, request: &PolicyCheck) -> PolicyVerdict {
     let (as_root, directory) = (request.as_root, None);
     let verdict = policy.decide(&match &request.checked {
         Checked::Text(CheckedLanguage::Shell, text) => Act::AnyShell { text, as_root, directory },
         Checked::Text(CheckedLanguage::Python, code) => Act::Python { code, as_root, directory },
         Checked::Argv(argv) => Act::Argv { argv, as_root, directory },
     });
-    Ok(shown(policy.profile(), &verdict))
+    shown(policy.profile(), &verdict)
 }
 
 fn shown(profile: &str, verdict: &Verdict) -> PolicyVerdict {

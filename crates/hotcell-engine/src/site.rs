@@ -13,6 +13,7 @@ use hotcell_model::{
 use tokio::sync::{Mutex, watch};
 
 use crate::links::Links;
+use crate::long_text::LongTexts;
 use crate::policies::Rules;
 use crate::recent::RecentExecs;
 use crate::{Settings, fault};
@@ -37,6 +38,7 @@ pub(crate) struct Site {
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
+    pub(crate) long_texts: LongTexts,
     /// Whether waits for a person's word are to end early.
     pub(crate) hurry: watch::Sender<bool>,
     /// What has the form of a secret; made when it is first looked for.
@@ -70,6 +72,7 @@ impl Site {
             ledger: None,
             links: Links::default(),
             recent: RecentExecs::default(),
+            long_texts: LongTexts::default(),
             hurry: watch::Sender::new(false),
             shapes: OnceLock::new(),
             rebuilt: Mutex::default(),

@@ -100,7 +100,7 @@ impl McpHandler {
                 (
                     Request::FileCall(FileCall { cell, op: FileOp::Search(search), .. }),
                     Some(token),
-                ) => Called::Done(search_call::perform(self, cell, search, token, context).await),
+                ) => Called::done(search_call::perform(self, cell, search, token, context).await),
                 (request, _) => {
                     Box::pin(held_call::perform(self, request, &answered, context)).await
                 }
@@ -112,8 +112,8 @@ impl McpHandler {
                     call_id::note_status(call_id::OK);
                     elicited::required(&asked).map(Into::into)
                 }
-                (Called::Done(answered), Some(show)) => Ok(self.show(tool, answered, show, context)),
-                (Called::Done(answered), None) => Ok(self.tell(tool, answered)),
+                (Called::Done(answered), Some(show)) => Ok(self.show(tool, *answered, show, context)),
+                (Called::Done(answered), None) => Ok(self.tell(tool, *answered)),
             },
             () = context.ct.cancelled() => Err(no_longer_awaited()),
             () = self.door.closing.cancelled() => Err(no_longer_awaited()),

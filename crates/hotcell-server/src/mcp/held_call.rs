@@ -13,9 +13,15 @@ use super::handler::{Answered, McpHandler, is_modern};
 
 /// What came of a call.
 pub(super) enum Called {
-    Done(Result<Reply>),
+    Done(Box<Result<Reply>>),
     /// A person has to be asked first.
     Asks(Box<Asked>),
+}
+
+impl Called {
+    pub(super) fn done(answered: Result<Reply>) -> Self {
+        Self::Done(Box::new(answered))
+    }
 }
 
 /// Makes a call. Where the person at the client may have to approve it, that one is asked, and the
@@ -27,30 +33,30 @@ pub(super) async fn perform(
     context: &RequestContext<RoleServer>,
 ) -> Called {
     if !handler.elicits(context) {
-        return Called::Done(handler.door.call(&handler.caller, request).await);
+        return Called::done(handler.door.call(&handler.caller, request).await);
     }
     if let Some(state) = &answered.state {
         if let Err(error) = pass_on(handler, state, answered.responses.as_ref()).await {
             handler.door.refused(&error);
-            return Called::Done(Err(error));
+            return Called::done(Err(error));
         }
-        return Called::Done(handler.door.call(&handler.caller, request).await);
+        return Called::done(handler.door.call(&handler.caller, request).await);
     }
     let impatient = Caller { patience: Patience::None, ..handler.caller.clone() };
     let held = match handler.door.enter(&impatient, request.clone()).await {
-        Ok(reply) => return Called::Done(Ok(reply)),
+        Ok(reply) => return Called::done(Ok(reply)),
         Err(error) => match &error.held {
             Some(held) => ApprovalId::Held((**held).clone()),
             None => {
                 handler.door.refused(&error);
-                return Called::Done(Err(error));
+                return Called::done(Err(error));
             }
         },
     };
     match ask(handler, held, context).await {
         Ok(Some(asked)) => Called::Asks(asked),
-        Ok(None) => Called::Done(handler.door.call(&handler.caller, request).await),
-        Err(error) => Called::Done(Err(error)),
+        Ok(None) => Called::done(handler.door.call(&handler.caller, request).await),
+        Err(error) => Called::done(Err(error)),
     }
 }
 
