@@ -74,7 +74,7 @@ mod tests {
         let texts = LongTexts::default();
         let mut ends = Vec::new();
         for _ in 0..AT_ONCE {
-            let (end, ended) = mpsc::channel::<()>();
+            let (end, ended) = mpsc::sync_channel::<()>(1);
             timeout(A_MOMENT, texts.read(move || ended.recv())).await.unwrap_err();
             ends.push(end);
         }
