@@ -1,5 +1,7 @@
 //! What is refused costs little: memory is bounded, however long or well made a text is.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::fs;
 
 use hotcell_policy::{Act, Around, Decision, Policy};
