@@ -76,7 +76,6 @@ pub(crate) fn what(request: &Request) -> String {
         | Request::TokensList(_)
         | Request::TokenRevoke(_)
         | Request::AuditQuery(_)
-        | Request::AuditVerify(_)
         | Request::AuditSummary(_)
         | Request::Diagnose(_)
         | Request::Probe(_) => request.name().replace('_', " "),

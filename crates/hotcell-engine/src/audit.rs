@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hotcell_model::{
-    AuditPage, AuditQuery, AuditSummary, AuditVerify, Caller, CellRef, Error, Ledger, LedgerCheck,
-    LedgerFilter, LedgerRecord, LedgerReport, LedgerSummary, Reply, Result, Tenant, Tenants,
+    AuditPage, AuditQuery, AuditSummary, Caller, CellRef, Error, Ledger, LedgerFilter,
+    LedgerRecord, LedgerSummary, Reply, Result, Tenant, Tenants,
 };
 
 use crate::audit_summary::Summing;
@@ -47,8 +47,6 @@ impl Sight {
 pub(crate) enum AuditCall {
     /// Entries.
     Query(AuditQuery),
-    /// Whether they are as they were written.
-    Verify(AuditVerify),
     /// What stands out.
     Summary(AuditSummary),
 }
@@ -58,9 +56,6 @@ pub(crate) async fn audit(site: &Site, caller: &Caller, call: AuditCall) -> Resu
     Ok(match call {
         AuditCall::Query(request) => {
             Reply::AuditPage(Box::pin(audit_query(site, caller, request)).await?)
-        }
-        AuditCall::Verify(request) => {
-            Reply::LedgerReport(audit_verify(site, caller, request).await?)
         }
         AuditCall::Summary(request) => {
             Reply::LedgerSummary(Box::pin(audit_summary(site, caller, request)).await?)
@@ -107,20 +102,6 @@ async fn audit_query(site: &Site, caller: &Caller, request: AuditQuery) -> Resul
         Sight::Own(_) => entries.into_iter().map(without_number).collect(),
     };
     Ok(AuditPage { entries })
-}
-
-/// Looks whether the ledger is as it was written.
-async fn audit_verify(site: &Site, caller: &Caller, request: AuditVerify) -> Result<LedgerReport> {
-    let ledger = ledger(site)?;
-    match Sight::of(caller) {
-        Sight::All => {}
-        Sight::Own(_) => {
-            return Err(Error::denied("only who sees the whole ledger verifies it")
-                .hint("use `hotcell audit verify` on the machine itself"));
-        }
-    }
-    let check = LedgerCheck { known: request.known, after: request.after };
-    fault::blocking(move || ledger.verify(&check)).await
 }
 
 /// Tells what stands out.

@@ -62,7 +62,6 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         | Request::TokenCreate(_)
         | Request::TokensList(_)
         | Request::TokenRevoke(_)
-        | Request::AuditVerify(_)
         | Request::AuditSummary(_)
         | Request::Diagnose(_)
         | Request::Probe(_) => Ok(()),

@@ -76,7 +76,6 @@ pub(crate) fn arguments(request: &Request) -> Vec<u8> {
         Request::ExecFollow(it) => json(it),
         Request::PortDial(it) => json(it),
         Request::AuditQuery(it) => json(it),
-        Request::AuditVerify(it) => json(it),
         Request::AuditSummary(it) => json(it),
         Request::PolicyCheck(it) => json(it),
         Request::ApprovalList(it) => json(it),

@@ -248,7 +248,6 @@ impl Engine {
             Request::TokensList(it) => Reply::Tokens(tokens_list(site, it).await?),
             Request::TokenRevoke(it) => Reply::Token(token_revoke(site, it).await?),
             Request::AuditQuery(it) => audit(site, caller, AuditCall::Query(it)).await?,
-            Request::AuditVerify(it) => audit(site, caller, AuditCall::Verify(it)).await?,
             Request::AuditSummary(it) => audit(site, caller, AuditCall::Summary(it)).await?,
             Request::Diagnose(_) => Reply::Diagnoses(diagnose(site).await?),
             Request::Probe(_) => Reply::Probed(probe(site).await),

@@ -200,7 +200,6 @@ fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
         | Request::AuditQuery(_)
-        | Request::AuditVerify(_)
         | Request::AuditSummary(_)
         | Request::TokenCreate(_)
         | Request::TokensList(_)

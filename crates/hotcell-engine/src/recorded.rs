@@ -44,7 +44,7 @@ impl Recording {
         request: &Request,
     ) -> Result<Option<Self>> {
         let Some(ledger) = site.ledger.as_ref().map(Arc::clone) else { return Ok(None) };
-        if is_nobodys_call(caller, request) || is_verifying(caller, request) {
+        if is_nobodys_call(caller, request) {
             return Ok(None);
         }
         let caller = with_call_id(caller);
@@ -152,11 +152,6 @@ fn is_nobodys_call(caller: &Caller, request: &Request) -> bool {
 /// What no caller can ask for.
 pub(crate) fn is_housekeeping(request: &Request) -> bool {
     matches!(request, Request::CellAdopt(_) | Request::Probe(_))
-}
-
-/// An entry about it, or room for one, would change what is verified.
-fn is_verifying(caller: &Caller, request: &Request) -> bool {
-    matches!(request, Request::AuditVerify(_)) && caller.is_local_operator()
 }
 
 fn with_call_id(caller: &Caller) -> Caller {
@@ -347,7 +342,6 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
         | Request::ExecFollow(_)
         | Request::SecretsList(_)
         | Request::AuditQuery(_)
-        | Request::AuditVerify(_)
         | Request::AuditSummary(_)
         | Request::PolicyCheck(_)
         | Request::ApprovalList(_)
@@ -408,7 +402,6 @@ pub(crate) fn cell_of(request: &Request) -> Option<&CellRef> {
         | Request::SecretSet(_)
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
-        | Request::AuditVerify(_)
         | Request::AuditSummary(_)
         | Request::PolicyCheck(_)
         | Request::ApprovalList(_)
@@ -457,7 +450,6 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
         | Request::SecretSet(_)
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
-        | Request::AuditVerify(_)
         | Request::AuditSummary(_)
         | Request::PolicyCheck(_)
         | Request::ApprovalList(_)
@@ -500,7 +492,6 @@ fn about(reply: &Reply) -> (Option<&CellId>, Option<&ExecId>) {
         | Reply::Secret(_)
         | Reply::Secrets(_)
         | Reply::AuditPage(_)
-        | Reply::LedgerReport(_)
         | Reply::LedgerSummary(_)
         | Reply::PolicyVerdict(_)
         | Reply::TokenCreated(_)

@@ -77,7 +77,6 @@ pub(crate) async fn confine(
         | Request::CellAdopt(_)
         | Request::PolicyCheck(_)
         | Request::AuditQuery(_)
-        | Request::AuditVerify(_)
         | Request::AuditSummary(_)
         | Request::TokenCreate(_)
         | Request::TokensList(_)

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use hotcell_model::{
-    ApprovalGive, ApprovalId, ApprovalList, AuditQuery, AuditSummary, AuditVerify, Caller,
-    CellAdopt, CellFork, CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn, Checked,
-    CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList,
-    CheckpointRestore, Command, Diagnose, Error, ErrorCode, ExecCancel, ExecFollow, ExecGet,
-    ExecId, ExecInput, ExecList, ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream,
-    Grant, Keep, KillWait, NetChange, NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial,
-    Probe, ProjectApply, ProjectDiff, ProjectDiscard, ProjectPaths, Reply, Request, Result, Role,
-    SecretRemove, SecretSet, SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke,
-    TokensList,
+    ApprovalGive, ApprovalId, ApprovalList, AuditQuery, AuditSummary, Caller, CellAdopt, CellFork,
+    CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn, Checked, CheckpointCompare,
+    CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList, CheckpointRestore, Command,
+    Diagnose, Error, ErrorCode, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput, ExecList,
+    ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream, Grant, Keep, KillWait, NetChange,
+    NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial, Probe, ProjectApply, ProjectDiff,
+    ProjectDiscard, ProjectPaths, Reply, Request, Result, Role, SecretRemove, SecretSet,
+    SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke, TokensList,
 };
 
 use crate::testing::House;
@@ -144,7 +143,6 @@ const CASES: &[(&str, Kind, Make)] = &[
         PolicyCheck { checked, as_root: false, profile: None }.into()
     }),
     ("audit_query", Kind::NamesNothing, |_| AuditQuery::default().into()),
-    ("audit_verify", Kind::NamesNothing, |_| AuditVerify::default().into()),
     ("audit_summary", Kind::NamesNothing, |_| AuditSummary::default().into()),
     ("token_create", Kind::NamesNothing, |_| {
         let (name, tenant, role) = (None, Tenant::default(), Role::Agent);

@@ -119,7 +119,6 @@ impl View {
             | Reply::Tokens(_)
             | Reply::Token(_)
             | Reply::AuditPage(_)
-            | Reply::LedgerReport(_)
             | Reply::LedgerSummary(_)
             | Reply::Diagnoses(_)
             | Reply::Probed(_) => Ok(()),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CellRef, EntryKind, ExecId, KnownEntry, LedgerRecord, Tenant, Timestamp, Verdict};
+use crate::{CellRef, EntryKind, ExecId, LedgerRecord, Tenant, Timestamp, Verdict};
 
 /// Reads entries of the ledger. A caller sees those of its own tenant; whoever runs `hotcell` on the
 /// machine sees all.
@@ -42,15 +42,6 @@ pub struct AuditPage {
     /// The oldest first. Without their numbers and what ties them to others for whoever sees only
     /// those of one tenant.
     pub entries: Vec<LedgerRecord>,
-}
-
-/// Looks whether the ledger is as it was written. For whoever sees all of it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct AuditVerify {
-    /// An entry that is known from elsewhere.
-    pub known: Option<KnownEntry>,
-    /// What is wrong with entries up to this number is known, and not told again.
-    pub after: u64,
 }
 
 /// Tells what stands out in the ledger.

@@ -62,9 +62,7 @@ pub use approval::{
     Grant,
 };
 pub use asked::{ApprovalId, Approvals, Asked, HeldCall, Holding, legible};
-pub use audit::{
-    Anomaly, AnomalyKind, AuditPage, AuditQuery, AuditSummary, AuditVerify, LedgerSummary, Tally,
-};
+pub use audit::{Anomaly, AnomalyKind, AuditPage, AuditQuery, AuditSummary, LedgerSummary, Tally};
 pub use caller::{At, Caller, Patience, Sight};
 pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep};
 pub use checkpoint::{

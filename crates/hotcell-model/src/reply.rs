@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AccessToken, AccessTokens, Approvals, Asked, AuditPage, Cell, CellId, Checkpoint,
-    CheckpointDiff, Checkpoints, Diagnosis, Dropped, Error, Exec, ExecId, FileDone, LedgerReport,
-    LedgerSummary, NetRecords, NetworkState, NetworkStats, PolicyVerdict, ProjectApplied,
-    ProjectChanges, ProjectDiscarded, Record, Secret, SecretList, Tenant, TokenCreated,
+    CheckpointDiff, Checkpoints, Diagnosis, Dropped, Error, Exec, ExecId, FileDone, LedgerSummary,
+    NetRecords, NetworkState, NetworkStats, PolicyVerdict, ProjectApplied, ProjectChanges,
+    ProjectDiscarded, Record, Secret, SecretList, Tenant, TokenCreated,
 };
 
 /// Every answer of the product.
@@ -71,8 +71,6 @@ pub enum Reply {
     Token(AccessToken),
     /// Entries of the ledger.
     AuditPage(AuditPage),
-    /// Whether the ledger is as it was written.
-    LedgerReport(LedgerReport),
     /// What stands out in the ledger.
     LedgerSummary(LedgerSummary),
     /// What the machine can enforce.

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AccessToken, AccessTokens, Alias, ApprovalGive, ApprovalList, Approvals, Asked, AuditPage,
-    AuditQuery, AuditSummary, AuditVerify, CellDetails, CellFork, CellKilled, CellRef, Cells,
-    Checkpoint, CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete,
-    CheckpointDiff, CheckpointList, CheckpointRestore, Checkpoints, Command, Diagnoses, Exec,
-    ExecCancelled, ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream,
-    InputAccepted, Keep, LedgerReport, LedgerSummary, NetChange, NetLog, NetRecords, NetShow,
-    Network, NetworkState, PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied,
-    ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply,
-    RequestedLimits, Secret, SecretGrant, SecretList, SecretRemove, SecretSet, SecretsList, Signal,
-    Stdin, Stream, TerminalSize, TokenCreate, TokenCreated, TokenRevoke, TokensList, Workspace,
+    AuditQuery, AuditSummary, CellDetails, CellFork, CellKilled, CellRef, Cells, Checkpoint,
+    CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointDiff,
+    CheckpointList, CheckpointRestore, Checkpoints, Command, Diagnoses, Exec, ExecCancelled,
+    ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream, InputAccepted, Keep,
+    LedgerSummary, NetChange, NetLog, NetRecords, NetShow, Network, NetworkState, PolicyCheck,
+    PolicyVerdict, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges, ProjectDiff,
+    ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Secret, SecretGrant, SecretList,
+    SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize, TokenCreate,
+    TokenCreated, TokenRevoke, TokensList, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -168,8 +168,6 @@ requests! {
     "token_revoke" TokenRevoke => Token(AccessToken),
     /// Reads entries of the ledger.
     "audit_query" AuditQuery => AuditPage(AuditPage),
-    /// Looks whether the ledger is as it was written. For whoever sees all of it.
-    "audit_verify" AuditVerify => LedgerReport(LedgerReport),
     /// Tells what stands out in the ledger.
     "audit_summary" AuditSummary => LedgerSummary(LedgerSummary),
     /// Looks at everything that cells need on this machine. Slow; for people.

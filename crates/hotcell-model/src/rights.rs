@@ -215,9 +215,7 @@ impl Request {
             | Self::TokensList(_)
             | Self::TokenRevoke(_)
             | Self::Diagnose(_) => Some(Scope::Admin),
-            Self::AuditQuery(_) | Self::AuditVerify(_) | Self::AuditSummary(_) => {
-                Some(Scope::Audit)
-            }
+            Self::AuditQuery(_) | Self::AuditSummary(_) => Some(Scope::Audit),
             Self::Probe(_) => None,
         }
     }

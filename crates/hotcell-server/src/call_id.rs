@@ -159,7 +159,6 @@ pub(crate) fn note_reply(reply: &Reply) {
         | Reply::Tokens(_)
         | Reply::Token(_)
         | Reply::AuditPage(_)
-        | Reply::LedgerReport(_)
         | Reply::LedgerSummary(_)
         | Reply::Diagnoses(_)
         | Reply::Probed(_) => {}

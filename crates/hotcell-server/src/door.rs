@@ -282,7 +282,6 @@ impl Door {
             | Request::TokensList(_)
             | Request::TokenRevoke(_)
             | Request::AuditQuery(_)
-            | Request::AuditVerify(_)
             | Request::AuditSummary(_)
             | Request::Diagnose(_)
             | Request::Probe(_)) => self.reply(caller, request).await,
