@@ -15,6 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-link", &["hotcell-model"]),
     ("hotcell-journal", &["hotcell-model"]),
     ("hotcell-policy", &[]),
+    ("hotcell-runner", &[]),
     ("hotcell-secrets", &["hotcell-model"]),
     ("hotcell-ledger", &["hotcell-model", "hotcell-secrets"]),
     ("hotcell-store", &["hotcell-model"]),
@@ -86,6 +87,7 @@ const NEVER_REACHES: &[(&str, &[&str])] = &[
     ("hotcell-jail", &["futures", "mio", "tokio"]),
     ("hotcell-masking", &["libc", "mio", "rustix", "tokio"]),
     ("hotcell-policy", &["mio", "rustix", "tokio"]),
+    ("hotcell-runner", &["libc", "mio", "rustix", "tokio"]),
     ("hotcell-toolbox", &["libc", "mio", "rustix", "tokio"]),
 ];
 

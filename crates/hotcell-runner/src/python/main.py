@@ -1,0 +1,422 @@
+# The runner: reads an order, runs its code as the module __main__, writes a report.
+#
+# It is compiled at every cold start, so it holds what every run needs; the rest lies in PARTS as
+# text and is compiled when it is asked for. Works on CPython 3.8 and later, standard library only.
+
+import os
+import sys
+
+_INNER = "<hotcell"
+_CODE = "<code>"
+_LAST = "_hotcell_last_value_"
+_TOP_LEVEL_AWAIT = 0x2000
+_ONLY_AST = 0x400
+_IS_COROUTINE = 0x80
+_LOADED = {}
+
+
+class Part:
+    """Names of one part of the runner; `run` is this file's own."""
+
+
+def part(name):
+    """One of the parts, compiled when it is first asked for."""
+    loaded = _LOADED.get(name)
+    if loaded is None:
+        loaded = Part()
+        names = loaded.__dict__
+        names.update(__name__="hotcell." + name, __builtins__=__builtins__, part=part, run=RUN)
+        names.update(to_json=to_json, from_json=from_json)
+        if name == "zygote":
+            names.update(PARTS=PARTS, read_order=read_order, run_order=run_order)
+        exec(compile(PARTS[name], "%s/%s>" % (_INNER, name), "exec", 0, True), names)
+        _LOADED[name] = loaded
+    return loaded
+
+
+class _ScannerSettings:
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int, parse_constant = float, int, float
+
+
+def _not_plain(value):
+    raise TypeError("%s is not JSON" % type(value).__name__)
+
+
+try:
+    # The module json brings re and enum, which is most of what a cold start would cost.
+    import _json
+
+    _scan = _json.make_scanner(_ScannerSettings)
+    _encode = _json.make_encoder(
+        None, _not_plain, _json.encode_basestring, None, ":", ",", False, False, False
+    )
+    _encode([], 0)
+
+    def from_json(text):
+        return _scan(text.strip(), 0)[0]
+
+    def to_json(value):
+        """JSON as text; what is not plain JSON raises."""
+        return "".join(_encode(value, 0))
+
+except Exception:
+    import json
+
+    from_json = json.loads
+
+    def to_json(value):
+        return json.dumps(
+            value, ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
+        )
+
+
+class Run:
+    """What is known of the run in this process."""
+
+    pid = 0
+    calls = 3
+    report = 4
+    results = ""
+    source = ""
+    report_bytes = 262144
+    client = None
+    result = None
+    result_type = None
+    result_file = None
+    error = None
+    main = None
+
+    def __init__(self):
+        self.artifacts = []
+
+    def results_file(self, name):
+        """A path in the directory of results, which is made when it is first needed."""
+        os.makedirs(self.results, exist_ok=True)
+        return os.path.join(self.results, name)
+
+
+RUN = Run()
+
+
+class _AfterImport:
+    """A loader that does its work and then calls a function with the module."""
+
+    def __init__(self, loader, after):
+        self._loader, self._after = loader, after
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._after(module)
+
+
+def _show_source_lines(linecache):
+    lines = RUN.source.splitlines(True)
+    linecache.cache[_CODE] = (len(RUN.source), None, lines, _CODE)
+
+
+def _save_shown_figures(pyplot):
+    part("artifacts").save_shown_figures(pyplot)
+
+
+class Finder:
+    """Finds `tools` and what is below it, and looks on as two other modules are imported."""
+
+    after = {"linecache": _show_source_lines, "matplotlib.pyplot": _save_shown_figures}
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "tools" or name.startswith("tools."):
+            return part("tools").find_spec(name)
+        after = self.after.get(name)
+        if after is None:
+            return None
+        for finder in sys.meta_path:
+            if finder is not self:
+                spec = finder.find_spec(name, path, target)
+                if spec is not None and spec.loader is not None:
+                    spec.loader = _AfterImport(spec.loader, after)
+                    return spec
+        return None
+
+    def invalidate_caches(self):
+        pass
+
+
+def _display(*values):
+    """Shows values: pictures and pages become artifacts, everything else is printed."""
+    artifacts = part("artifacts")
+    for value in values:
+        if not artifacts.keep(value):
+            print(part("values").text_of(value))
+
+
+_display.__name__ = _display.__qualname__ = "display"
+
+
+def read_order(descriptor):
+    """The JSON in a file that may have been written through the same descriptor."""
+    text = b""
+    while True:
+        more = os.pread(descriptor, 1 << 20, len(text))
+        if not more:
+            break
+        text += more
+    os.close(descriptor)
+    return from_json(text.decode())
+
+
+def prepare(order):
+    """Makes the process what the order says, short of running its code."""
+    RUN.pid = os.getpid()
+    RUN.source = order["code"]
+    RUN.results = order["results"]
+    limits = order.get("limits") or {}
+    RUN.report_bytes = int(limits.get("report_bytes") or RUN.report_bytes)
+    environment = order.get("env")
+    if environment is not None:
+        os.environ.clear()
+        os.environ.update(environment)
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    os.environ.setdefault("HOTCELL_RESULTS", RUN.results)
+    for stream in (sys.stdout, sys.stderr):
+        # What was printed is kept when the run is ended from outside.
+        if stream is not None:
+            stream.reconfigure(line_buffering=True)
+    sys.argv = [_CODE]
+    _set_path()
+    finder = Finder()
+    sys.meta_path.insert(0, finder)
+    for name, after in finder.after.items():
+        if name in sys.modules:
+            after(sys.modules[name])
+    import builtins
+
+    builtins.display = _display
+    main = type(sys)("__main__")
+    main.__builtins__ = builtins
+    RUN.main = sys.modules["__main__"] = main
+    return main.__dict__
+
+
+def _set_path():
+    """The path of a script: its directory, PYTHONPATH, the library, the user's own packages."""
+    first = [os.getcwd()]
+    for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        if entry:
+            first.append(os.path.abspath(entry))
+    sys.path[:0] = first
+    if os.environ.get("PYTHONNOUSERSITE"):
+        return
+    import site
+
+    site.USER_BASE = site.USER_SITE = None
+    directory = site.getusersitepackages()
+    if not os.path.isdir(directory) or directory in sys.path:
+        return
+    before = len(sys.path)
+    site.addsitedir(directory)
+    added = sys.path[before:]
+    del sys.path[before:]
+    for place, entry in enumerate(sys.path):
+        if entry.endswith(("site-packages", "dist-packages")):
+            sys.path[place:place] = added
+            return
+    sys.path.extend(added)
+
+
+def compile_code(source):
+    """The code, with the value of a last expression kept under a name of ours."""
+    flags = _TOP_LEVEL_AWAIT
+    try:
+        tree = compile(source, _CODE, "exec", flags | _ONLY_AST, True)
+    except RecursionError:
+        return compile(source, _CODE, "exec", flags, True)
+    import _ast
+
+    if tree.body and type(tree.body[-1]) is _ast.Expr:
+        last = tree.body[-1]
+        place = {
+            key: getattr(last, key)
+            for key in ("lineno", "col_offset", "end_lineno", "end_col_offset")
+        }
+        name = _ast.Name(id=_LAST, ctx=_ast.Store(), **place)
+        tree.body[-1] = _ast.Assign(targets=[name], value=last.value, type_comment=None, **place)
+    return compile(tree, _CODE, "exec", flags, True)
+
+
+def execute(names):
+    """Runs the code; returns the exit code."""
+    try:
+        code = compile_code(RUN.source)
+        if code.co_flags & _IS_COROUTINE:
+            import asyncio
+
+            asyncio.run(eval(code, names))
+        else:
+            exec(code, names)
+    except SystemExit as end:
+        return _exit_code(end)
+    except BaseException as error:
+        return _failed(error)
+    value = names.pop(_LAST, None)
+    if value is not None and os.getpid() == RUN.pid:
+        try:
+            _keep_result(value)
+        except BaseException as error:
+            return _failed(error)
+    return 0
+
+
+def _exit_code(end):
+    code = end.code
+    if code is None or (isinstance(code, int) and code == 0):
+        return 0
+    if not isinstance(code, int):
+        print(code, file=sys.stderr)
+    if os.getpid() == RUN.pid:
+        RUN.error = part("failure").describe(end)
+    return code & 0xFF if isinstance(code, int) else 1
+
+
+def _failed(error):
+    if os.getpid() != RUN.pid:
+        sys.excepthook(type(error), error, error.__traceback__)
+    else:
+        RUN.error = part("failure").describe(error)
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _keep_result(value):
+    kind = type(value)
+    RUN.result_type = kind.__name__
+    if (
+        kind is bool
+        or (kind is int and -(1 << 63) <= value < 1 << 63)
+        or (kind is float and value - value == 0)
+        or (kind is str and len(value) < 4096 and value.isprintable())
+    ):
+        RUN.result = {"json": value}
+    else:
+        part("values").keep_result(value)
+
+
+def finish(code):
+    """Ends the process as Python ends, the report written before the last references go."""
+    threading = sys.modules.get("threading")
+    ours = os.getpid() == RUN.pid
+    try:
+        if threading is not None:
+            threading._shutdown()
+        if ours and "matplotlib.pyplot" in sys.modules:
+            part("artifacts").save_open_figures()
+        import atexit
+
+        atexit._run_exitfuncs()
+        if ours and os.path.isdir(RUN.results):
+            part("artifacts").collect_files()
+    except BaseException as error:
+        if ours and RUN.error is None:
+            code = code or _failed(error)
+    _flush()
+    try:
+        if ours:
+            write_report()
+    except BaseException:
+        pass
+    try:
+        _let_go(RUN.main.__dict__)
+        _close_files()
+    except BaseException:
+        pass
+    _flush()
+    os._exit(code)
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+
+
+def _let_go(names):
+    """Drops what the code left behind in the order that Python has: private names first."""
+    for private in (True, False):
+        for name in list(names):
+            if (name[0:1] == "_" and name[1:2] != "_") is private and name != "__builtins__":
+                names[name] = None
+
+
+def _close_files():
+    """Files that the code left open are written out, as at the end of any Python program."""
+    import gc
+    import io
+
+    gc.collect()
+    kinds = {io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom}
+    for found in gc.get_objects():
+        if type(found) in kinds:
+            try:
+                found.flush()
+            except Exception:
+                pass
+
+
+def report_text(result, error, artifacts, tools):
+    report = {
+        "status": "ok" if error is None else "error",
+        "result": result,
+        "result_type": RUN.result_type,
+        "result_file": RUN.result_file,
+        "error": error,
+        "artifacts": artifacts,
+        "tools": tools,
+    }
+    return to_json(report).encode("utf-8", "replace")
+
+
+def write_report():
+    RUN.report_text = report_text
+    tools = RUN.client.statistics() if RUN.client is not None else []
+    try:
+        report = report_text(RUN.result, RUN.error, RUN.artifacts, tools)
+    except Exception as error:
+        RUN.result = None
+        report = report_text(None, RUN.error or {"type": type(error).__name__}, [], tools)
+    if len(report) > RUN.report_bytes:
+        report = part("values").shortened_report(tools)
+    view = memoryview(report)
+    while view:
+        view = view[os.write(RUN.report, view) :]
+    os.close(RUN.report)
+
+
+def run_order(order):
+    """From an order to the end of the process."""
+    names = prepare(order)
+    code = 1
+    try:
+        code = execute(names)
+    finally:
+        finish(code)
+
+
+def start():
+    if sys.argv[-1] == "zygote":
+        part("zygote").serve()
+        return
+    for descriptor in (RUN.calls, RUN.report):
+        os.set_inheritable(descriptor, False)
+    run_order(read_order(5))
+
+
+start()
