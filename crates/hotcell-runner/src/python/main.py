@@ -332,8 +332,8 @@ def finish(code):
     except BaseException:
         pass
     try:
+        _write_out_files()
         _let_go(RUN.main.__dict__)
-        _close_files()
     except BaseException:
         pass
     _flush()
@@ -354,14 +354,16 @@ def _let_go(names):
         for name in list(names):
             if (name[0:1] == "_" and name[1:2] != "_") is private and name != "__builtins__":
                 names[name] = None
+    import gc
+
+    gc.collect()
 
 
-def _close_files():
-    """Files that the code left open are written out, as at the end of any Python program."""
+def _write_out_files():
+    """Files that the code left open: in a cycle, a collector may close them before it flushes."""
     import gc
     import io
 
-    gc.collect()
     kinds = {io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom}
     for found in gc.get_objects():
         if type(found) in kinds:

@@ -78,6 +78,8 @@ class Plain:
     def __init__(self):
         self.nodes = 0
         self.open = set()
+        # What is in many places is turned once and counted as often as it will be written.
+        self.known = {}
 
     def of(self, value, depth=0):
         kind = type(value)
@@ -89,11 +91,18 @@ class Plain:
             raise Unfaithful
         if depth >= _DEEPEST or id(value) in self.open:
             raise Unfaithful
+        known = self.known.get(id(value))
+        if known is not None and depth <= known[1]:
+            self.count(known[2])
+            return known[3]
         self.open.add(id(value))
+        before = self.nodes
         try:
-            return self.container(value, kind, depth)
+            plain = self.container(value, kind, depth)
         finally:
             self.open.discard(id(value))
+        self.known[id(value)] = (value, depth, self.nodes - before, plain)
+        return plain
 
     def count(self, more):
         self.nodes += more
@@ -117,7 +126,7 @@ class Plain:
         raise Unfaithful
 
     def items(self, value, depth):
-        self.count(len(value))
+        self.count(len(value) + 1)
         kinds = set(map(type, value))
         if kinds <= _SCALARS:
             if int in kinds:
@@ -131,7 +140,7 @@ class Plain:
         return [of(item, depth) for item in value]
 
     def mapping(self, value, depth):
-        self.count(len(value))
+        self.count(len(value) + 1)
         of, deeper, plain = self.of, depth + 1, {}
         for key, item in dict.items(value):
             if type(key) is not str:
@@ -258,7 +267,8 @@ _BY_NAME = {
     ("numpy", "generic"): Plain.scalar,
     ("pandas.core.frame", "DataFrame"): Plain.frame,
     ("pandas.core.series", "Series"): Plain.series,
-    ("pandas.core.indexes.base", "Index"): lambda plain, value, depth: plain.array(value, depth),
+    ("pandas.core.indexes.base", "Index"): Plain.array,
+    ("pandas", "Index"): Plain.array,
     ("pandas", "DataFrame"): Plain.frame,
     ("pandas", "Series"): Plain.series,
     ("polars.dataframe.frame", "DataFrame"): Plain.polars,
