@@ -4,7 +4,6 @@ HOTCELL_RUNNER_SOURCE is the text of the runner, HOTCELL_RUNNER_PYTHON the inter
 """
 
 import array
-import ctypes
 import json
 import os
 import shutil
@@ -225,6 +224,7 @@ class Child:
                 self.pid = struct.unpack("iII", data)[0]
 
     def wait(self):
+        self.control.close()
         return exit_code(os.waitpid(self.pid, 0)[1])
 
     def run(self, given):
@@ -238,9 +238,7 @@ class Child:
         given.close_ends()
         return given.collect(self.wait)
 
-    def dismiss(self):
-        self.control.close()
-        return self.wait()
+    dismiss = wait
 
 
 def exit_code(status):
@@ -335,10 +333,6 @@ class CellTest(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         return path
-
-
-def subreaper():
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 
 
 def main():
