@@ -100,6 +100,8 @@ def save_open_figures():
 def save_shown_figures(pyplot):
     """`show` saves the open figures and closes them, as a notebook does."""
     original = pyplot.show
+    if getattr(original, "saves_figures", False):
+        return
 
     def show(*args, **kwargs):
         if os.getpid() != run.pid or pyplot.get_backend().lower() != "agg":
@@ -107,6 +109,7 @@ def save_shown_figures(pyplot):
         save_open_figures()
         pyplot.close("all")
 
+    show.saves_figures = True
     pyplot.show = show
 
 

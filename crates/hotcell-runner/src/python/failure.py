@@ -79,19 +79,21 @@ def _line(error):
 
 def _trim(error, depth, seen):
     """Leaves only frames from the code onwards, in the whole chain, and few of very many."""
-    if error is None or id(error) in seen:
-        return
     seen.add(id(error))
-    if depth > _DEEPEST_CHAIN:
-        error.__cause__ = error.__context__ = None
-        return
+    # Chains first: while they have a cycle, CPython 3.8 may loop at the next exception.
+    for link in ("__cause__", "__context__"):
+        other = getattr(error, link)
+        if other is None:
+            continue
+        if id(other) in seen or depth >= _DEEPEST_CHAIN:
+            setattr(error, link, None)
+        else:
+            _trim(other, depth + 1, seen)
     error.__traceback__ = _trimmed(error.__traceback__)
-    _trim(error.__cause__, depth + 1, seen)
-    _trim(error.__context__, depth + 1, seen)
     inner = getattr(error, "exceptions", None)
-    if type(inner) is tuple:
+    if type(inner) is tuple and depth < _DEEPEST_CHAIN:
         for each in inner[:_WIDEST_GROUP]:
-            if isinstance(each, BaseException):
+            if isinstance(each, BaseException) and id(each) not in seen:
                 _trim(each, depth + 1, seen)
 
 

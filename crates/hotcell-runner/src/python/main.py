@@ -6,6 +6,8 @@
 import os
 import sys
 
+# Bound here, so that code may replace what it likes.
+_exit, _getpid, _write = os._exit, os.getpid, os.write
 _INNER = "<hotcell"
 _CODE = "<code>"
 _LAST = "_hotcell_last_value_"
@@ -29,6 +31,7 @@ def part(name):
         names.update(to_json=to_json, from_json=from_json)
         if name == "zygote":
             names.update(PARTS=PARTS, read_order=read_order, run_order=run_order)
+            names.update(prepare_process=prepare_process, rehearse=rehearse)
         exec(compile(PARTS[name], "%s/%s>" % (_INNER, name), "exec", 0, True), names)
         _LOADED[name] = loaded
     return loaded
@@ -173,9 +176,27 @@ def read_order(descriptor):
     return from_json(text.decode())
 
 
-def prepare(order):
+def prepare_process():
+    """Makes the process ready for any order."""
+    RUN.pid = _getpid()
+    for stream in (sys.stdout, sys.stderr):
+        # What was printed is kept when the run is ended from outside.
+        if stream is not None:
+            stream.reconfigure(line_buffering=True)
+    sys.argv = [_CODE]
+    sys.meta_path.insert(0, Finder())
+    if "matplotlib.pyplot" in sys.modules:
+        _save_shown_figures(sys.modules["matplotlib.pyplot"])
+    import builtins
+
+    builtins.display = _display
+    main = type(sys)("__main__")
+    main.__builtins__ = builtins
+    RUN.main = sys.modules["__main__"] = main
+
+
+def prepare_run(order):
     """Makes the process what the order says, short of running its code."""
-    RUN.pid = os.getpid()
     RUN.source = order["code"]
     RUN.results = order["results"]
     limits = order.get("limits") or {}
@@ -186,24 +207,9 @@ def prepare(order):
         os.environ.update(environment)
     os.environ.setdefault("MPLBACKEND", "Agg")
     os.environ.setdefault("HOTCELL_RESULTS", RUN.results)
-    for stream in (sys.stdout, sys.stderr):
-        # What was printed is kept when the run is ended from outside.
-        if stream is not None:
-            stream.reconfigure(line_buffering=True)
-    sys.argv = [_CODE]
+    if "linecache" in sys.modules:
+        _show_source_lines(sys.modules["linecache"])
     _set_path()
-    finder = Finder()
-    sys.meta_path.insert(0, finder)
-    for name, after in finder.after.items():
-        if name in sys.modules:
-            after(sys.modules[name])
-    import builtins
-
-    builtins.display = _display
-    main = type(sys)("__main__")
-    main.__builtins__ = builtins
-    RUN.main = sys.modules["__main__"] = main
-    return main.__dict__
 
 
 def _set_path():
@@ -252,8 +258,9 @@ def compile_code(source):
     return compile(tree, _CODE, "exec", flags, True)
 
 
-def execute(names):
+def execute():
     """Runs the code; returns the exit code."""
+    names = RUN.main.__dict__
     try:
         code = compile_code(RUN.source)
         if code.co_flags & _IS_COROUTINE:
@@ -267,7 +274,7 @@ def execute(names):
     except BaseException as error:
         return _failed(error)
     value = names.pop(_LAST, None)
-    if value is not None and os.getpid() == RUN.pid:
+    if value is not None and _getpid() == RUN.pid:
         try:
             _keep_result(value)
         except BaseException as error:
@@ -281,37 +288,59 @@ def _exit_code(end):
         return 0
     if not isinstance(code, int):
         print(code, file=sys.stderr)
-    if os.getpid() == RUN.pid:
-        RUN.error = part("failure").describe(end)
+    if _getpid() == RUN.pid:
+        RUN.error = _described(end)
     return code & 0xFF if isinstance(code, int) else 1
 
 
+def _described(error):
+    try:
+        return part("failure").describe(error)
+    except BaseException as second:
+        why = "it cannot be described: %s" % type(second).__name__
+        return {"type": type(error).__name__[:256], "message": why, "traceback": "", "line": None}
+
+
 def _failed(error):
-    if os.getpid() != RUN.pid:
+    if _getpid() != RUN.pid:
         sys.excepthook(type(error), error, error.__traceback__)
     else:
-        RUN.error = part("failure").describe(error)
+        RUN.error = _described(error)
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 def _keep_result(value):
-    kind = type(value)
-    RUN.result_type = kind.__name__
-    if (
-        kind is bool
-        or (kind is int and -(1 << 63) <= value < 1 << 63)
-        or (kind is float and value - value == 0)
-        or (kind is str and len(value) < 4096 and value.isprintable())
-    ):
+    RUN.result_type = type(value).__name__
+    if _is_small_json(value, 4):
         RUN.result = {"json": value}
     else:
         part("values").keep_result(value)
 
 
+def _is_small_json(value, depth):
+    """Whether a value is JSON as it stands, and little of it: then nothing has to be compiled."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        inner = value
+    elif kind is dict:
+        inner = value.values()
+        if not all(type(key) is str and key.isprintable() and len(key) < 256 for key in value):
+            return False
+    else:
+        return (
+            value is None
+            or kind is bool
+            or (kind is int and -(1 << 63) <= value < 1 << 63)
+            or (kind is float and value - value == 0)
+            or (kind is str and len(value) < 256 and value.isprintable())
+        )
+    return len(inner) <= 20 and depth > 0 and all(_is_small_json(i, depth - 1) for i in inner)
+
+
 def finish(code):
     """Ends the process as Python ends, the report written before the last references go."""
     threading = sys.modules.get("threading")
-    ours = os.getpid() == RUN.pid
+    ours = _getpid() == RUN.pid
     try:
         if threading is not None:
             threading._shutdown()
@@ -337,7 +366,7 @@ def finish(code):
     except BaseException:
         pass
     _flush()
-    os._exit(code)
+    _exit(code)
 
 
 def _flush():
@@ -398,18 +427,42 @@ def write_report():
         report = part("values").shortened_report(tools)
     view = memoryview(report)
     while view:
-        view = view[os.write(RUN.report, view) :]
+        view = view[_write(RUN.report, view) :]
     os.close(RUN.report)
 
 
 def run_order(order):
     """From an order to the end of the process."""
-    names = prepare(order)
+    prepare_run(order)
     code = 1
     try:
-        code = execute(names)
+        code = execute()
     finally:
         finish(code)
+
+
+def rehearse():
+    """Walks the way of a run with nothing in it. Memory that a forked process touches for the
+    first time is copied, which takes longer than the way itself: here nobody waits for it."""
+    kept, path, modules = dict(os.environ), list(sys.path), dict(sys.modules)
+    # No home: nothing of a user's may be imported here.
+    environment = dict({"V%d" % n: "v" for n in range(20)}, HOME="/nonexistent")
+    order = {"code": "def f(x): return [x]\nf(1)", "results": "", "env": environment}
+    prepare_process()
+    descriptor = os.memfd_create("rehearsal") if hasattr(os, "memfd_create") else None
+    if descriptor is not None:
+        _write(descriptor, to_json(order).encode())
+        order = read_order(descriptor)
+    prepare_run(order)
+    execute()
+    report_text(RUN.result, None, [], [])
+    os.environ.clear()
+    os.environ.update(kept)
+    sys.path[:] = path
+    sys.meta_path.pop(0)
+    sys.modules["__main__"] = modules["__main__"]
+    RUN.__init__()
+    RUN.result = RUN.result_type = RUN.error = RUN.main = None
 
 
 def start():
@@ -418,6 +471,7 @@ def start():
         return
     for descriptor in (RUN.calls, RUN.report):
         os.set_inheritable(descriptor, False)
+    prepare_process()
     run_order(read_order(5))
 
 

@@ -1,10 +1,10 @@
 # The package `tools`: servers as modules, tools as functions, calls over one socket.
 
 import _thread
-import os
 import select
 import sys
-import time
+from os import getpid as _getpid, read as _read, write as _write
+from time import monotonic as _now
 
 _RESERVED = ("Call", "ToolError", "gather", "search")
 _MOST_THREADS = 32
@@ -92,7 +92,7 @@ class Client:
 
     def begin(self, head, arguments, tool=None):
         """Sends one message; `head` is its JSON from after the id up to the arguments."""
-        if os.getpid() != self.pid:
+        if _getpid() != self.pid:
             raise ToolError(
                 "unavailable",
                 "tools cannot be called from a process that the code forked",
@@ -117,9 +117,9 @@ class Client:
     def send(self, frame):
         with self.writing:
             try:
-                sent = os.write(self.descriptor, frame)
+                sent = _write(self.descriptor, frame)
                 while sent < len(frame):
-                    sent += os.write(self.descriptor, memoryview(frame)[sent:])
+                    sent += _write(self.descriptor, memoryview(frame)[sent:])
                 return
             except OSError as error:
                 why = error
@@ -131,11 +131,11 @@ class Client:
 
     def wait(self, call, timeout=None):
         """Returns when the call is done: reads by itself, or waits while another thread reads."""
-        if os.getpid() != self.pid:
+        if _getpid() != self.pid:
             raise ToolError("unavailable", "this call was made by another process")
         deadline = None
         if timeout is not None:
-            deadline = time.monotonic() + timeout
+            deadline = _now() + timeout
         while not call._done:
             with self.state:
                 if call._done:
@@ -156,11 +156,11 @@ class Client:
                 finally:
                     self.hand_over()
             else:
-                patience = -1 if deadline is None else max(deadline - time.monotonic(), 0)
+                patience = -1 if deadline is None else max(deadline - _now(), 0)
                 if waiter.acquire(True, patience) and call._done:
                     # Others may wait for the same call.
                     _release(waiter)
-            if deadline is not None and not call._done and time.monotonic() >= deadline:
+            if deadline is not None and not call._done and _now() >= deadline:
                 raise TimeoutError("no answer to %r within %s s" % (call, timeout))
 
     def hand_over(self):
@@ -183,11 +183,11 @@ class Client:
         # An interrupt while nothing has come finds us here, where no byte can be lost.
         if deadline is None:
             self.poller.poll()
-        elif not self.poller.poll(max(deadline - time.monotonic(), 0) * 1000):
+        elif not self.poller.poll(max(deadline - _now(), 0) * 1000):
             return False
         self.halfway = True
         try:
-            data = os.read(self.descriptor, 1 << 18)
+            data = _read(self.descriptor, 1 << 18)
         except OSError as error:
             self.halfway = False
             self.close("the host cannot be read from: %s" % error)
@@ -266,7 +266,7 @@ class Client:
 
     def follow(self, call, function):
         """Calls a function when the call is done, from another thread; says whether it will."""
-        if os.getpid() != self.pid:
+        if _getpid() != self.pid:
             raise ToolError("unavailable", "this call was made by another process")
         with self.state:
             if call._done:

@@ -6,6 +6,7 @@
 
 import os
 import sys
+from array import array
 
 _CLONE_PARENT = 0x8000
 _CLONE_CHILD_CLEARTID = 0x200000
@@ -44,6 +45,7 @@ def serve():
         _import(str(name))
     for name in PARTS:
         part(name)
+    rehearse()
     clone = _cloner(ctypes, system)
     gc.collect()
     gc.freeze()
@@ -67,8 +69,6 @@ def _import(name):
 
 
 def _receive(control):
-    from array import array
-
     room = _MOST_DESCRIPTORS * 4 + 64
     message, ancillary, _, _ = control.recvmsg(4096, room, _CLOEXEC)
     descriptors = array("i")
@@ -141,14 +141,19 @@ def _await_run(own, system, descriptors):
     for descriptor in descriptors[1:]:
         os.write(descriptor, b"0")
     os.setsid()
-    kept = own.fileno()
+    mine = own.fileno()
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != kept:
+        if int(name) > 2 and int(name) != mine:
             try:
                 os.close(int(name))
             except OSError:
                 pass
     _reseed()
+    rehearse()
+    prepare_process()
+    kept = dict(os.environ)
+    os.environ.clear()
+    system.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     own.send(b"ready")
     message, given = _receive(own)
     if not message:
@@ -163,7 +168,10 @@ def _await_run(own, system, descriptors):
     run.calls, run.report = given[4], given[5]
     own.close()
     system.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
-    return read_order(given[6])
+    order = read_order(given[6])
+    if order.get("env") is None:
+        order["env"] = kept
+    return order
 
 
 def _reseed():

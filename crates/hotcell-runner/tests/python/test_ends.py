@@ -149,7 +149,7 @@ class Exits(cell.CellTest):
     def test_files_that_were_left_open_are_written(self):
         code = (
             "f = open('a', 'w'); f.write('a')\n"
-            "def g():\n    x = [open('b', 'wb')]; x[0].write(b'b'); x.append(x)\ng()\n"
+            "def g():\n    g.x = [open('b', 'wb')]; g.x[0].write(b'b')\ng()\n"
             "import gzip\nz = gzip.open('c', 'wt'); z.write('c')\n"
             "import held\n"
         )
