@@ -1,6 +1,11 @@
 //! Runs the tests of the runner, which are written in Python, against the text that cells get.
 
-#![expect(clippy::disallowed_methods, reason = "the runner is run by real interpreters")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "the runner is run by real interpreters, and what is missing is said loudly"
+)]
 
 use std::fs;
 use std::io::Write;

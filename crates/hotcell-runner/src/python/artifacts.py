@@ -37,7 +37,10 @@ _numbers = {}
 def keep(value):
     """Keeps a value that can be shown as a picture or page; says whether it was one."""
     kind = type(value)
-    names = [(base.__module__, base.__name__) for base in kind.__mro__]
+    try:
+        names = [(str(base.__module__), str(base.__name__)) for base in kind.__mro__]
+    except Exception:
+        return False
     if ("matplotlib.figure", "Figure") in names:
         return _save_figure(value)
     if any(module.split(".")[0] in ("pandas", "polars") for module, _ in names):

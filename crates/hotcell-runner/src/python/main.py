@@ -310,8 +310,8 @@ def _failed(error):
 
 
 def _keep_result(value):
-    RUN.result_type = type(value).__name__
     if _is_small_json(value, 4):
+        RUN.result_type = type(value).__name__
         RUN.result = {"json": value}
     else:
         part("values").keep_result(value)
@@ -351,6 +351,8 @@ def finish(code):
         atexit._run_exitfuncs()
         if ours and os.path.isdir(RUN.results):
             part("artifacts").collect_files()
+    except Exception:
+        pass
     except BaseException as error:
         if ours and RUN.error is None:
             code = code or _failed(error)

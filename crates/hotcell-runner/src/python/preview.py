@@ -19,9 +19,11 @@ def of_value(value):
             shape = " x ".join(map(str, value.shape))
             return "%s of shape %s, %s\n%s" % (name, shape, value.dtype, _short(value, 1200))
         if issubclass(kind, dict):
-            return _of_mapping(value, name)
-        if issubclass(kind, (list, tuple)):
-            return _of_items(value, name)
+            return _of_mapping(dict.copy(value), name)
+        if issubclass(kind, list):
+            return _of_items(list.copy(value), name)
+        if issubclass(kind, tuple):
+            return _of_items(list(tuple.__iter__(value)), name)
     except Exception:
         pass
     return of_text(part("values").text_of(value), name)

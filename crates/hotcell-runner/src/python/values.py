@@ -140,7 +140,7 @@ class Plain:
         return [of(item, depth) for item in value]
 
     def mapping(self, value, depth):
-        self.count(len(value) + 1)
+        self.count(dict.__len__(value) + 1)
         of, deeper, plain = self.of, depth + 1, {}
         for key, item in dict.items(value):
             if type(key) is not str:
@@ -154,16 +154,23 @@ class Plain:
 
     def named_tuple(self, value, depth):
         names = getattr(type(value), "_fields", None)
-        if type(names) is tuple and len(names) == len(value):
-            return {name: self.of(item, depth + 1) for name, item in zip(names, value)}
-        return self.items(tuple(value), depth)
+        items = list(tuple.__iter__(value))
+        if type(names) is tuple and len(names) == len(items):
+            return {name: self.of(item, depth + 1) for name, item in zip(names, items)}
+        return self.items(items, depth)
 
     def unordered(self, value, depth):
-        items = self.items(list(value), depth)
+        base = set if issubclass(type(value), set) else frozenset
+        items = self.items(list(base.__iter__(value)), depth)
         try:
             return sorted(items)
         except TypeError:
             return items
+
+    def queue(self, value, depth):
+        if type(value).__name__ != "deque":
+            raise Unfaithful
+        return self.items(list(value), depth)
 
     def member(self, value, depth):
         for base, convert in ((str, str.__str__), (int, int.__int__), (float, float.__float__)):
@@ -245,14 +252,14 @@ _BY_TYPE = {
     int: lambda plain, value, depth: plain.of(int.__int__(value)),
     float: lambda plain, value, depth: float.__float__(value),
     dict: Plain.mapping,
-    list: Plain.items,
+    list: lambda plain, value, depth: plain.items(list.copy(value), depth),
     tuple: Plain.named_tuple,
     set: Plain.unordered,
     frozenset: Plain.unordered,
 }
 _BY_NAME = {
     ("enum", "Enum"): Plain.member,
-    ("collections", "deque"): lambda plain, value, depth: plain.items(list(value), depth),
+    ("collections", "deque"): Plain.queue,
     ("datetime", "datetime"): _iso,
     ("datetime", "date"): _iso,
     ("datetime", "time"): _iso,

@@ -173,6 +173,19 @@ class Exits(cell.CellTest):
         self.assertEqual((outcome.report["status"], outcome.result), ("ok", 1), outcome)
         self.assertIn("ValueError: child", outcome.err)
 
+    def test_code_may_replace_what_it_likes(self):
+        for code in (
+            "import os\nos.write = os.getpid = os._exit = os.path.isdir = None\n[1]",
+            "import sys\nsys.modules.clear()\n[1]",
+            "import sys\nsys.modules['__main__'] = None\n[1]",
+            "globals().clear()\n[1]",
+            "import sys\nsys.meta_path.clear()\nsys.path.clear()\n[1]",
+            "import builtins\ndel builtins.print, builtins.open\n[1]",
+        ):
+            with self.subTest(code):
+                outcome = self.warm(code)
+                self.assertEqual((outcome.code, outcome.result), (0, [1]), outcome)
+
     def test_a_replaced_stdout_does_no_harm(self):
         code = "import sys\nsys.stdout.close()\n1"
         self.assertEqual(self.warm(code).result, 1)

@@ -68,6 +68,20 @@ class Values(cell.CellTest):
         raising = "class L:\n    @property\n    def __class__(self): raise OSError\nL()"
         self.assertIn("L object at", self.warm(raising).result)
 
+    def test_containers_that_lie(self):
+        for code, expected in [
+            ("class D(dict):\n    def items(s): raise ValueError\n    def __len__(s): return 10 ** 9\nD(a=1)", {"a": 1}),
+            ("class L(list):\n    def __iter__(s):\n        while True: yield 1\nL([1])", [1]),
+            ("class T(tuple):\n    _fields = ('a', 'b')\n    def __len__(s): return 2\nT((1,))", [1]),
+            ("class S(str):\n    def __str__(s): return 5\n    def __len__(s): return -1\nS('s')", "s"),
+            ("class S(set):\n    def __iter__(s):\n        while True: yield 1\nS([1])", [1]),
+            ("class I(int):\n    def __int__(s): return 'x'\nI(4)", 4),
+        ]:
+            with self.subTest(code):
+                self.assertEqual(self.form(code), ("json", expected))
+        code = "class M(type):\n    @property\n    def __name__(c): raise ValueError\nclass A(metaclass=M): pass\nA()"
+        self.assertEqual(self.warm(code).report["result_type"], "A")
+
     def test_any_attribute_is_not_taken_for_a_picture(self):
         code = (
             "class Any:\n    def __getattr__(self, n): return lambda *a: b'x'\n"
