@@ -142,16 +142,16 @@ class Calls(cell.CellTest):
 
     def test_names_that_do_not_exist(self):
         for code, parts in (
-            ("import tools.githb", ("no server githb", "github")),
-            ("from tools import githb", ("no server githb", "github")),
-            ("from tools.github import create_isue", ("no tool create_isue", "create_issue")),
+            ("import tools.git_hub", ("no server git_hub", "github")),
+            ("from tools import git_hub", ("no server git_hub", "github")),
+            ("from tools.github import create_issues", ("no tool create_issues", "create_issue")),
             ("from tools.maths import nothing", ("no tool nothing", "add")),
         ):
             error = self.tool(code).error
             self.assertEqual(error["type"], "ModuleNotFoundError", code)
             for part in parts:
                 self.assertIn(part, error["message"])
-        error = self.tool("import tools.github\ntools.github.create_isue").error
+        error = self.tool("import tools.github\ntools.github.create_issues").error
         self.assertEqual(error["type"], "AttributeError")
         self.assertIn("create_issue", error["message"])
         self.gives("import tools, tools.github\n[hasattr(tools, 'x'), hasattr(tools.github, 'x')]", [False, False])
