@@ -1,7 +1,7 @@
 //! Pieces of texts that fit: on whole characters always, on whole lines where that does not cost too much.
 
 use crate::parts::{Text, count_lines};
-use crate::tokens::{MOST_BYTES_OF_A_TOKEN, estimate_tokens};
+use crate::tokens::{MOST_BYTES_OF_A_TOKEN, Runs, estimate_tokens};
 
 /// An end of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,26 +32,72 @@ pub(crate) fn cost_up_to(text: &str, limit: usize) -> usize {
 
 /// The longest piece at one end that costs no more than this, give or take a few characters.
 pub(crate) fn piece(text: &str, end: End, tokens: usize) -> &str {
-    let (mut fitting, mut tried) = (0, tokens.saturating_mul(4).min(text.len()));
+    let mut room = tokens;
     loop {
-        if !fits(slice(text, end, tried), tokens) {
-            break;
+        let found = match end {
+            End::Head => head_within(text, room),
+            End::Tail => tail_within(text, room),
+        };
+        // A run that is cut off from its neighbour may cost one more than beside it.
+        if room == 0 || estimate_tokens(found) <= tokens {
+            return found;
         }
-        fitting = tried;
-        if tried == text.len() {
-            return text;
-        }
-        tried = (tried * 2).max(1).min(text.len());
+        room -= 1;
     }
-    while tried - fitting > 1 {
+}
+
+fn head_within(text: &str, tokens: usize) -> &str {
+    let window = slice(text, End::Head, tokens.saturating_mul(MOST_BYTES_OF_A_TOKEN));
+    let (mut at, mut left) = (0, tokens);
+    for (bytes, cost) in Runs::of(window) {
+        let Some(rest) = left.checked_sub(cost) else {
+            return &text[..at + part_of_run(&text[at..at + bytes], End::Head, left).len()];
+        };
+        at += bytes;
+        left = rest;
+    }
+    window
+}
+
+fn tail_within(text: &str, tokens: usize) -> &str {
+    let most = tokens.saturating_mul(MOST_BYTES_OF_A_TOKEN).min(text.len());
+    let mut bytes = tokens.saturating_mul(4).min(most);
+    loop {
+        let window = slice(text, End::Tail, bytes);
+        let runs: Vec<(usize, usize)> = Runs::of(window).collect();
+        let mut cost: usize = runs.iter().map(|(_, cost)| cost).sum();
+        if cost <= tokens && bytes < most {
+            bytes = (bytes * 2).min(most);
+            continue;
+        }
+        let mut at = 0;
+        for (bytes, less) in runs {
+            if cost <= tokens {
+                break;
+            }
+            cost -= less;
+            at += bytes;
+            if cost <= tokens {
+                let part = part_of_run(&window[at - bytes..at], End::Tail, tokens - cost);
+                return &window[at - part.len()..];
+            }
+        }
+        return &window[at..];
+    }
+}
+
+/// What fits of a run that does not fit as a whole.
+fn part_of_run(run: &str, end: End, tokens: usize) -> &str {
+    let (mut fitting, mut tried) = (0, run.len());
+    while tried - fitting > 4 {
         let middle = fitting + (tried - fitting) / 2;
-        if fits(slice(text, end, middle), tokens) {
+        if estimate_tokens(slice(run, end, middle)) <= tokens {
             fitting = middle;
         } else {
             tried = middle;
         }
     }
-    slice(text, end, fitting)
+    slice(run, end, fitting)
 }
 
 /// At most this many bytes at one end, in whole characters.

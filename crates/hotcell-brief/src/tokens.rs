@@ -51,22 +51,42 @@ const FOLLOWERS: [u32; 26] = letters([
 /// An estimate of the tokens of a text.
 #[must_use]
 pub fn estimate_tokens(text: &str) -> usize {
-    let mut tokens = 0;
-    let mut rest = text.chars().peekable();
-    while let Some(first) = rest.next() {
+    Runs::of(text).map(|(_, cost)| cost).sum()
+}
+
+/// The runs that a text is made of, each with its bytes and its cost.
+#[derive(Debug)]
+pub(crate) struct Runs<'a> {
+    rest: std::str::Chars<'a>,
+}
+
+impl<'a> Runs<'a> {
+    pub(crate) fn of(text: &'a str) -> Self {
+        Self { rest: text.chars() }
+    }
+}
+
+impl Iterator for Runs<'_> {
+    type Item = (usize, usize);
+
+    fn next(&mut self) -> Option<(usize, usize)> {
+        let before = self.rest.as_str().len();
+        let first = self.rest.next()?;
         let kind = Kind::of(first);
         let mut run = Run::new(first);
-        while let Some(next) = rest.peek().copied() {
+        loop {
+            let mut ahead = self.rest.clone();
+            let Some(next) = ahead.next() else { return Some((before, run.cost(kind, None))) };
+            let next_kind = Kind::of(next);
             let new_word = run.last.is_ascii_lowercase() && next.is_ascii_uppercase();
-            if Kind::of(next) != kind || new_word {
-                break;
+            if next_kind != kind || new_word {
+                let bytes = before - self.rest.as_str().len();
+                return Some((bytes, run.cost(kind, Some(next_kind))));
             }
             run.push(next, kind);
-            rest.next();
+            self.rest = ahead;
         }
-        tokens += run.cost(kind, rest.peek().map(|next| Kind::of(*next)));
     }
-    tokens
 }
 
 /// Characters of one kind that follow each other.
