@@ -10,6 +10,7 @@ use serde_json::Value;
 /// Which crates of the workspace a crate may use; a crate that is not listed may not exist.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-model", &[]),
+    ("hotcell-brief", &[]),
     ("hotcell-jail", &[]),
     ("hotcell-masking", &[]),
     ("hotcell-link", &["hotcell-model"]),
@@ -19,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-secrets", &["hotcell-model"]),
     ("hotcell-ledger", &["hotcell-model", "hotcell-secrets"]),
     ("hotcell-store", &["hotcell-model"]),
-    ("hotcell-toolbox", &["hotcell-model"]),
+    ("hotcell-toolbox", &["hotcell-brief", "hotcell-model"]),
     ("hotcell-egress", &["hotcell-jail", "hotcell-masking", "hotcell-model"]),
     ("hotcell-auth", &["hotcell-egress", "hotcell-model"]),
     ("hotcell-files", &["hotcell-link", "hotcell-model"]),
@@ -42,7 +43,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-kube", &["hotcell-link", "hotcell-model"]),
     (
         "hotcell-engine",
-        &["hotcell-journal", "hotcell-link", "hotcell-masking", "hotcell-model", "hotcell-policy"],
+        &[
+            "hotcell-brief",
+            "hotcell-journal",
+            "hotcell-link",
+            "hotcell-masking",
+            "hotcell-model",
+            "hotcell-policy",
+        ],
     ),
     ("hotcell-server", &["hotcell-auth", "hotcell-engine", "hotcell-model"]),
     ("hotcell-testkit", &["hotcell-journal", "hotcell-link", "hotcell-model"]),
@@ -83,6 +91,7 @@ const ONLY_USED_BY: &[(&str, &[&str])] = &[
 /// Crates from outside that may not be reached at all, directly or through others.
 const NEVER_REACHES: &[(&str, &[&str])] = &[
     ("hotcell-model", &["libc", "mio", "rustix", "tokio"]),
+    ("hotcell-brief", &["libc", "mio", "rustix", "tokio"]),
     ("hotcell-journal", &["mio", "tokio"]),
     ("hotcell-jail", &["futures", "mio", "tokio"]),
     ("hotcell-masking", &["libc", "mio", "rustix", "tokio"]),

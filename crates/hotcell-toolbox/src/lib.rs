@@ -60,5 +60,5 @@ pub use self::search::{MAX_HITS, SearchDetail, ToolHit, ToolIndex, ToolQuery, sh
 pub use self::seeding::{Trust, seeded_policy};
 pub use self::stub::ToolPolicy;
 pub use self::text::Language;
-pub use self::tokens::{PASS_THROUGH_TOKENS, Showing, estimate_tokens};
+pub use self::tokens::{PASS_THROUGH_TOKENS, Showing};
 pub use self::tree::ToolTree;

@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use crate::text::{Language, first_sentence, in_docstring, lines, one_line, quoted};
-use crate::tokens::estimate_tokens;
 
 #[test]
 fn what_hides_is_gone_and_what_is_cut_shows() {
@@ -22,12 +21,6 @@ fn strings_are_escaped_as_each_language_has_it() {
     assert_eq!(quoted(text, Language::Python), r#""a\"\\\n\u202e\U000e0041""#);
     assert_eq!(quoted(text, Language::TypeScript), r#""a\"\\\n\u202e\u{e0041}""#);
     assert_eq!(in_docstring(r#"a"""b\"#), r#"a\"\"\"b\\"#);
-}
-
-#[test]
-fn tokens_of_nothing_are_none() {
-    assert_eq!(estimate_tokens(""), 0);
-    assert_eq!(estimate_tokens("hello world"), 2);
 }
 
 proptest! {

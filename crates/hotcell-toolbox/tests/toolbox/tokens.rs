@@ -1,8 +1,8 @@
 //! What stubs save against definitions, and how good the estimate of tokens is.
 
+use hotcell_brief::estimate_tokens;
 use hotcell_toolbox::{
-    Language, Observations, PASS_THROUGH_TOKENS, Showing, ToolTree, Trust, estimate_tokens,
-    seeded_policy,
+    Language, Observations, PASS_THROUGH_TOKENS, Showing, ToolTree, Trust, seeded_policy,
 };
 
 use crate::fixture;
