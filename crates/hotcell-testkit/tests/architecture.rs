@@ -21,6 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-toolbox", &["hotcell-model"]),
     ("hotcell-egress", &["hotcell-jail", "hotcell-masking", "hotcell-model"]),
     ("hotcell-auth", &["hotcell-egress", "hotcell-model"]),
+    ("hotcell-downstream", &["hotcell-egress", "hotcell-masking", "hotcell-model"]),
     ("hotcell-files", &["hotcell-link", "hotcell-model"]),
     (
         "hotcell-supervisor",
@@ -50,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "hotcell-auth",
             "hotcell-docker",
+            "hotcell-downstream",
             "hotcell-engine",
             "hotcell-jail",
             "hotcell-journal",
