@@ -18,8 +18,8 @@ use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorData, JsonRpcMessage,
-    ServerJsonRpcMessage, ServerResult,
+    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorData, JsonRpcError, JsonRpcMessage,
+    RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{
@@ -95,7 +95,7 @@ pub(crate) fn transport(
         lookup: HostLookup::new(&surroundings.nameservers),
         tls: trust.client().map(TlsConnector::from),
         most_bytes: spec.most_bytes,
-        _link: Arc::clone(link),
+        link: Arc::clone(link),
     }));
     let mut config = StreamableHttpClientTransportConfig::with_uri(launch.url.as_str())
         .max_concurrent_requests(spec.parallel + 1);
@@ -113,7 +113,7 @@ struct Reach {
     lookup: HostLookup,
     tls: Result<TlsConnector, String>,
     most_bytes: usize,
-    _link: Arc<Link>,
+    link: Arc<Link>,
 }
 
 /// An answer, and the connection that it comes over.
@@ -207,14 +207,19 @@ impl Answer {
         }
     }
 
-    /// The events of the body.
-    fn events(self, most: usize) -> BoxStream<'static, Result<Sse, SseError>> {
+    /// The events of the body, which answer a request or nobody.
+    fn events(
+        self,
+        reach: &Reach,
+        asked: Option<RequestId>,
+    ) -> BoxStream<'static, Result<Sse, SseError>> {
         let body = EventBytes {
-            body: self.response.into_body(),
-            most,
+            body: Some((self.response.into_body(), self.driven)),
+            most: reach.most_bytes,
             taken: 0,
             ends: 0,
-            _driven: self.driven,
+            asked,
+            link: Arc::clone(&reach.link),
         };
         SseStream::from_bytes_stream(body).boxed()
     }
@@ -237,13 +242,43 @@ impl Answer {
 
 /// The bytes of a stream of events, none of which may be too long.
 struct EventBytes {
-    body: Incoming,
+    /// The rest, and the connection that it comes over; nothing once an event was too long.
+    body: Option<(Incoming, JoinSet<()>)>,
     most: usize,
     /// Bytes since the last empty line.
     taken: usize,
     /// Ends of lines in a row.
     ends: usize,
-    _driven: JoinSet<()>,
+    asked: Option<RequestId>,
+    link: Arc<Link>,
+}
+
+impl EventBytes {
+    fn measure(&mut self, data: &[u8]) {
+        for byte in data {
+            match byte {
+                b'\n' => self.ends += 1,
+                b'\r' => {}
+                _ => self.ends = 0,
+            }
+            self.taken = if self.ends >= 2 { 0 } else { self.taken + 1 };
+        }
+    }
+
+    /// Lets go of the connection. Whoever asked is told so by an event of our own; where nobody did,
+    /// it is the end of the session.
+    fn give_up(&mut self) -> Option<Bytes> {
+        self.body = None;
+        let why = format!("{TOO_LONG} ({} bytes)", self.most);
+        let Some(id) = self.asked.take() else {
+            self.link.cut(Error::limit_exceeded(format!("it was cut off: {why}")));
+            return None;
+        };
+        let told =
+            ServerJsonRpcMessage::error(ErrorData::internal_error(why, None), Some(id.clone()));
+        self.link.note_oversized(id);
+        Some(Bytes::from(format!("\n\ndata: {}\n\n", serde_json::to_string(&told).ok()?)))
+    }
 }
 
 impl Stream for EventBytes {
@@ -251,7 +286,8 @@ impl Stream for EventBytes {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            let frame = match Pin::new(&mut self.body).poll_frame(context) {
+            let Some((body, _)) = &mut self.body else { return Poll::Ready(None) };
+            let frame = match Pin::new(body).poll_frame(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Ready(Some(Err(error))) => {
@@ -260,18 +296,10 @@ impl Stream for EventBytes {
                 Poll::Ready(Some(Ok(frame))) => frame,
             };
             let Ok(data) = frame.into_data() else { continue };
-            for byte in &data {
-                match byte {
-                    b'\n' => self.ends += 1,
-                    b'\r' => {}
-                    _ => self.ends = 0,
-                }
-                self.taken = if self.ends >= 2 { 0 } else { self.taken + 1 };
-            }
+            self.measure(&data);
             // The name of the field and what is around the answer come on top.
             if self.taken > self.most.saturating_add(MOST_REFUSAL) {
-                let why = format!("{TOO_LONG} ({} bytes)", self.most);
-                return Poll::Ready(Some(Err(Unheard(why))));
+                return Poll::Ready(self.give_up().map(Ok));
             }
             return Poll::Ready(Some(Ok(data)));
         }
@@ -304,7 +332,7 @@ fn with_headers(
 fn read(body: &[u8], asked: &ClientJsonRpcMessage) -> serde_json::Result<ServerJsonRpcMessage> {
     #[derive(serde::Deserialize)]
     struct Called {
-        id: rmcp::model::RequestId,
+        id: RequestId,
         result: serde_json::Value,
     }
     if let JsonRpcMessage::Request(request) = asked
@@ -328,18 +356,9 @@ fn unknown_greeting(
     if !status.is_client_error() || status == StatusCode::FORBIDDEN {
         return None;
     }
-    let error = match serde_json::from_slice(body) {
-        Ok(JsonRpcMessage::Error(told)) => {
-            let told: rmcp::model::JsonRpcError = told;
-            told.error
-        }
-        Ok(
-            JsonRpcMessage::<ClientRequest, ServerResult, serde_json::Value>::Request(_)
-            | JsonRpcMessage::Response(_)
-            | JsonRpcMessage::Notification(_),
-        )
-        | Err(_) => ErrorData::invalid_request(status.to_string(), None),
-    };
+    let told: Option<JsonRpcError> = serde_json::from_slice(body).ok();
+    let error = told
+        .map_or_else(|| ErrorData::invalid_request(status.to_string(), None), |told| told.error);
     Some(JsonRpcMessage::error(error, Some(request.id.clone())))
 }
 
@@ -386,7 +405,13 @@ impl StreamableHttpClient for Speaker {
         }
         let session = answer.header(&SESSION);
         if answer.is(EVENTS) {
-            let events = answer.events(self.0.most_bytes);
+            let asked = match &message {
+                JsonRpcMessage::Request(request) => Some(request.id.clone()),
+                JsonRpcMessage::Response(_)
+                | JsonRpcMessage::Notification(_)
+                | JsonRpcMessage::Error(_) => None,
+            };
+            let events = answer.events(&self.0, asked);
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
         let is_request = matches!(message, JsonRpcMessage::Request(_));
@@ -462,6 +487,6 @@ impl StreamableHttpClient for Speaker {
         if !status.is_success() || !answer.is(EVENTS) {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
-        Ok(answer.events(self.0.most_bytes))
+        Ok(answer.events(&self.0, None))
     }
 }

@@ -26,6 +26,9 @@ const TAIL_BYTES: usize = 4096;
 /// How long a process that was killed may take to be gone.
 const DYING: Duration = Duration::from_secs(2);
 
+/// How long what it said last is waited for.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
 /// A process group. It is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -33,7 +36,7 @@ pub(crate) struct Process {
     group: Option<Pid>,
     exit: Exit,
     said: Tail,
-    _listening: JoinSet<()>,
+    listening: JoinSet<()>,
 }
 
 /// The end of what a process said on its standard error.
@@ -115,11 +118,11 @@ impl Process {
         let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
         let said = Tail::default();
         let mut process =
-            Self { child, group, exit, said: said.clone(), _listening: JoinSet::new() };
+            Self { child, group, exit, said: said.clone(), listening: JoinSet::new() };
         let (Some(output), Some(input), Some(errors)) = pipes else {
             return Err(failed("it has no pipes".to_owned()));
         };
-        process._listening.spawn(listen(errors, said));
+        process.listening.spawn(listen(errors, said));
         Ok((process, (output, input)))
     }
 
@@ -134,7 +137,10 @@ impl Process {
     /// Kills the whole group.
     pub(crate) async fn kill(&mut self) -> Option<ExitStatus> {
         self.kill_group();
-        timeout(DYING, self.child.wait()).await.ok()?.ok()
+        let status = timeout(DYING, self.child.wait()).await.ok()?.ok();
+        // Its last words may still be in the pipe, which others may hold open.
+        let _ = timeout(LAST_WORDS, self.listening.join_next()).await;
+        status
     }
 
     fn kill_group(&mut self) {

@@ -7,7 +7,7 @@ use hotcell_model::{
     Error, ErrorCode, Result, ServerStanding, ServerState, ServerTools, Timestamp, ToolAnswer,
     ToolCall,
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
@@ -39,6 +39,23 @@ pub(crate) struct Server {
     starting: tokio::sync::Mutex<()>,
     state: Mutex<State>,
     version: watch::Sender<u64>,
+    chores: Arc<Chores>,
+}
+
+/// What is being done for servers. It ends with them.
+#[derive(Debug, Default)]
+pub(crate) struct Chores(Mutex<JoinSet<()>>);
+
+impl Chores {
+    fn spawn(&self, chore: impl Future<Output = ()> + Send + 'static) {
+        let mut chores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while chores.try_join_next().is_some() {}
+        chores.spawn(chore);
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +83,7 @@ impl Server {
         spec: ServerSpec,
         surroundings: Arc<Surroundings>,
         version: watch::Sender<u64>,
+        chores: Arc<Chores>,
     ) -> Self {
         let file = surroundings.listings.clone();
         Self {
@@ -77,6 +95,7 @@ impl Server {
             starting: tokio::sync::Mutex::new(()),
             state: Mutex::default(),
             version,
+            chores,
         }
     }
 
@@ -169,23 +188,37 @@ impl Server {
     /// Has a server that let a call wait looked after.
     fn look_soon(self: &Arc<Self>, session: &Arc<Session>) {
         let (server, session) = (Arc::downgrade(self), Arc::clone(session));
-        if let Some(watching) = &mut self.state().watching {
-            watching.spawn(async move { see_whether_well(&server, &session).await });
-        }
+        self.chores.spawn(async move { see_whether_well(&server, &session).await });
     }
 
-    /// The connection, made if there is none.
+    /// The connection, made if there is none. A start goes on when whoever waits for it gives up:
+    /// a server that takes long would never be there for callers in a hurry.
     async fn session(self: &Arc<Self>, deadline: Instant) -> Result<Arc<Session>> {
         if let Some(session) = self.live() {
             return Ok(session);
         }
-        let _starting = self.starting.lock().await;
+        let (tell, told) = oneshot::channel();
+        let server = Arc::clone(self);
+        self.chores.spawn(async move {
+            let _starting = server.starting.lock().await;
+            if !tell.is_closed() {
+                let _ = tell.send(server.make_session(deadline).await);
+            }
+        });
+        told.await.unwrap_or_else(|_| Err(Error::unavailable("the server is being ended")))
+    }
+
+    async fn make_session(self: &Arc<Self>, deadline: Instant) -> Result<Arc<Session>> {
         if let Some(session) = self.live() {
             return Ok(session);
         }
+        let before = self.state().session.clone();
+        if let Some(before) = before {
+            self.part(&before, Parting::Ended).await;
+        }
         self.sit_out(deadline).await?;
-        let opened = self.start().await;
-        opened.map_err(|error| self.fail(error))
+        let started = Box::pin(self.start()).await;
+        started.map_err(|error| self.fail(error))
     }
 
     fn live(&self) -> Option<Arc<Session>> {
@@ -210,11 +243,6 @@ impl Server {
     }
 
     async fn start(self: &Arc<Self>) -> Result<Arc<Session>> {
-        // What was there before is gone; its processes go with it.
-        let before = self.state().session.take();
-        if let Some(before) = before {
-            before.kill();
-        }
         let session = Arc::new(Session::open(&self.spec, &self.surroundings).await?);
         let listed = session.list(&self.spec).await;
         let listing = match listed {
@@ -293,6 +321,13 @@ impl Server {
         }
     }
 
+    /// Ends its processes at once.
+    pub(crate) fn kill(&self) {
+        if let Some(session) = self.state().session.take() {
+            session.kill();
+        }
+    }
+
     fn is_unneeded(&self) -> bool {
         let is_old = self.state().used.is_none_or(|used| used.elapsed() >= self.spec.idle);
         is_old && !self.is_called()
@@ -334,9 +369,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some(session) = self.state().session.take() {
-            session.kill();
-        }
+        self.kill();
     }
 }
 

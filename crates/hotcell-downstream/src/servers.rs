@@ -14,7 +14,7 @@ use hotcell_model::{
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::server::Server;
+use crate::server::{Chores, Server};
 use crate::spec::{ServerName, ServerSpec};
 
 /// Looks a secret up. It may wait for files.
@@ -50,6 +50,14 @@ impl fmt::Debug for Surroundings {
 pub struct McpServers {
     servers: Vec<Arc<Server>>,
     version: watch::Sender<u64>,
+    chores: Arc<Chores>,
+}
+
+impl Drop for McpServers {
+    fn drop(&mut self) {
+        self.chores.end();
+        self.servers.iter().for_each(|server| server.kill());
+    }
 }
 
 impl McpServers {
@@ -63,20 +71,21 @@ impl McpServers {
     ) -> Result<Self> {
         let surroundings = Arc::new(surroundings);
         let version = watch::Sender::new(1);
+        let chores = Arc::new(Chores::default());
         let mut by_name = BTreeMap::new();
         for (name, spec) in declared {
             spec.check().map_err(|error| Error {
                 message: format!("the server {name}: {}", error.message),
                 ..error
             })?;
-            let server =
-                Server::new(name.clone(), spec, Arc::clone(&surroundings), version.clone());
+            let (around, chores) = (Arc::clone(&surroundings), Arc::clone(&chores));
+            let server = Server::new(name.clone(), spec, around, version.clone(), chores);
             if by_name.insert(name.clone(), Arc::new(server)).is_some() {
                 return Err(Error::invalid(format!("the server {name} is declared twice"))
                     .hint("give one of them another name"));
             }
         }
-        Ok(Self { servers: by_name.into_values().collect(), version })
+        Ok(Self { servers: by_name.into_values().collect(), version, chores })
     }
 
     async fn collect(&self) -> ToolListings {

@@ -15,8 +15,8 @@ use rmcp::model::{
     SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientLifecycleMode, Peer, PeerRequestOptions, RunningService, Subscription,
-    serve_client_with_lifecycle,
+    ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RunningService,
+    Subscription, serve_client_with_lifecycle,
 };
 use rmcp::transport::Transport;
 use rmcp::{ClientHandler, RoleClient, ServiceError};
@@ -45,6 +45,7 @@ pub(crate) struct Session {
     about: Option<String>,
     said: Option<Tail>,
     exit: Option<Exit>,
+    ending: tokio::sync::OnceCell<Error>,
     process: Mutex<Option<Process>>,
     /// What waits to be said after a call was given up.
     farewells: Mutex<JoinSet<()>>,
@@ -118,11 +119,11 @@ impl Session {
         let running = match timeout(spec.timeout, greeting).await {
             Ok(Ok(running)) => running,
             Ok(Err(error)) => {
-                let why = match error {
-                    rmcp::service::ClientInitializeError::ConnectionClosed(_) => {
-                        "it ended before it answered".to_owned()
-                    }
-                    other => format!("it cannot be greeted: {other}"),
+                let why = if let ClientInitializeError::ConnectionClosed(_) = error {
+                    "it ended before it answered".to_owned()
+                } else {
+                    let words = error.to_string();
+                    format!("it cannot be greeted: {}", shortened(&words, MOST_WORDS))
                 };
                 // A process that has just ended may have its last words on the way.
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -149,6 +150,7 @@ impl Session {
             about,
             said,
             exit: process.as_ref().map(Process::exit),
+            ending: tokio::sync::OnceCell::new(),
             process: Mutex::new(process),
             farewells: Mutex::new(JoinSet::new()),
             _subscription: subscription,
@@ -181,7 +183,10 @@ impl Session {
 
     /// Ends the connection and all processes of the server; why it had ended, if it had.
     pub(crate) async fn end(&self) -> Error {
-        let was_gone = self.link.is_gone();
+        self.ending.get_or_init(|| self.find_end()).await.clone()
+    }
+
+    async fn find_end(&self) -> Error {
         let process = self.take_process();
         let status = match process {
             Some(mut process) => process.kill().await,
@@ -189,12 +194,12 @@ impl Session {
         };
         self.link.end();
         let error = self.link.why().unwrap_or_else(|| match status {
-            Some(status) if was_gone || !is_killed(status) => {
+            Some(status) if !is_killed(status) => {
                 Error::unavailable(format!("it ended by itself ({status})"))
             }
             Some(_) | None => Error::unavailable("the connection has ended"),
         });
-        self.explained(error)
+        with_tail(error, self.said.as_ref(), &self.masks)
     }
 
     /// Kills all processes of the server without waiting for it.
@@ -205,11 +210,6 @@ impl Session {
 
     fn take_process(&self) -> Option<Process> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// An error with the last words of the server, and no secret in it.
-    fn explained(&self, error: Error) -> Error {
-        with_tail(error, self.said.as_ref(), &self.masks)
     }
 
     /// Every page of the list.
@@ -306,17 +306,21 @@ impl Session {
 
     async fn ask(&self, request: ClientRequest, patience: Duration, what: &str) -> Result<Value> {
         let asking = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
-        let handle = tokio::select! {
-            handle = asking => handle.map_err(|error| self.failed(&error, None, what))?,
-            () = self.link.gone() => return Err(self.over(what)),
+        let asked = tokio::select! {
+            asked = asking => asked,
+            () = self.link.gone() => return Err(self.over(what).await),
             () = tokio::time::sleep(patience) => return Err(late(what, patience)),
+        };
+        let handle = match asked {
+            Ok(handle) => handle,
+            Err(error) => return Err(self.failed(error, None, what).await),
         };
         let mut given_up = GivenUp { session: self, id: Some(handle.id.clone()) };
         let answered = tokio::select! {
             answered = handle.rx => answered,
             () = self.link.gone() => {
                 given_up.id = None;
-                return Err(self.over(what));
+                return Err(self.over(what).await);
             }
             () = tokio::time::sleep(patience) => return Err(late(what, patience)),
         };
@@ -325,30 +329,28 @@ impl Session {
             Ok(Ok(ServerResult::CustomResult(result))) => Ok(result.0),
             Ok(Ok(result)) => serde_json::to_value(result)
                 .map_err(|error| Error::internal(format!("cannot read an answer: {error}"))),
-            Ok(Err(error)) => Err(self.failed(&error, id.as_ref(), what)),
-            Err(_) => Err(self.over(what)),
+            Ok(Err(error)) => Err(self.failed(error, id.as_ref(), what).await),
+            Err(_) => Err(self.over(what).await),
         }
     }
 
     /// What somebody is told who waited when the connection ended.
-    fn over(&self, what: &str) -> Error {
-        let error = self.link.why().unwrap_or_else(|| {
-            Error::unavailable(format!("the server ended before it answered {what}"))
-        });
-        self.explained(error).hint("it is started again for the next call")
+    async fn over(&self, what: &str) -> Error {
+        let error = self.end().await;
+        let message = format!("no answer to {what}: {}", error.message);
+        Error { message, ..error }.hint("it is started again for the next call")
     }
 
-    fn failed(&self, error: &ServiceError, id: Option<&RequestId>, what: &str) -> Error {
+    async fn failed(&self, error: ServiceError, id: Option<&RequestId>, what: &str) -> Error {
         let ServiceError::McpError(told) = error else {
-            return match (error, self.link.is_gone()) {
-                (ServiceError::TransportClosed, _) | (_, true) => self.over(what),
-                (other, false) => {
-                    let words = shortened_words(&other.to_string(), &self.masks);
-                    if words.contains(http::TOO_LONG) {
-                        return Error::limit_exceeded(format!("the answer to {what}: {words}"));
-                    }
-                    Error::unavailable(format!("{what} could not be asked for: {words}"))
+            let is_over = matches!(error, ServiceError::TransportClosed) || self.link.is_gone();
+            let words = shortened_words(&error.to_string(), &self.masks);
+            return match is_over {
+                true => self.over(what).await,
+                false if words.contains(http::TOO_LONG) => {
+                    Error::limit_exceeded(format!("the answer to {what}: {words}"))
                 }
+                false => Error::unavailable(format!("{what} could not be asked for: {words}")),
             };
         };
         if id.is_some_and(|id| self.link.take_oversized(id)) {

@@ -102,7 +102,7 @@ pub struct ServerStanding {
 #[async_trait]
 pub trait ToolServers: Send + Sync + std::fmt::Debug {
     /// What every declared server offers. One that was never listed is started for it; one that
-    /// cannot be is there with its fault. Cancelling it ends what was being started.
+    /// cannot be is there with its fault. If it is cancelled, what was being started goes on.
     async fn listings(&self) -> Arc<ToolListings>;
 
     /// Calls a tool, once. If it is cancelled or takes too long the server is told so, and may have
