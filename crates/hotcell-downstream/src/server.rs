@@ -77,6 +77,12 @@ struct State {
     last_error: Option<Error>,
 }
 
+impl State {
+    fn is_current(&self, session: &Arc<Session>) -> bool {
+        self.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, session))
+    }
+}
+
 impl Server {
     pub(crate) fn new(
         name: ServerName,
@@ -214,7 +220,7 @@ impl Server {
         }
         let before = self.state().session.clone();
         if let Some(before) = before {
-            self.part(&before, Parting::Ended).await;
+            self.part(&before).await;
         }
         self.sit_out(deadline).await?;
         let started = Box::pin(self.start()).await;
@@ -299,25 +305,20 @@ impl Server {
         error
     }
 
-    /// Lets go of a connection that has ended, or is no longer needed.
-    async fn part(&self, session: &Arc<Session>, why: Parting) {
+    /// Lets go of a connection that has ended by itself.
+    async fn part(&self, session: &Arc<Session>) {
         let error = session.end().await;
-        {
+        let is_current = {
             let mut state = self.state();
-            match &state.session {
-                Some(current) if Arc::ptr_eq(current, session) => state.session = None,
-                Some(_) | None => return,
+            let is_current = state.is_current(session);
+            if is_current {
+                state.session = None;
             }
-        }
-        match why {
-            Parting::Unneeded => {
-                let mut state = self.state();
-                (state.since, state.failures) = (None, 0);
-            }
-            Parting::Ended => {
-                let error = self.fail(error);
-                tracing::warn!(server = %self.name, error = %error.message, "a server of tools ended");
-            }
+            is_current
+        };
+        if is_current {
+            let error = self.fail(error);
+            tracing::warn!(server = %self.name, error = %error.message, "a server of tools ended");
         }
     }
 
@@ -328,9 +329,16 @@ impl Server {
         }
     }
 
-    fn is_unneeded(&self) -> bool {
-        let is_old = self.state().used.is_none_or(|used| used.elapsed() >= self.spec.idle);
-        is_old && !self.is_called()
+    /// Lets go of a connection that nobody has used for a while; whether it was so.
+    fn let_go(&self, session: &Arc<Session>) -> bool {
+        let mut state = self.state();
+        let is_old = state.used.is_none_or(|used| used.elapsed() >= self.spec.idle);
+        // A call has its room before it asks for the connection.
+        let is_unneeded = is_old && !self.is_called() && state.is_current(session);
+        if is_unneeded {
+            (state.session, state.since, state.failures) = (None, None, 0);
+        }
+        is_unneeded
     }
 
     fn is_called(&self) -> bool {
@@ -373,13 +381,6 @@ impl Drop for Server {
     }
 }
 
-/// Why a connection is let go of.
-#[derive(Debug, Clone, Copy)]
-enum Parting {
-    Unneeded,
-    Ended,
-}
-
 /// Looks after a connection until it ends.
 async fn look_after(server: Weak<Server>, session: Arc<Session>) {
     let Some(pause) = server.upgrade().map(|server| (server.spec.idle / 4).clamp(LOOKS.0, LOOKS.1))
@@ -390,7 +391,7 @@ async fn look_after(server: Weak<Server>, session: Arc<Session>) {
         tokio::select! {
             () = session.ended() => {
                 if let Some(server) = server.upgrade() {
-                    server.part(&session, Parting::Ended).await;
+                    server.part(&session).await;
                 }
                 return;
             }
@@ -403,8 +404,9 @@ async fn look_after(server: Weak<Server>, session: Arc<Session>) {
             }
             () = sleep(pause) => {
                 let Some(server) = server.upgrade() else { return };
-                if server.is_unneeded() {
-                    server.part(&session, Parting::Unneeded).await;
+                if server.let_go(&session) {
+                    drop(server);
+                    session.retire().await;
                     return;
                 }
                 drop(server);

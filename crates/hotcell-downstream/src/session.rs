@@ -37,6 +37,9 @@ const MOST_WORDS: usize = 2048;
 /// How long a server may take to be heard from at all.
 const PING: Duration = Duration::from_secs(5);
 
+/// How long a server may take to end by itself.
+const RETIRING: Duration = Duration::from_secs(3);
+
 /// A connection that has been greeted.
 pub(crate) struct Session {
     peer: Peer<RoleClient>,
@@ -50,7 +53,7 @@ pub(crate) struct Session {
     /// What waits to be said after a call was given up.
     farewells: Mutex<JoinSet<()>>,
     _subscription: Option<Subscription>,
-    _running: RunningService<RoleClient, Client>,
+    running: RunningService<RoleClient, Client>,
 }
 
 impl fmt::Debug for Session {
@@ -154,7 +157,7 @@ impl Session {
             process: Mutex::new(process),
             farewells: Mutex::new(JoinSet::new()),
             _subscription: subscription,
-            _running: running,
+            running,
         })
     }
 
@@ -200,6 +203,15 @@ impl Session {
             Some(_) | None => Error::unavailable("the connection has ended"),
         });
         with_tail(error, self.said.as_ref(), &self.masks)
+    }
+
+    /// Ends a server that is no longer needed: its input ends, and what is then still there is killed.
+    pub(crate) async fn retire(&self) {
+        self.running.cancellation_token().cancel();
+        if let Some(exit) = &self.exit {
+            let _ = timeout(RETIRING, exit.seen()).await;
+        }
+        self.end().await;
     }
 
     /// Kills all processes of the server without waiting for it.

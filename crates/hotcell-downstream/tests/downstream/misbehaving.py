@@ -143,7 +143,9 @@ def main():
         if os.path.exists(sys.argv[2]):
             sys.exit(6)
         open(sys.argv[2], "w").close()
-    if mode == "count":
+    if mode == "slow":
+        time.sleep(2)
+    if mode in ("count", "slow"):
         with open(sys.argv[2], "a") as starts:
             starts.write("x")
     for line in sys.stdin:
@@ -168,6 +170,9 @@ def main():
             cancelled.append(params.get("requestId"))
         elif id is not None:
             refuse(id, -32601, "unknown method")
+    if mode == "tidy":
+        with open(sys.argv[2], "w") as done:
+            done.write("tidied up")
 
 
 main()

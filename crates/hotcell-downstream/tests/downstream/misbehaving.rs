@@ -349,6 +349,38 @@ async fn a_server_that_nobody_needs_is_ended() {
 }
 
 #[tokio::test]
+async fn one_that_is_not_needed_may_tidy_up() {
+    let place = tempfile::tempdir().unwrap();
+    let done = place.path().join("done");
+    let mut spec = misbehaving(&["tidy", done.to_str().unwrap()]);
+    spec.idle = Duration::from_millis(300);
+    let servers = serve(spec.clone());
+    call(&servers, "pids", json!({})).await.unwrap();
+    until("it tidied up", || fs::read(&done).is_ok_and(|text| !text.is_empty())).await;
+    fs::remove_file(&done).unwrap();
+    // One that is killed does not.
+    spec.idle = Duration::from_secs(60);
+    let servers = serve(spec);
+    let pid = pids(&call(&servers, "pids", json!({})).await.unwrap())[0];
+    drop(servers);
+    until("it is ended", || !is_alive(pid)).await;
+    assert!(!done.exists());
+}
+
+#[tokio::test]
+async fn a_slow_start_goes_on_without_whoever_waits_for_it() {
+    let place = tempfile::tempdir().unwrap();
+    let starts = place.path().join("starts");
+    let servers = serve(misbehaving(&["slow", starts.to_str().unwrap()]));
+    let soon = Some(Duration::from_millis(200));
+    let late = call_within(&servers, "echo", json!({ "text": "" }), soon).await.unwrap_err();
+    assert_eq!(late.code, ErrorCode::Timeout, "{late:?}");
+    until("it is there", || servers.standing()[0].state == ServerState::Ready).await;
+    call(&servers, "echo", json!({ "text": "" })).await.unwrap();
+    assert_eq!(fs::read(&starts).unwrap(), b"x", "it was started more than once");
+}
+
+#[tokio::test]
 async fn all_of_a_server_ends_with_its_owner() {
     let servers = serve(misbehaving(&[]));
     let group = call(&servers, "pids", json!({})).await.unwrap().structured.unwrap();
