@@ -20,6 +20,11 @@ typescript_version=5.9.3
 ripgrep_version=15.2.0
 rust_mcp_filesystem_version=0.4.5
 server_filesystem_version=2026.8.31
+server_everything_version=2026.8.31
+server_memory_version=2026.8.31
+server_sqlite_version=2025.4.25
+server_time_version=2026.10.19
+mcp_of_sqlite_version=1.26.0
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -200,6 +205,42 @@ find_node() {
         return 0
     done
     return 1
+}
+
+# Servers of others whose tools the tests call.
+tool_servers=$tools/tool-servers
+
+install_tool_servers() {
+    local stamp scope=@modelcontextprotocol
+    stamp=$tool_servers/installed-$server_everything_version-$server_filesystem_version
+    stamp+=-$server_memory_version-$server_sqlite_version-$server_time_version-$mcp_of_sqlite_version
+    if [[ ! -e $stamp ]]; then
+        say "installing servers of tools (once)"
+        rm -rf "$tool_servers"
+        mkdir -p "$tool_servers"
+        if command -v npm >/dev/null &&
+            twice npm install --silent --no-fund --no-audit --ignore-scripts --fetch-retries 1 \
+                --prefix "$tool_servers" "$scope/server-everything@$server_everything_version" \
+                "$scope/server-filesystem@$server_filesystem_version" \
+                "$scope/server-memory@$server_memory_version" &&
+            install_tool_server time "mcp-server-time==$server_time_version" &&
+            install_tool_server sqlite "mcp-server-sqlite==$server_sqlite_version" \
+                "mcp==$mcp_of_sqlite_version"; then
+            touch "$stamp"
+        else
+            say "no servers of tools here: tests that need them skip"
+            return 0
+        fi
+    fi
+    export HOTCELL_TEST_TOOL_SERVERS=$tool_servers
+}
+
+# Each in a place of its own: they are made for different versions of the SDK.
+install_tool_server() {
+    local venv=$tool_servers/$1
+    shift
+    python3 -m venv "$venv" && twice "$venv/bin/pip" install --quiet --disable-pip-version-check \
+        --retries 1 --only-binary :all: "$@"
 }
 
 # What the part `files` of scripts/bench compares with. Compiled as a release: it is to be fast.

@@ -33,6 +33,7 @@ mod store;
 mod tenants;
 mod time;
 mod token;
+mod tool_servers;
 
 #[cfg(test)]
 mod asked_tests;
@@ -136,4 +137,7 @@ pub use time::Timestamp;
 pub use token::{
     AccessToken, AccessTokens, TokenCreate, TokenCreated, TokenId, TokenName, TokenRevoke,
     TokenStore, TokenText, TokensList,
+};
+pub use tool_servers::{
+    ServerStanding, ServerState, ServerTools, ToolAnswer, ToolCall, ToolListings, ToolServers,
 };

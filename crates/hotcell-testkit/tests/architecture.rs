@@ -23,6 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-toolbox", &["hotcell-brief", "hotcell-model"]),
     ("hotcell-egress", &["hotcell-jail", "hotcell-masking", "hotcell-model"]),
     ("hotcell-auth", &["hotcell-egress", "hotcell-model"]),
+    ("hotcell-downstream", &["hotcell-egress", "hotcell-masking", "hotcell-model"]),
     ("hotcell-files", &["hotcell-link", "hotcell-model"]),
     (
         "hotcell-supervisor",
@@ -59,6 +60,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "hotcell-auth",
             "hotcell-docker",
+            "hotcell-downstream",
             "hotcell-engine",
             "hotcell-jail",
             "hotcell-journal",

@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::auth_config::AuthConfig;
 use crate::config_keys::{KEYS, Key};
 use crate::config_tenants;
+use crate::config_toolbox::ToolboxConfig;
 use crate::environment::Environment;
 use crate::ledger_keys::LedgerConfig;
 use crate::own_file;
@@ -191,11 +192,13 @@ pub(crate) struct Config {
     pub(crate) policy: PolicyConfig,
     /// What is said of the ledger.
     pub(crate) ledger: LedgerConfig,
+    /// What is said of servers whose tools code may call.
+    pub(crate) toolbox: ToolboxConfig,
     /// Where a configuration was looked for, and may be looked for again.
     files: Vec<PathBuf>,
     origins: Vec<Origin>,
-    /// Where it is said what holds for tenants.
-    tenants_origin: Origin,
+    /// Where it is said what holds for tenants, and which servers there are.
+    tables_origin: Origin,
 }
 
 /// Where a value came from.
@@ -278,9 +281,10 @@ impl Config {
             secrets: SecretsConfig::default(),
             policy: PolicyConfig::default(),
             ledger: LedgerConfig::default(),
+            toolbox: ToolboxConfig::default(),
             files: overrides.file.iter().cloned().chain(usual_files(environment)).collect(),
             origins: vec![Origin::Default; KEYS.len()],
-            tenants_origin: Origin::Default,
+            tables_origin: Origin::Default,
         };
         for key in KEYS {
             (key.set)(&mut config, key.default).map_err(|problem| {
@@ -288,8 +292,8 @@ impl Config {
             })?;
         }
         if let Some((path, text)) = find_file(environment, overrides)? {
-            config.tenants_origin = Origin::File(path.clone());
-            for (name, value) in read_file(&path, &text)? {
+            config.tables_origin = Origin::File(path.clone());
+            for (name, value) in read_file(&path, &text, &mut config.toolbox)? {
                 if config.take_secret_place(&name, &value)?
                     || config_tenants::take(&mut config.tenants, &name, &value)?
                 {
@@ -344,8 +348,8 @@ impl Config {
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Cow<'static, str>, Value, &Origin)> {
         let keys = KEYS.iter().zip(&self.origins);
         let keys = keys.map(|(key, origin)| (key.name.into(), (key.get)(self), origin));
-        let of_tenants = config_tenants::entries(&self.tenants);
-        keys.chain(of_tenants.map(|(name, value)| (name.into(), value, &self.tenants_origin)))
+        let of_tables = config_tenants::entries(&self.tenants).chain(self.toolbox.entries());
+        keys.chain(of_tables.map(|(name, value)| (name.into(), value, &self.tables_origin)))
     }
 
     /// The files and directories that no cell may have: who can change one decides what agents may do.
@@ -357,6 +361,7 @@ impl Config {
             &self.ledger.head_file,
             &self.secrets.key_file,
             &self.http.token_file,
+            &self.toolbox.import,
         ];
         let named = named.into_iter().filter(|path| !path.as_os_str().is_empty());
         let all = named.chain(&self.files);
@@ -447,14 +452,19 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
         .hint("name another file with --config")
 }
 
-/// Every key of a file with its value as text.
-fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>> {
-    let table: toml::Table = toml::from_str(text).map_err(|error| {
+/// Every key of a file with its value as text; declared servers are taken as they are.
+fn read_file(
+    path: &Path,
+    text: &str,
+    toolbox: &mut ToolboxConfig,
+) -> Result<Vec<(String, String)>> {
+    let mut table: toml::Table = toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         let problem = error.message().trim_end_matches('.').replace('\n', "; ");
         Error::invalid(format!("{} is not TOML at line {line}: {problem}", path.display()))
     })?;
+    toolbox.take(&mut table)?;
     let mut entries = Vec::new();
     flatten("", &table, &mut entries);
     Ok(entries)

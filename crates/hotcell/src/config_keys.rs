@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::auth_config::AUTH_KEYS;
 use crate::config::{Cgroups, Config, LogFormat};
-use crate::{ledger_keys, values};
+use crate::{config_toolbox, ledger_keys, values};
 
 /// One key: its names, its default, what it means, how it is read and shown.
 #[derive(Clone, Copy)]
@@ -677,6 +677,15 @@ const FIRST: &[Key] = &[
             Ok(())
         },
         get: |config| config.secrets.key_file.display().to_string().into(),
+    },
+    Key {
+        name: "toolbox.import",
+        variable: "HOTCELL_TOOLBOX_IMPORT",
+        default: "",
+        about: "a file with `mcpServers` as other clients have it, whose servers are declared beside \
+                those of [toolbox.NAME]",
+        set: config_toolbox::set_import,
+        get: |config| config.toolbox.import.display().to_string().into(),
     },
     Key {
         name: "http.max_upload_mb",

@@ -38,6 +38,8 @@ pub(crate) struct Environment {
     pub(crate) gemini_home: Option<PathBuf>,
     /// Where the machine's own configuration lies.
     pub(crate) machine_config: PathBuf,
+    /// `LANG`: the language of the servers that are started.
+    pub(crate) lang: Option<String>,
     /// `TERM`: what the terminal understands.
     pub(crate) term: Option<String>,
     /// `VISUAL`, or else `EDITOR`: with what a person edits text.
@@ -81,6 +83,7 @@ impl Environment {
                 "GEMINI_CLI_HOME" => environment.gemini_home = absolute(&value),
                 "VISUAL" => environment.editor = Some(value),
                 "EDITOR" => editor = Some(value),
+                "LANG" => environment.lang = value.into_string().ok(),
                 "TERM" => environment.term = value.into_string().ok(),
                 "HOTCELL_HTTP_TOKEN" => {
                     let token = value

@@ -8,6 +8,7 @@ mod commands;
 mod config;
 mod config_keys;
 mod config_tenants;
+mod config_toolbox;
 mod conversation;
 mod default_cell;
 mod environment;
