@@ -153,6 +153,9 @@ fn rules_are_for_agents_and_are_explained_to_everybody(world: &World) {
     let denied = check("allowlist", "nmap localhost").exited(5);
     assert!(denied.stdout().starts_with("deny: "), "{denied:?}");
     check("open", "rm -rf /").exited(0);
+    // A command starts in /workspace, also when it is only asked about.
+    check("allowlist", "touch x").exited(0);
+    check("allowlist", "cd / && touch x").exited(5);
     check("none", "true").exited(2);
     let python = ["policy", "check", "--python", "--json", "--profile", "careful"];
     let verdict = world.hotcell(python).arg("import os\nos.remove('x')").run();
