@@ -185,24 +185,6 @@ impl Effects<'_> {
             "rsync" => self.rsync(),
             "tar" | "bsdtar" | "gtar" => self.tar(),
             "unzip" | "cpio" | "7z" => self.unpacks(name),
-            "curl" => {
-                if let Some(file) = option(args, &["-o", "--output"]) {
-                    self.touch(&file, Touch::Overwrite);
-                }
-            }
-            "wget" => {
-                let options = [
-                    "-O",
-                    "--output-document",
-                    "-P",
-                    "--directory-prefix",
-                    "-o",
-                    "--output-file",
-                    "-a",
-                    "--append-output",
-                ];
-                self.named_by(&options);
-            }
             "fdisk" | "sfdisk" | "parted" | "gdisk" | "sgdisk" | "cfdisk" | "mkswap"
             | "cryptsetup" | "pvcreate" | "lvremove" | "vgremove" | "zpool" | "zfs" => {
                 let harmless = args.iter().any(|arg| {
@@ -324,6 +306,23 @@ impl Effects<'_> {
                     args.iter().any(|arg| arg.find().is_some_and(|text| removing.contains(&text)));
                 self.finding.destructive |= asked;
             }
+            _ => self.fetched_files(name),
+        }
+    }
+
+    fn fetched_files(&mut self, name: &str) {
+        match name {
+            "curl" => self.named_by(&["-o", "--output"]),
+            "wget" => self.named_by(&[
+                "-O",
+                "--output-document",
+                "-P",
+                "--directory-prefix",
+                "-o",
+                "--output-file",
+                "-a",
+                "--append-output",
+            ]),
             _ => {}
         }
     }
