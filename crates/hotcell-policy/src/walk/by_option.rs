@@ -124,15 +124,7 @@ impl Walker {
             table.iter().find(|(names, _)| names.contains(&call.name)).map(|(_, options)| *options)
         };
         if let Some(options) = named(LINES) {
-            for value in values_of(call.args, options) {
-                dynamic.extend(self.value_line(&value, call, place));
-            }
-            if OPERANDS.contains(&call.name) {
-                for operand in call.args.iter().filter(|arg| arg.text.contains([' ', '/'])) {
-                    dynamic.extend(self.shell_line(operand, call, place));
-                }
-            }
-            return Some(dynamic);
+            return Some(self.lines_of_options(call, options, place));
         }
         if let Some(options) = named(AFTER) {
             let after = |arg: &Field| options.contains(&arg.text.as_str());
@@ -218,6 +210,32 @@ impl Walker {
             _ => return None,
         }
         Some(dynamic)
+    }
+
+    /// The command lines that options have as their values.
+    fn lines_of_options(
+        &mut self,
+        call: &Call<'_>,
+        options: &[&str],
+        place: Place<'_>,
+    ) -> Vec<Dynamic> {
+        let mut dynamic = Vec::new();
+        let written = match call.name {
+            "tar" | "bsdtar" | "gtar" => {
+                dynamic.extend(super::tar::reads_options(call.args).then_some(Dynamic::Script));
+                super::tar::modern(call.args)
+            }
+            _ => call.args.to_vec(),
+        };
+        for value in values_of(&written, options) {
+            dynamic.extend(self.value_line(&value, call, place));
+        }
+        if OPERANDS.contains(&call.name) {
+            for operand in call.args.iter().filter(|arg| arg.text.contains([' ', '/'])) {
+                dynamic.extend(self.shell_line(operand, call, place));
+            }
+        }
+        dynamic
     }
 
     fn value_line(&mut self, value: &Field, call: &Call<'_>, place: Place<'_>) -> Vec<Dynamic> {

@@ -67,6 +67,16 @@ pub(super) fn has_flag(args: &[Field], short: &str, long: &str) -> bool {
     })
 }
 
+/// Whether `sed -i` keeps what was there in another directory: `-i/etc/*`.
+fn keeps_elsewhere(arg: &Field) -> bool {
+    let text = arg.text.as_str();
+    let before = text.split_once('/').map(|(before, _)| before).unwrap_or_default();
+    before.starts_with("--in")
+        || before
+            .strip_prefix('-')
+            .is_some_and(|set| set.contains('i') && set.chars().all(|one| "nErsuzi".contains(one)))
+}
+
 /// Arguments that are no options; `values` are options whose next argument is none either.
 pub(super) fn operands<'f>(args: &'f [Field], values: &[&str]) -> Vec<&'f Field> {
     let mut found = Vec::new();
@@ -164,6 +174,9 @@ impl Effects<'_> {
                 let skip = usize::from(name == "sed" && !scripted);
                 self.touch_all(files.get(skip..).unwrap_or_default(), Touch::Overwrite);
                 self.finding.overwrites = true;
+                if name == "sed" && args.iter().any(keeps_elsewhere) {
+                    self.finding.touch(Value::unknown(), Touch::Overwrite);
+                }
             }
             "touch" | "mkdir" | "mkfifo" | "mknod" => {
                 self.touch_all(

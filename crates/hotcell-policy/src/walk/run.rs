@@ -428,6 +428,10 @@ impl Walker {
         if let Some(text) = text.filter(|text| !text.is_blank() && !text.is("-")) {
             let mut within = state.elsewhere();
             self.inner_text(&text.text, call.span, &mut within, &reach.through("trap"));
+            // One that runs in between may go elsewhere.
+            if args.iter().skip(1).any(|when| !matches!(when.find(), Some("EXIT" | "0"))) {
+                state.forget();
+            }
             state.distrust();
         }
     }

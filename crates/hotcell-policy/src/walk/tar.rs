@@ -11,7 +11,7 @@ const TAR: Spec = Spec {
 };
 
 /// The arguments with old options (`tar cfz ARCHIVE`) written as the others are.
-fn modern(args: &[Field]) -> Vec<Field> {
+pub(super) fn modern(args: &[Field]) -> Vec<Field> {
     let Some((first, mut rest)) = args.split_first() else {
         return Vec::new();
     };
@@ -30,6 +30,13 @@ fn modern(args: &[Field]) -> Vec<Field> {
     }
     written.extend_from_slice(rest);
     written
+}
+
+/// Whether a file says what is packed: lines of it may be options.
+pub(super) fn reads_options(args: &[Field]) -> bool {
+    let args = modern(args);
+    let (given, _) = permuted(TAR, &args);
+    given.has(&["T", "files-from"]) && !given.has(&["verbatim-files-from", "null"])
 }
 
 fn archive(given: &Options<'_>) -> Option<Field> {
