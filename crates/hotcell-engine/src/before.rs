@@ -82,6 +82,7 @@ impl Engine {
             Grant::Approve => self.keep_before(&run_of(&exec)).await?,
             Grant::Refuse => None,
         };
+        site.note_answering(&exec, grant).await?;
         let answered = approval_give(site, caller, &exec, grant, checkpoint).await?;
         site.note_approval(&answered, grant).await?;
         match now_denied {

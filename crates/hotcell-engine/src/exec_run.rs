@@ -83,6 +83,8 @@ async fn start_keyed(
     let cell = site.get_cell_or_ended(&request.cell).await?.spec.id;
     let request = ExecRun { cell: cell.clone().into(), ..request.clone() };
     let scope = KeyScope::Run(cell.clone());
+    // Whoever comes second finds what the first one started, instead of preparing for it too.
+    let _turn = site.keyed_starts.take(format!("{cell} {key}")).await;
     let fresh = request.exec.clone().map_or_else(new_exec_id, Ok)?;
     let fingerprint = fingerprint::of_run(&request);
     let expires = Timestamp::now().plus_seconds(KEY_KEEP_S);
@@ -137,6 +139,7 @@ async fn start(
 ) -> Result<ExecStream> {
     let site = engine.site();
     let mut before = None;
+    let mut noted = false;
     for _ in 0..ATTEMPTS {
         if let Some(exec) = find_earlier(site, &origin, &id).await? {
             return ExecStream::open(site, exec, 0, Pace::Free, view).await;
@@ -154,8 +157,10 @@ async fn start(
         site.check_disk(&tenant).await?;
         let begins = site.admit_exec(&tenant, &id).await?;
         let secrets = site.given_secrets(&ready.id).await?;
-        if let Origin::Fresh = origin {
+        // Also under an id that somebody else claimed: who did may have died before it wrote this.
+        if !noted {
             site.note_start(&id, &ready.id, request).await?;
+            noted = true;
         }
         let begin = ready.link.start_with(spec(request, before, id.clone()), secrets);
         let begun_or_not = timeout(ANSWER_WITHIN, begin).await;

@@ -17,7 +17,7 @@ use hotcell_model::{
 
 use crate::new_id::new_held_id;
 use crate::policies::{Judged, judge, tool_of};
-use crate::recorded::cell_of;
+use crate::recorded::{ANSWERING, cell_of};
 use crate::site::Site;
 use crate::{asked, digest};
 
@@ -146,6 +146,9 @@ pub(crate) async fn answer_held(
     check_other(caller, &held.approval.asked_by)?;
     let by = caller.principal.clone();
     let answer = ApprovalAnswer { verdict: grant.verdict(), by, at: Timestamp::now() };
+    let given = grant.verdict().as_str();
+    site.note(EntryKind::Approval, ANSWERING, |entry| about(entry, &held).with("answer", given))
+        .await?;
     if !site.store.answer_held(id, &answer).await? {
         return Err(waits_no_longer(&get_held(site, &caller.tenants(), id).await?));
     }
@@ -154,7 +157,7 @@ pub(crate) async fn answer_held(
         Grant::Approve => Verdict::Allowed,
         Grant::Refuse => Verdict::Denied,
     };
-    site.note_held(&answered, grant.verdict().as_str(), verdict).await?;
+    site.note_held(&answered, given, verdict).await?;
     Ok(answered)
 }
 

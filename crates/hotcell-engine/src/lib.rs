@@ -71,6 +71,7 @@ mod tenancy;
 mod tenant_room;
 mod tenant_table;
 mod tokens;
+mod turns;
 mod veil;
 mod view;
 

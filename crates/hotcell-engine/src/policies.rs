@@ -348,7 +348,8 @@ pub(crate) async fn policy_check(site: &Site, request: PolicyCheck) -> Result<Po
 }
 
 fn check(policy: &Policy, request: &PolicyCheck) -> PolicyVerdict {
-    let (as_root, directory) = (request.as_root, None);
+    // Where commands start unless told otherwise.
+    let (as_root, directory) = (request.as_root, Some("/workspace"));
     let verdict = policy.decide(&match &request.checked {
         Checked::Text(CheckedLanguage::Shell, text) => Act::AnyShell { text, as_root, directory },
         Checked::Text(CheckedLanguage::Python, code) => Act::Python { code, as_root, directory },

@@ -16,6 +16,9 @@ use crate::{digest, fault};
 /// No name of this length, as those that Hotcell gives itself, has the form of a secret.
 const SHORTEST_SECRET: usize = 16;
 
+/// A person's word is about to count.
+pub(crate) const ANSWERING: &str = "answering";
+
 tokio::task_local! {
     /// On whose behalf the present task works.
     static CALLER: Caller;
@@ -238,21 +241,29 @@ impl Site {
         .await
     }
 
+    /// Writes down that a person's word on an exec is about to be passed on: it counts the moment
+    /// the cell has it.
+    ///
+    /// # Errors
+    /// Those of [`Site::note_start`].
+    pub(crate) async fn note_answering(&self, exec: &Exec, grant: Grant) -> Result<()> {
+        self.note(EntryKind::Approval, ANSWERING, |entry| {
+            answered_for(entry, exec).with("answer", grant.verdict().as_str())
+        })
+        .await
+    }
+
     /// Writes down what a person answered for an exec.
     ///
     /// # Errors
     /// Those of [`Site::note_start`].
     pub(crate) async fn note_approval(&self, exec: &Exec, grant: Grant) -> Result<()> {
         self.note(EntryKind::Approval, grant.verdict().as_str(), |mut entry| {
-            entry.cell = Some(exec.cell.to_string());
-            entry.exec = Some(exec.id.clone());
             entry.verdict = Some(match grant {
                 Grant::Approve => Verdict::Allowed,
                 Grant::Refuse => Verdict::Denied,
             });
-            let approval = exec.approval.as_deref();
-            entry.rule = approval.map(|approval| approval.rule.clone());
-            entry.with_some("asked_by", approval.map(|approval| approval.asked_by.clone()))
+            answered_for(entry, exec)
         })
         .await
     }
@@ -287,6 +298,14 @@ impl Site {
         let entry = self.without_secrets(told(LedgerEntry::of(&caller, kind, what)));
         append(ledger, entry).await.or_else(|error| unless_local(&caller, &error))
     }
+}
+
+fn answered_for(mut entry: LedgerEntry, exec: &Exec) -> LedgerEntry {
+    entry.cell = Some(exec.cell.to_string());
+    entry.exec = Some(exec.id.clone());
+    let approval = exec.approval.as_deref();
+    entry.rule = approval.map(|approval| approval.rule.clone());
+    entry.with_some("asked_by", approval.map(|approval| approval.asked_by.clone()))
 }
 
 /// Whoever runs `hotcell` on the machine goes on without an entry.

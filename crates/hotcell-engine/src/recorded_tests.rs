@@ -7,12 +7,13 @@ use std::sync::Arc;
 use hotcell_ledger::{ChainedLedger, LedgerSettings, Sync};
 use hotcell_model::{
     AuditQuery, AuditSummary, Caller, CellList, Detail, Diagnose, EntryKind, ErrorCode, ExecGet,
-    ExecId, ExecList, ExecWait, Ledger, LedgerCheck, LedgerRecord, LedgerState, Probe, Role,
-    Verdict,
+    ExecId, ExecList, ExecWait, KeyScope, Ledger, LedgerCheck, LedgerRecord, LedgerState, Probe,
+    Role, Store, Timestamp, Verdict,
 };
+use hotcell_store::SqliteStore;
 
-use crate::Engine;
 use crate::testing::{House, ask, persistent, run_forever, shell};
+use crate::{Engine, fingerprint};
 
 pub(crate) fn settings(house: &House) -> LedgerSettings {
     let at = |name: &str| house.directory.path().join(name);
@@ -72,6 +73,27 @@ async fn a_run_is_written_down_with_its_start_and_its_end() {
     assert!(!written.contains("password-123") && written.contains("local:7"));
     let report = ChainedLedger::new(settings(&house)).verify(&LedgerCheck::default()).unwrap();
     assert_eq!(report.state, LedgerState::Intact, "{report:?}");
+}
+
+#[tokio::test]
+async fn a_start_under_a_key_whose_process_died_is_written_down() {
+    let house = House::new();
+    let engine = engine(&house);
+    let cell = persistent(&engine).await;
+    let mut run = shell(&cell, "echo x");
+    (run.idempotency_key, run.wait_s) = (Some("k".to_owned()), 5.0);
+    let (id, expires) = (ExecId::from_random(42), Timestamp::now().plus_seconds(60));
+    let store = SqliteStore::open(house.directory.path()).unwrap();
+    let scope = KeyScope::Run(cell);
+    let fingerprint = fingerprint::of_run(&run);
+    store.claim_key(&scope, "k", id.as_str(), fingerprint, expires).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(ask(&engine, run.clone()).await.unwrap().exec.id, id);
+    }
+    let is_start = |it: &&LedgerRecord| it.kind == EntryKind::ExecStart;
+    let entries = entries(&engine).await;
+    let starts: Vec<_> = entries.iter().filter(is_start).map(|it| it.exec.clone()).collect();
+    assert_eq!(starts, [Some(id)]);
 }
 
 #[tokio::test]

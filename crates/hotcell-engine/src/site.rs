@@ -16,6 +16,7 @@ use crate::links::Links;
 use crate::long_text::LongTexts;
 use crate::policies::Rules;
 use crate::recent::RecentExecs;
+use crate::turns::Turns;
 use crate::{Settings, fault};
 
 /// Where it stands beside a cell's records whose they are.
@@ -38,6 +39,8 @@ pub(crate) struct Site {
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
+    /// Those who start an exec by the same key.
+    pub(crate) keyed_starts: Turns,
     pub(crate) long_texts: LongTexts,
     /// Whether waits for a person's word are to end early.
     pub(crate) hurry: watch::Sender<bool>,
@@ -72,6 +75,7 @@ impl Site {
             ledger: None,
             links: Links::default(),
             recent: RecentExecs::default(),
+            keyed_starts: Turns::default(),
             long_texts: LongTexts::default(),
             hurry: watch::Sender::new(false),
             shapes: OnceLock::new(),

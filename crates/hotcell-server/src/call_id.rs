@@ -30,6 +30,11 @@ impl CallId {
         Self(given.map_or_else(fresh, str::to_owned))
     }
 
+    /// One of this name.
+    pub(crate) fn named(name: String) -> Self {
+        Self(name)
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -144,6 +144,17 @@ impl Door {
         Ok(reply)
     }
 
+    /// An error that was made here, as it is shown: it may quote what was asked for.
+    pub(crate) fn covered(&self, error: Error) -> Error {
+        let hint = error.hint.as_deref().map(|hint| self.redacted(hint));
+        Error { message: self.redacted(&error.message), hint, ..error }
+    }
+
+    /// A text as it is shown.
+    pub(crate) fn redacted(&self, text: &str) -> String {
+        self.engine.redacted(text)
+    }
+
     /// Notes that a call was answered with an error.
     pub(crate) fn refused(&self, error: &Error) {
         self.meter.refused(error.code);

@@ -101,6 +101,7 @@ pub(super) const ANCHORS: &[(&str, Rule)] = &[
     ("npm_", token(&tokens::NPM)),
     ("pypi-", token(&tokens::PYPI)),
     ("hf_", token(&tokens::HUGGING_FACE)),
+    ("hc_", token(&tokens::HOTCELL)),
     ("SG.", Rule::SendGrid),
     ("dop_v1_", token(&tokens::DIGITAL_OCEAN)),
     ("doo_v1_", token(&tokens::DIGITAL_OCEAN)),

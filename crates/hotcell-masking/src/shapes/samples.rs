@@ -23,6 +23,7 @@ pub(super) fn noise(length: usize, alphabet: &str) -> String {
 
 const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const HOTCELL: &str = "0123456789abcdefghjkmnpqrstvwxyz";
 const HEX: &str = "0123456789abcdef";
 const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -53,6 +54,7 @@ pub(super) fn tokens() -> Vec<(String, &'static str)> {
             "github-token",
         ),
         (token(&["gl", "pat-"], 20, ALNUM), "gitlab-token"),
+        (format!("{}_{}", token(&["h", "c_"], 10, HOTCELL), noise(52, HOTCELL)), "hotcell-token"),
         (
             format!("{}-{}", token(&["xo", "xb-"], 11, "0123456789"), noise(24, ALNUM)),
             "slack-token",

@@ -120,6 +120,9 @@ pub(super) const GITHUB: Token = Token::of("github-token", &ALNUM, 36);
 pub(super) const GITHUB_PAT: Token =
     Token::of("github-token", &GITHUB_PAT_CLASS, 22).with(Has::Variety);
 static GITHUB_PAT_CLASS: Class = Class::word(b"_");
+/// Our own: an id of ten, and 256 random bits.
+pub(super) const HOTCELL: Token =
+    Token::exactly("hotcell-token", &GITHUB_PAT_CLASS, 63).with(Has::Variety);
 pub(super) const GITLAB: Token = Token::of("gitlab-token", &URL_SAFE, 20).with(Has::Variety);
 pub(super) const SLACK: Token = Token::of("slack-token", &SLACK_CLASS, 10).with(Has::Variety);
 static SLACK_CLASS: Class = Class::word(b"-");

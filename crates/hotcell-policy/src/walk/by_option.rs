@@ -1,5 +1,6 @@
 //! Programs that run commands because an option or an operand says so.
 
+use super::effects::has_flag;
 use super::field::Field;
 use super::run::{Call, joined};
 use super::{Input, Place, Reach, Walker};
@@ -33,6 +34,9 @@ const LINES: &[(&[&str], &[&str])] = &[
     (&["nix-shell", "nix"], &["--run", "--command", "-c"]),
     (&["sg", "newgrp", "capsh"], &["-c"]),
     (&["wget"], &["--use-askpass"]),
+    (&["install", "ginstall"], &["--strip-program"]),
+    (&["go"], &["-exec", "-toolexec", "--exec", "--toolexec"]),
+    (&["fzf"], &["--preview"]),
     (&["hyperfine"], &["-p", "--prepare", "-c", "--cleanup", "-s", "--setup", "--conclude"]),
     (&["xterm", "rxvt", "urxvt", "konsole", "gnome-terminal"], &["-e"]),
     (&["logrotate", "inotifywait", "ts"], &[]),
@@ -54,6 +58,7 @@ const VERBS: &[(&[&str], &[&str])] = &[
     (&["bundle", "mise", "rbenv", "pyenv", "asdf"], &["exec", "x"]),
     (&["npm", "pnpm", "yarn"], &["exec", "x", "dlx"]),
     (&["direnv"], &["exec"]),
+    (&["perf"], &["stat", "record", "trace"]),
     (&["docker", "podman", "kubectl"], &["exec"]),
 ];
 /// Programs that run the command after their options.
@@ -74,9 +79,6 @@ const SKIPPING: &[&str] = &[
     "runcon",
     "cgexec",
     "chpst",
-    "setuidgid",
-    "envdir",
-    "perf",
 ];
 /// Options of those that take the next argument.
 const SKIPPED_VALUES: &[&str] = &[
@@ -122,15 +124,7 @@ impl Walker {
             table.iter().find(|(names, _)| names.contains(&call.name)).map(|(_, options)| *options)
         };
         if let Some(options) = named(LINES) {
-            for value in values_of(call.args, options) {
-                dynamic.extend(self.value_line(&value, call, place));
-            }
-            if OPERANDS.contains(&call.name) {
-                for operand in call.args.iter().filter(|arg| arg.text.contains([' ', '/'])) {
-                    dynamic.extend(self.shell_line(operand, call, place));
-                }
-            }
-            return Some(dynamic);
+            return Some(self.lines_of_options(call, options, place));
         }
         if let Some(options) = named(AFTER) {
             let after = |arg: &Field| options.contains(&arg.text.as_str());
@@ -141,6 +135,11 @@ impl Walker {
                 self.rest(call, &rest, place, &reach);
             }
             return Some(dynamic);
+        }
+        if matches!(call.name, "npx" | "npm" | "pnpm" | "yarn") {
+            for line in values_of(call.args, &["-c", "--call", "--shell-mode"]) {
+                dynamic.extend(self.shell_line(&line, call, place));
+            }
         }
         if let Some(verbs) = named(VERBS) {
             let is_verb = |arg: &Field| arg.find().is_some_and(|text| verbs.contains(&text));
@@ -161,6 +160,14 @@ impl Walker {
         }
         if SKIPPING.contains(&call.name) {
             self.after_options(call, call.args, SKIPPED_VALUES, place, &reach);
+            // What takes the next argument in one of them does not in another.
+            let first = skipped(call.args, &[]);
+            if first.len() != skipped(call.args, SKIPPED_VALUES).len() {
+                self.rest(call, first, place, &reach);
+            }
+            if call.name == "entr" && has_flag(call.args, "s", "") {
+                dynamic.extend(self.line(call, first, place));
+            }
             return Some(dynamic);
         }
         match call.name {
@@ -203,6 +210,32 @@ impl Walker {
             _ => return None,
         }
         Some(dynamic)
+    }
+
+    /// The command lines that options have as their values.
+    fn lines_of_options(
+        &mut self,
+        call: &Call<'_>,
+        options: &[&str],
+        place: Place<'_>,
+    ) -> Vec<Dynamic> {
+        let mut dynamic = Vec::new();
+        let written = match call.name {
+            "tar" | "bsdtar" | "gtar" => {
+                dynamic.extend(super::tar::reads_options(call.args).then_some(Dynamic::Script));
+                super::tar::modern(call.args)
+            }
+            _ => call.args.to_vec(),
+        };
+        for value in values_of(&written, options) {
+            dynamic.extend(self.value_line(&value, call, place));
+        }
+        if OPERANDS.contains(&call.name) {
+            for operand in call.args.iter().filter(|arg| arg.text.contains([' ', '/'])) {
+                dynamic.extend(self.shell_line(operand, call, place));
+            }
+        }
+        dynamic
     }
 
     fn value_line(&mut self, value: &Field, call: &Call<'_>, place: Place<'_>) -> Vec<Dynamic> {

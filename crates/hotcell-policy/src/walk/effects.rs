@@ -1,11 +1,32 @@
 //! What well-known commands do to files and where they connect to.
 
+use super::by_option::values_of;
 use super::field::{Field, GAP};
 use super::interpreters::is_python;
+use super::options::{Spec, permuted};
 use super::paths::touched;
 use super::redirects::is_sink;
 use super::state::State;
 use crate::finding::{Finding, Touch, Value};
+
+/// Options of commands that copy, move and link files.
+const COPYING: Spec = Spec {
+    short: "abcCdDfFg:Hilm:LnNo:pPrRsS:t:TuvxZ",
+    long: "archive attributes-only backup? compare context? copy-contents debug dereference directory exchange force group= interactive keep-directory-symlink link logical mode= no-clobber no-copy no-dereference no-preserve= no-target-directory one-file-system owner= parents physical preserve? preserve-context preserve-timestamps recursive reflink? relative remove-destination sparse= strip strip-program= strip-trailing-slashes suffix= symbolic symbolic-link target-directory= update? verbose help version",
+};
+const SORT: Spec = Spec {
+    short: "bdfgiMhnRrVcCmsuzk:S:t:T:o:",
+    long: "batch-size= buffer-size= check? compress-program= debug dictionary-order field-separator= files0-from= general-numeric-sort human-numeric-sort ignore-case ignore-leading-blanks ignore-nonprinting key= merge month-sort numeric-sort output= parallel= random-sort random-source= reverse sort= stable temporary-directory= unique version-sort zero-terminated help version",
+};
+const UNIQ: Spec = Spec {
+    short: "cdDf:is:uzw:0123456789",
+    long: "all-repeated? check-chars= count group? ignore-case repeated skip-chars= skip-fields= unique zero-terminated help version",
+};
+/// Commands that an option makes write files or run programs. What may be an option of theirs may do so.
+const DECIDED_BY_OPTIONS: &[&str] = &[
+    "sort", "gsort", "shuf", "tree", "less", "xmllint", "tar", "bsdtar", "gtar", "zip", "unzip",
+    "zstd", "split", "csplit", "find", "gfind", "git", "rg", "sed", "gsed", "yq", "xxd",
+];
 
 /// Notes what a command removes, writes and reaches.
 pub(super) fn effects(finding: &mut Finding, args: &[Field], state: &State) {
@@ -15,6 +36,12 @@ pub(super) fn effects(finding: &mut Finding, args: &[Field], state: &State) {
     let mut effects = Effects { finding, args, state };
     effects.files(&name);
     effects.network(&name);
+    let hidden = |arg: &Field| arg.text.starts_with(GAP);
+    if DECIDED_BY_OPTIONS.contains(&name.as_str())
+        && args.iter().take_while(|arg| !arg.is("--")).any(hidden)
+    {
+        finding.touch(Value::unknown(), Touch::Write);
+    }
 }
 
 pub(super) struct Effects<'a> {
@@ -38,6 +65,16 @@ pub(super) fn has_flag(args: &[Field], short: &str, long: &str) -> bool {
                 .is_some_and(|given| given.contains(|letter| short.contains(letter))),
         }
     })
+}
+
+/// Whether `sed -i` keeps what was there in another directory: `-i/etc/*`.
+fn keeps_elsewhere(arg: &Field) -> bool {
+    let text = arg.text.as_str();
+    let before = text.split_once('/').map(|(before, _)| before).unwrap_or_default();
+    before.starts_with("--in")
+        || before
+            .strip_prefix('-')
+            .is_some_and(|set| set.contains('i') && set.chars().all(|one| "nErsuzi".contains(one)))
 }
 
 /// Arguments that are no options; `values` are options whose next argument is none either.
@@ -137,6 +174,9 @@ impl Effects<'_> {
                 let skip = usize::from(name == "sed" && !scripted);
                 self.touch_all(files.get(skip..).unwrap_or_default(), Touch::Overwrite);
                 self.finding.overwrites = true;
+                if name == "sed" && args.iter().any(keeps_elsewhere) {
+                    self.finding.touch(Value::unknown(), Touch::Overwrite);
+                }
             }
             "touch" | "mkdir" | "mkfifo" | "mknod" => {
                 self.touch_all(
@@ -156,17 +196,8 @@ impl Effects<'_> {
             "find" | "gfind" => self.find(),
             "git" => self.git(),
             "rsync" => self.rsync(),
-            "tar" | "bsdtar" | "unzip" | "cpio" | "7z" => self.unpacks(name),
-            "curl" => {
-                if let Some(file) = option(args, &["-o", "--output"]) {
-                    self.touch(&file, Touch::Overwrite);
-                }
-            }
-            "wget" => {
-                if let Some(file) = option(args, &["-O", "--output-document"]) {
-                    self.touch(&file, Touch::Overwrite);
-                }
-            }
+            "tar" | "bsdtar" | "gtar" => self.tar(),
+            "unzip" | "cpio" | "7z" => self.unpacks(name),
             "fdisk" | "sfdisk" | "parted" | "gdisk" | "sgdisk" | "cfdisk" | "mkswap"
             | "cryptsetup" | "pvcreate" | "lvremove" | "vgremove" | "zpool" | "zfs" => {
                 let harmless = args.iter().any(|arg| {
@@ -206,24 +237,39 @@ impl Effects<'_> {
     fn other_files(&mut self, name: &str) {
         let args = self.args;
         match name {
-            "sort" | "shuf" | "tree" | "less" | "xmllint" => {
-                if let Some(file) = option(args, &["-o", "--output", "--log-file", "-O"]) {
-                    self.touch(&file, Touch::Overwrite);
+            "sort" | "gsort" => {
+                let (given, _) = permuted(SORT, args);
+                for file in given.all(&["o", "output"]) {
+                    self.touch(file, Touch::Overwrite);
                 }
             }
-            "uniq" | "xxd" => {
-                let values = ["-f", "-s", "-w", "-c", "-l", "-o", "-g", "--skip-fields"];
+            "shuf" | "tree" | "less" | "xmllint" => {
+                self.named_by(&["-o", "--output", "--log-file", "-O"]);
+            }
+            "uniq" => {
+                if let Some(file) = permuted(UNIQ, args).1.get(1) {
+                    self.touch(file, Touch::Overwrite);
+                }
+            }
+            "xxd" => {
+                let values = ["-s", "-c", "-l", "-o", "-g", "-n"];
                 if let Some(file) = operands(args, &values).get(1) {
                     self.touch(file, Touch::Overwrite);
                 }
             }
-            "split" | "csplit" => {
-                let values = ["-l", "-b", "-n", "-C", "-a", "-t", "-f"];
-                let prefix = match name {
-                    "split" => operands(args, &values).get(1).map(|prefix| (*prefix).clone()),
-                    _ => option(args, &["-f", "--prefix"]),
-                };
+            "split" => {
+                let values = ["-l", "-b", "-n", "-C", "-a", "-t"];
+                let prefix = operands(args, &values).get(1).map(|prefix| (*prefix).clone());
                 self.touch(&prefix.unwrap_or_else(|| Field::known("xx")), Touch::Overwrite);
+            }
+            "csplit" => {
+                self.touch(&Field::known("xx"), Touch::Overwrite);
+                self.named_by(&["-f", "--prefix"]);
+            }
+            "time" => self.named_by(&["-o", "--output"]),
+            "patch" => self.patch(),
+            "cc" | "gcc" | "g++" | "c++" | "clang" | "clang++" | "ld" | "rustc" => {
+                self.named_by(&["-o"]);
             }
             "yq" if has_flag(args, "i", "inplace") => {
                 self.touch_all(operands(args, &[]).get(1..).unwrap_or_default(), Touch::Overwrite);
@@ -233,11 +279,15 @@ impl Effects<'_> {
                 if !kept {
                     self.touch_all(&operands(args, &["-S", "--suffix", "-T"]), Touch::Overwrite);
                 }
+                if name == "zstd" {
+                    self.named_by(&["-o", "--output-dir-flat", "--output-dir-mirror"]);
+                }
             }
             "zip" => {
                 self.finding.destructive |= has_flag(args, "md", "move");
                 let archive = operands(args, &["-x", "-i", "-b", "-TT", "-P"]);
                 self.touch_all(archive.get(..1).unwrap_or_default(), Touch::Overwrite);
+                self.named_by(&["-O", "--output-file", "--out", "-b", "--temp-path"]);
             }
             "rimraf" | "trash" | "trash-put" | "del" | "tmpreaper" | "tmpwatch" => {
                 self.removes(&operands(args, &[]), Touch::Tree);
@@ -269,6 +319,23 @@ impl Effects<'_> {
                     args.iter().any(|arg| arg.find().is_some_and(|text| removing.contains(&text)));
                 self.finding.destructive |= asked;
             }
+            _ => self.fetched_files(name),
+        }
+    }
+
+    fn fetched_files(&mut self, name: &str) {
+        match name {
+            "curl" => self.named_by(&["-o", "--output"]),
+            "wget" => self.named_by(&[
+                "-O",
+                "--output-document",
+                "-P",
+                "--directory-prefix",
+                "-o",
+                "--output-file",
+                "-a",
+                "--append-output",
+            ]),
             _ => {}
         }
     }
@@ -285,22 +352,8 @@ impl Effects<'_> {
 
     fn copies(&mut self, name: &str) {
         let args = self.args;
-        let mut all = operands(
-            args,
-            &[
-                "-t",
-                "--target-directory",
-                "-S",
-                "--suffix",
-                "-m",
-                "-o",
-                "-g",
-                "--mode",
-                "--owner",
-                "--group",
-            ],
-        );
-        let directory = option(args, &["-t", "--target-directory"]);
+        let (given, mut all) = permuted(COPYING, args);
+        let directory = given.find(&["t", "target-directory"]).cloned();
         let keeps =
             has_flag(args, "n", "no-clobber") || (name == "ln" && !has_flag(args, "f", "force"));
         let how = if keeps { Touch::Write } else { Touch::Overwrite };
@@ -382,17 +435,6 @@ impl Effects<'_> {
         let args = self.args;
         let first = args.first().map(|first| first.text.as_str()).unwrap_or_default();
         let extracts = match name {
-            "tar" | "bsdtar" => {
-                let old_style = !first.starts_with('-') && first.contains('x');
-                old_style
-                    || args.iter().any(|arg| {
-                        arg.is("--extract")
-                            || arg.is("--get")
-                            || (arg.text.starts_with('-')
-                                && !arg.text.starts_with("--")
-                                && arg.text.contains('x'))
-                    })
-            }
             "unzip" => {
                 !args.iter().any(|arg| matches!(arg.find(), Some("-l" | "-p" | "-t" | "-Z" | "-v")))
             }
@@ -400,31 +442,27 @@ impl Effects<'_> {
             _ => args.iter().any(|arg| arg.text.starts_with("-i") || arg.is("--extract")),
         };
         if extracts {
-            let into =
-                option(args, &["-C", "--directory", "-d"]).unwrap_or_else(|| Field::known("."));
-            self.touch(&into, Touch::Overwrite);
+            let into = option(args, &["-D", "--directory", "-d"]);
+            self.touch(&into.unwrap_or_else(|| Field::known(".")), Touch::Overwrite);
         }
-        self.finding.destructive |= matches!(name, "tar" | "bsdtar")
-            && args.iter().any(|arg| arg.is("--remove-files") || arg.is("--delete"));
-        if !extracts
-            && matches!(name, "tar" | "bsdtar")
-            && let Some(archive) = option(args, &["--file"]).or_else(|| {
-                let at = args.iter().position(|arg| {
-                    !arg.text.starts_with("--")
-                        && arg.text.ends_with('f')
-                        && (arg.text.starts_with('-') || arg.text == first)
-                })?;
-                args.get(at + 1).cloned()
-            })
-            && args.iter().any(|arg| {
-                arg.is("--create")
-                    || (!arg.text.starts_with("--")
-                        && arg.text.contains('c')
-                        && (arg.text.starts_with('-') || arg.text == first))
-            })
-        {
-            self.touch(&archive, Touch::Overwrite);
+        self.finding.destructive |= name == "7z" && args.iter().any(|arg| arg.is("-sdel"));
+    }
+
+    /// What the values of options name is written.
+    pub(super) fn named_by(&mut self, options: &[&str]) {
+        for file in values_of(self.args, options) {
+            self.touch(&file, Touch::Overwrite);
         }
+    }
+
+    /// What a patch changes stands in it; an operand, or where it starts, says where.
+    fn patch(&mut self) {
+        let values =
+            ["-p", "-i", "--input", "-d", "--directory", "-o", "--output", "-r", "-B", "-F"];
+        let file = operands(self.args, &values).first().map(|file| (*file).clone());
+        let into = file.or_else(|| option(self.args, &["-d", "--directory"]));
+        self.touch(&into.unwrap_or_else(|| Field::known(".")), Touch::Overwrite);
+        self.named_by(&["-o", "--output", "-r", "--reject-file"]);
     }
 
     fn network(&mut self, name: &str) {
@@ -445,17 +483,9 @@ impl Effects<'_> {
             | "uvx" | "bunx" | "pnpx" | "yt-dlp" | "rdate" | "ntpdate" | "sendmail" | "mail"
             | "swaks" => true,
             "rsync" => args.iter().any(|arg| arg.text.contains(':') || arg.find().is_none()),
+            "tar" | "bsdtar" | "gtar" => super::tar::is_remote(args),
             "openssl" => verb(&["s_client"]),
-            "git" => verb(&[
-                "clone",
-                "fetch",
-                "pull",
-                "push",
-                "ls-remote",
-                "submodule",
-                "remote-https",
-                "lfs",
-            ]),
+            "git" => super::git_effects::uses_network(args),
             "pip" | "pip3" | "pipx" | "uv" | "conda" | "mamba" | "poetry" | "pdm" => {
                 args.iter().any(|arg| {
                     arg.find().is_some_and(|text| {

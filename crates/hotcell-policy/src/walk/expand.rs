@@ -2,6 +2,7 @@
 
 use super::field::{Field, GAP};
 use super::state::State;
+use super::variables::is_decisive;
 use super::{Input, Reach, Walker};
 use crate::finding::Dynamic;
 use crate::shell::{Chunk, Dialect, Param, Word};
@@ -92,12 +93,13 @@ impl Walker {
         reach: &Reach,
     ) {
         let field = self.expand_whole(word, heredocs, state, reach);
-        if field.text.contains('=') || field.text.contains("++") || field.text.contains("--") {
-            state.forget_variables();
-        }
         // A name in arithmetic stands for its value, and a value may have a subscript with a command in it.
         let names =
             field.text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        if sets_variables(&field.text) {
+            state.forget_variables();
+            state.environment |= names.clone().any(is_decisive);
+        }
         let runs = |text: &str| text.contains("$(") || text.contains('`');
         let hidden = names.filter_map(|name| state.find_variable(name)).any(runs);
         if hidden || runs(&field.text) {
@@ -198,7 +200,7 @@ impl Walker {
             prompt = param.op == "@" && field.text.contains(['P', GAP]);
             if param.op == ":" {
                 // Offsets are arithmetic.
-                self.arithmetic(argument, heredocs, &mut state.clone(), reach);
+                self.arithmetic(argument, heredocs, state, reach);
             }
         }
         let runs = |text: &str| text.contains("$(") || text.contains('`');
@@ -209,6 +211,7 @@ impl Walker {
         }
         if param.op.ends_with('=') {
             state.set_variable(&param.name, None);
+            state.environment |= is_decisive(&param.name);
         }
         let plain = param.prefix.is_none() && param.index.is_none() && param.op.is_empty();
         if plain && param.name == "HOME" && !state.is_home_moved() {
@@ -250,6 +253,11 @@ impl Walker {
             });
         atom.splits |= several;
     }
+}
+
+/// Whether arithmetic changes a variable.
+fn sets_variables(text: &str) -> bool {
+    text.contains('=') || text.contains("++") || text.contains("--")
 }
 
 /// Stands between arguments that `"$@"` keeps apart.

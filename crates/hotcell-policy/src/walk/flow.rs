@@ -290,6 +290,11 @@ impl Walker {
             if hides_command(&field.text) {
                 self.subscript(&field.text, word.span, state, reach);
             }
+            // `[[ PATH=1 -eq 1 ]]` sets it.
+            if let Some((name, _)) = field.text.split_once('=') {
+                let name = name.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+                state.environment |= is_decisive(name.trim_start());
+            }
         }
     }
 }

@@ -38,8 +38,16 @@ const COMMANDS: &[&str] = &[
     "cccmd",
 ];
 /// Settings that say where else git looks for what it runs.
-const PLACES: &[&str] =
-    &["hookspath", "path", "templatedir", "attributesfile", "insteadof", "allow"];
+const PLACES: &[&str] = &[
+    "hookspath",
+    "path",
+    "templatedir",
+    "attributesfile",
+    "insteadof",
+    "allow",
+    "worktree",
+    "smtpserver",
+];
 /// Options of verbs whose values are commands.
 const LINES: &[&str] = &[
     "--upload-pack",
@@ -52,6 +60,13 @@ const LINES: &[&str] = &[
     "--cc-cmd",
     "--tool-cmd",
 ];
+
+/// Verbs of git itself; another is an alias or a program that somebody put there.
+const OWN: &str = "add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree config count-objects credential daemon describe diagnose diff diff-files diff-index diff-tree difftool fast-export fast-import fetch fetch-pack filter-branch filter-repo fmt-merge-msg for-each-ref for-each-repo format-patch fsck gc get-tar-commit-id grep hash-object help hook http-backend http-fetch http-push imap-send index-pack init init-db instaweb interpret-trailers last-modified lfs log ls-files ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base merge-file merge-tree mergetool mktag mktree multi-pack-index mv name-rev notes p4 pack-objects pack-redundant pack-refs patch-id prune prune-packed pull push quiltimport range-diff read-tree rebase receive-pack reflog refs remote remote-ftp remote-ftps remote-http remote-https repack replace replay repo request-pull rerere reset restore rev-list rev-parse revert rm send-email send-pack shell shortlog show show-branch show-index show-ref sparse-checkout stage stash status stripspace submodule svn switch symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info upload-archive upload-pack var verify-commit verify-pack verify-tag version whatchanged worktree write-tree";
+
+fn is_own(verb: &str) -> bool {
+    OWN.split(' ').any(|own| own == verb)
+}
 
 impl Walker {
     /// Settings, verbs and options of git that name commands.
@@ -115,7 +130,14 @@ impl Walker {
                 let attached = rest.iter().filter_map(|arg| arg.text.strip_prefix("-O"));
                 lines.extend(attached.filter(|line| !line.is_empty()).map(Field::known));
             }
-            "difftool" => lines.extend(values_of(rest, &["-x"])),
+            "difftool" | "rebase" => lines.extend(values_of(rest, &["-x"])),
+            "web--browse" => lines.extend(values_of(rest, &["-b", "--browser"])),
+            "merge-index" => {
+                lines.extend(rest.iter().find(|arg| !arg.text.starts_with('-')).cloned())
+            }
+            "remote-ext" => lines.extend(rest.get(1).cloned()),
+            _ if verb.contains(GAP) => dynamic.push(Dynamic::Name),
+            _ if !is_own(verb) => dynamic.push(Dynamic::Script),
             _ => {}
         }
         // `ext::` is a transport that is a command.
@@ -154,6 +176,10 @@ impl Walker {
         let switched = matches!(text, "true" | "false" | "");
         let command =
             (COMMANDS.contains(&last) || key.starts_with("pager.")) && helper && !switched;
+        if key.starts_with("alias.") && !alias {
+            let line = Field { text: format!("git {text}"), ..value.clone() };
+            return self.shell_line(&line, call, place);
+        }
         if alias || update || command {
             let line = Field { text: text.trim_start_matches('!').to_owned(), ..value.clone() };
             return self.shell_line(&line, call, place);
@@ -207,11 +233,11 @@ impl Walker {
                 let inner = inner.get(options..).unwrap_or_default();
                 self.shell_line(&Field::known(&joined(inner)), call, place)
             }
-            ("rebase" | "filter-branch", rest) => {
+            ("filter-branch", rest) => {
                 let mut dynamic = Vec::new();
                 let mut rest = rest.iter();
                 while let Some(arg) = rest.next() {
-                    if arg.is("-x") || arg.text.ends_with("-filter") {
+                    if arg.text.ends_with("-filter") {
                         let line = rest.next().cloned().unwrap_or_default();
                         dynamic.extend(self.shell_line(&line, call, place));
                     }

@@ -33,6 +33,48 @@ const LOOKING: &[&str] = &[
     "range-diff",
 ];
 
+/// Verbs that reach other machines.
+const REACHING: &[&str] = &[
+    "clone",
+    "fetch",
+    "pull",
+    "push",
+    "ls-remote",
+    "submodule",
+    "remote-http",
+    "remote-https",
+    "remote-ftp",
+    "remote-ftps",
+    "lfs",
+    "fetch-pack",
+    "send-pack",
+    "http-fetch",
+    "http-push",
+    "http-backend",
+    "imap-send",
+    "send-email",
+    "request-pull",
+    "svn",
+    "p4",
+    "cvsimport",
+    "cvsexportcommit",
+    "archimport",
+    "daemon",
+    "instaweb",
+];
+
+/// Whether a command line of git reaches other machines.
+pub(super) fn uses_network(args: &[Field]) -> bool {
+    let words = operands(args, &["-C", "-c", "--prefix", "--git-dir", "--work-tree"]);
+    let word = |at: usize| words.get(at).and_then(|word| word.find());
+    match word(0) {
+        Some("archive") => args.iter().any(|arg| arg.text.starts_with("--rem")),
+        Some("remote") => matches!(word(1), Some("update" | "show" | "prune" | "set-head")),
+        Some(verb) => REACHING.contains(&verb),
+        None => false,
+    }
+}
+
 impl Effects<'_> {
     pub(super) fn git(&mut self) {
         let words = operands(self.args, &["-C", "-c", "--git-dir", "--work-tree", "--namespace"]);
@@ -75,6 +117,11 @@ impl Effects<'_> {
             "init" => written.extend(words.get(1).map(|path| (*path).clone())),
             "worktree" if words.get(1).is_some_and(|word| word.is("add")) => {
                 written.extend(words.get(2).map(|path| (*path).clone()));
+            }
+            "checkout-index" => written.extend(option(args, &["--prefix"])),
+            // The patch says where.
+            "apply" if args.iter().any(|arg| arg.text.starts_with("--unsafe")) => {
+                written.push(Field::unknown());
             }
             "bundle" => written.extend(words.get(2).map(|path| (*path).clone())),
             _ => {}

@@ -18,6 +18,7 @@ mod scheduled;
 mod scripts;
 mod start;
 mod state;
+mod tar;
 mod variables;
 mod wrapper_options;
 mod wrappers;

@@ -17,6 +17,8 @@ pub(super) struct Options<'a> {
     /// Names without dashes, and the values given with them.
     given: Vec<(String, Option<Field>)>,
     pub(super) rest: &'a [Field],
+    /// They ended with `--`.
+    ended: bool,
     /// There was an option that is not known, so that the rest may mean something else.
     pub(super) unsure: bool,
 }
@@ -55,6 +57,7 @@ pub(super) fn options(spec: Spec, args: &[Field]) -> Options<'_> {
     let mut given = Vec::new();
     let mut unsure = false;
     let mut rest = args;
+    let mut ended = false;
     while let [first, after @ ..] = rest {
         if first.splits || first.text.starts_with(GAP) {
             unsure = true;
@@ -62,6 +65,7 @@ pub(super) fn options(spec: Spec, args: &[Field]) -> Options<'_> {
         let text = first.text.as_str();
         if text == "--" {
             rest = after;
+            ended = true;
             break;
         }
         if let Some(long) = text.strip_prefix("--") {
@@ -111,7 +115,26 @@ pub(super) fn options(spec: Spec, args: &[Field]) -> Options<'_> {
             }
         }
     }
-    Options { given, rest, unsure }
+    Options { given, rest, ended, unsure }
+}
+
+/// Options and operands in any order, as GNU programs take them.
+pub(super) fn permuted(spec: Spec, args: &[Field]) -> (Options<'_>, Vec<&Field>) {
+    let mut all = options(spec, args);
+    let mut operands = Vec::new();
+    while let [first, after @ ..] = all.rest {
+        if all.ended {
+            operands.extend(all.rest);
+            break;
+        }
+        operands.push(first);
+        let mut more = options(spec, after);
+        all.given.append(&mut more.given);
+        all.unsure |= more.unsure;
+        all.ended = more.ended;
+        all.rest = more.rest;
+    }
+    (all, operands)
 }
 
 fn find_short(short: &str, wanted: char) -> Option<Takes> {

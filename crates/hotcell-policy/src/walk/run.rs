@@ -270,6 +270,12 @@ impl Walker {
                     let name = arg.text.strip_prefix("-v").unwrap_or(&arg.text);
                     is_decisive(name.split('[').next().unwrap_or_default())
                 });
+                let named = match args {
+                    [first, name, ..] if first.is("-v") => name.text.contains(GAP),
+                    [first, ..] => first.text.starts_with("-v") && first.text.contains(GAP),
+                    [] => false,
+                };
+                state.environment |= named;
                 return false;
             }
             name if CHANGE_VARIABLES.contains(&name) => {
@@ -325,7 +331,8 @@ impl Walker {
                 None => (arg.text.as_str(), None),
             };
             let name = name.split('[').next().unwrap_or_default().trim_end_matches('+');
-            state.environment |= (value.is_some() || !declares) && is_decisive(name);
+            state.environment |=
+                (value.is_some() || !declares) && (is_decisive(name) || name.contains(GAP));
             // By another name.
             let renamed = declares && has('n');
             state.environment |=
@@ -386,8 +393,16 @@ impl Walker {
                     state.set_variable(name, known);
                     state.environment |= is_decisive(name);
                 }
-                Some(_) => state.forget_variables(),
-                None if arg.text.starts_with(['-', GAP]) => state.distrust(),
+                // Whichever it sets, it may be one that decides.
+                Some(_) => {
+                    state.environment = true;
+                    state.forget_variables();
+                }
+                None if arg.text.starts_with(GAP) => {
+                    state.environment = true;
+                    state.distrust();
+                }
+                None if arg.text.starts_with('-') => state.distrust(),
                 None => {}
             }
         }
@@ -413,6 +428,10 @@ impl Walker {
         if let Some(text) = text.filter(|text| !text.is_blank() && !text.is("-")) {
             let mut within = state.elsewhere();
             self.inner_text(&text.text, call.span, &mut within, &reach.through("trap"));
+            // One that runs in between may go elsewhere.
+            if args.iter().skip(1).any(|when| !matches!(when.find(), Some("EXIT" | "0"))) {
+                state.forget();
+            }
             state.distrust();
         }
     }

@@ -79,6 +79,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         0,
     ),
     wrapper(&["gosu", "su-exec", "faketime"], "f:mp", "help version", 1),
+    wrapper(&["envdir", "setuidgid"], "", "", 1),
     wrapper(&["pkexec"], "u:", "user= disable-internal-agent keep-cwd help version", 0),
     wrapper(
         &[

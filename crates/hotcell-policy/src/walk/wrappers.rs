@@ -239,7 +239,12 @@ impl Walker {
     }
 
     /// Words that are joined for a shell.
-    fn line(&mut self, call: &Call<'_>, words: &[Field], place: Place<'_>) -> Vec<Dynamic> {
+    pub(super) fn line(
+        &mut self,
+        call: &Call<'_>,
+        words: &[Field],
+        place: Place<'_>,
+    ) -> Vec<Dynamic> {
         if words.is_empty() {
             return vec![Dynamic::Input];
         }

@@ -83,11 +83,11 @@ async fn metrics(State(parts): Server, Extension(admitted): Extension<Admitted>)
     parts.metrics.show(&parts, &admitted.caller).await
 }
 
-async fn nowhere(request: Request<Body>) -> Response {
+async fn nowhere(State(parts): Server, request: Request<Body>) -> Response {
     let path = request.uri().path();
     let error = Error::not_found(format!("there is nothing at {path:?}"))
         .hint("there are /mcp, /v1, /cells/{cell}/ports/{port}/, /health, /ready and /metrics");
-    Shape::of_path(path).refuse(error.into())
+    Shape::of_path(path).refuse(parts.door.covered(error).into())
 }
 
 async fn wrong_method(request: Request<Body>) -> Response {

@@ -115,17 +115,19 @@ impl Site {
         lead_to_path(&mut request);
         let id = CallId::of(request.headers());
         let method = request.method().clone();
+        // A client chooses both.
+        let logged = CallId::named(self.parts.door.redacted(id.as_str()));
         let span = tracing::error_span!(
             "request",
-            request_id = %id,
+            request_id = %logged,
             %method,
-            path = request.uri().path(),
+            path = self.parts.door.redacted(request.uri().path()),
             principal = Empty,
             cell = Empty,
             exec_id = Empty,
             status = Empty,
         );
-        request.extensions_mut().insert(id.clone());
+        request.extensions_mut().insert(logged);
         // The parent of what is done for the request elsewhere.
         request.extensions_mut().insert(span.clone());
         let shared_with = self.visitors.shared_with(request.headers()).cloned();

@@ -17,6 +17,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
 use tracing::Instrument;
 
 use super::calls::Calls;
@@ -131,7 +132,19 @@ impl McpHandler {
         let answered = Box::pin(answer).instrument(span.clone()).await;
         let status = answered.as_ref().map_or_else(status_of, |_| call_id::OK);
         span.record(call_id::STATUS, status);
-        answered
+        answered.map_err(|error| self.covered(error))
+    }
+
+    /// An error as it is shown: it may quote what was asked for.
+    fn covered(&self, error: ErrorData) -> ErrorData {
+        let ErrorData { code, message, mut data, .. } = error;
+        let fields = data.as_mut().and_then(Value::as_object_mut);
+        for field in fields.into_iter().flat_map(serde_json::Map::values_mut) {
+            if let Value::String(text) = field {
+                *text = self.door.redacted(text);
+            }
+        }
+        ErrorData::new(code, self.door.redacted(&message), data)
     }
 
     /// Notes a call that asks for nothing that there is.
@@ -247,11 +260,11 @@ impl ServerHandler for McpHandler {
                 // A model can mend its arguments; a tool that is not there is the client's mistake.
                 if self.get_tool(tool).is_none() {
                     self.refuse(&error);
-                    return Err(ErrorData::invalid_params(error.message, None));
+                    return Err(self.covered(ErrorData::invalid_params(error.message, None)));
                 }
                 self.door.refused(&error);
                 span.record(call_id::TOOL, tool);
-                Ok(self.tell(tool, Err(error)))
+                Ok(self.tell(tool, Err(self.door.covered(error))))
             }),
         }
     }
@@ -401,7 +414,7 @@ impl ServerHandler for McpHandler {
         let fault = parameters::find_fault(methods, &request.method, request.params.as_ref());
         let known = fault.is_some().then_some(request.method.as_str());
         let span = call_id::span(&context, &self.caller, known.unwrap_or("unknown"));
-        Err(span.in_scope(|| match fault {
+        let refused = span.in_scope(|| match fault {
             Some(fault) => {
                 self.refuse(&Error::invalid(&fault));
                 ErrorData::invalid_params(fault, None)
@@ -410,7 +423,8 @@ impl ServerHandler for McpHandler {
                 self.refuse(&Error::unsupported("there is no such method"));
                 ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)
             }
-        }))
+        });
+        Err(self.covered(refused))
     }
 }
 

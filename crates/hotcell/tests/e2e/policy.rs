@@ -153,6 +153,9 @@ fn rules_are_for_agents_and_are_explained_to_everybody(world: &World) {
     let denied = check("allowlist", "nmap localhost").exited(5);
     assert!(denied.stdout().starts_with("deny: "), "{denied:?}");
     check("open", "rm -rf /").exited(0);
+    // A command starts in /workspace, also when it is only asked about.
+    check("allowlist", "touch x").exited(0);
+    check("allowlist", "cd / && touch x").exited(5);
     check("none", "true").exited(2);
     let python = ["policy", "check", "--python", "--json", "--profile", "careful"];
     let verdict = world.hotcell(python).arg("import os\nos.remove('x')").run();
@@ -269,6 +272,17 @@ fn a_checkpoint_is_made_before_what_destroys(world: &World) {
     // What nobody can know beforehand counts as well, what only looks does not.
     assert!(run(&mut agent, "x=$(echo ls); $x -a")["checkpoint"].is_string());
     assert!(run(&mut agent, "cat a | wc -l")["checkpoint"].is_null());
+    // Of many that are one by their key only one makes a checkpoint.
+    let before = world.json(["checkpoint", "list", "undone", "--json"]);
+    let keyed = json!({ "cell": "undone", "command": "rm a", "idempotency_key": "once" });
+    let asked: Vec<u64> = (0..6).map(|_| agent.ask_tool("exec_run", keyed.clone())).collect();
+    for id in asked {
+        let answer = agent.answer(id);
+        assert_eq!(answer["result"]["structuredContent"]["exit_code"], 0, "{answer}");
+    }
+    let after = world.json(["checkpoint", "list", "undone", "--json"]);
+    let count = |list: &Value| list["checkpoints"].as_array().unwrap().len();
+    assert_eq!(count(&after), count(&before) + 1, "{after}");
     agent.leave();
 }
 

@@ -183,6 +183,17 @@ fn an_agent_sees_no_secret_over_stdio(world: &World) {
     client.ask_tool("exec_run", wrong);
     let wrong = client.request("tools/call", json!({ "name": "fs_read", "arguments": { "cell": "safe", "path": format!("no/{}", token()) } }));
     assert!(wrong["result"]["isError"] == true, "{wrong}");
+    let (secret, path) = (token(), format!("workspace:safe/{}", token()));
+    for (method, params) in [
+        ("tools/call", json!({ "name": "fs_read", "arguments": { &secret: 1 } })),
+        ("tools/call", json!({ "name": "exec_poll", "arguments": { "exec_id": &secret } })),
+        ("tools/call", json!({ "name": &secret, "arguments": {} })),
+        ("resources/read", json!({ "uri": path })),
+        (&secret, json!({})),
+    ] {
+        let wrong = client.request(method, params).to_string();
+        assert!(wrong.contains("[REDACTED:github-token]"), "{wrong}");
+    }
     let received = client.received();
     assert!(received.iter().any(|message| message["method"] == "notifications/progress"));
     let (finished, lines) = client.leave();
@@ -196,7 +207,7 @@ fn an_agent_sees_no_secret_over_stdio(world: &World) {
 
 fn an_agent_sees_no_secret_over_http(world: &World) {
     let exec = prepare(world);
-    let server = HttpServer::start(world);
+    let server = HttpServer::start_with(world, &[], &[("HOTCELL_LOG", "info")]);
     assert_unseen(&seen_by_tools(&mut over_http(&server), &exec));
     let run = json!({ "cell": "safe", "command": "cat secrets.txt" });
     let mut seen = vec![server.ask(&Sent::post("/v1/execs", &run)).is(201).body];
@@ -214,9 +225,20 @@ fn an_agent_sees_no_secret_over_http(world: &World) {
     seen.push(server.ask(&Sent::get("/v1/execs")).is(200).body);
     let search = json!({ "path": ".", "pattern": "GITHUB" });
     seen.push(server.ask(&Sent::post("/v1/cells/safe/search", &search)).is(200).body);
+    // Errors that quote what was asked for.
+    let wrong = Sent::post("/v1/execs", &json!({ token(): 1 }));
+    let nowhere = Sent::get(&format!("/v1/{}", token()));
+    for (sent, status) in [(wrong, 400), (nowhere, 404)] {
+        let body = server.ask(&sent).is(status).body;
+        assert!(body.contains("[REDACTED:github-token]"), "{body}");
+        seen.push(body);
+    }
     for body in &seen {
         assert_eq!(has_secret(body), None, "{body}");
     }
+    // A path that is no text is refused as everything is.
+    let refused = server.ask(&Sent::get("/v1/cells/%ff")).is(400);
+    assert_eq!(refused.json()["code"], "invalid", "{}", refused.body);
     // To see it as it is takes more than asking.
     for path in ["output?raw=true", "stream?raw=true"] {
         let refused = server.ask(&Sent::get(&format!("/v1/execs/{exec}/{path}"))).is(403);
@@ -225,6 +247,13 @@ fn an_agent_sees_no_secret_over_http(world: &World) {
     // Content that is fetched is data.
     let content = server.ask(&Sent::get("/v1/cells/safe/files/secrets.txt")).is(200).body;
     assert_eq!(content, text());
+    // Names that a client chooses are in the log, and none of them shows a secret.
+    let answer = server.ask(&Sent::get("/v1/cells").with("x-request-id", &token())).is(200);
+    assert_eq!(answer.header("x-request-id"), Some(token().as_str()));
+    let log = server.terminate().stderr();
+    assert!(log.contains("request_id=[REDACTED:github-token]"), "{log}");
+    assert!(log.contains("path=\"/v1/[REDACTED:github-token]\""), "{log}");
+    assert_eq!(has_secret(&log), None, "{log}");
 }
 
 fn switched_off_it_is_seen(world: &World) {

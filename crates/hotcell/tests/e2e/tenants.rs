@@ -21,6 +21,8 @@ in_worlds! {
     calls_a_second_are_bounded,
     what_a_tenant_has_on_disk_is_bounded,
     what_the_cells_of_a_tenant_carry_is_bounded_together,
+    what_all_cells_carry_is_bounded_together,
+    those_who_wait_share_the_queue_of_all,
 }
 
 /// Somebody who calls as one of a tenant.
@@ -598,4 +600,88 @@ fn what_the_cells_of_a_tenant_carry_is_bounded_together(world: &World) {
     assert_eq!(refused.code(), 6);
     assert!(refused.stderr().contains("tenants.a.egress_mb_per_day"), "{}", refused.stderr());
     assert_eq!(fetch("b", "one", 4_000_000).succeeded().stdout(), "4000000\n");
+}
+
+fn what_all_cells_carry_is_bounded_together(world: &World) {
+    let outside = Outside::start(&["good.test"]);
+    let rule = outside.rule("good.test");
+    let hotcell = |tenant: &str| {
+        let command = outside.hotcell(world, ["--tenant", tenant]);
+        command.env("HOTCELL_ADMISSION_EGRESS_MB_PER_DAY", "3")
+    };
+    let spawn = |tenant: &str, cell: &str| {
+        hotcell(tenant).args(["spawn", cell, "--persistent", "--allow", &rule]).run()
+    };
+    let fetch = |tenant: &str, bytes: u32| {
+        let script = format!("print(len(ask('good.test', {}, 'send {bytes}')))", outside.port);
+        hotcell(tenant).args(["run", "--cell", "one", &python(&script)]).run()
+    };
+    // Below the bound both are served, and neither reaches it alone.
+    for tenant in ["a", "b"] {
+        spawn(tenant, "one").succeeded();
+        assert_eq!(fetch(tenant, 1_200_000).succeeded().stdout(), "1200000\n");
+    }
+    fetch("a", 1_200_000).succeeded();
+    for tenant in ["a", "b"] {
+        eventually("no more is carried", || fetch(tenant, 1).code() != 0);
+        let log = hotcell(tenant).args(["net", "log", "one"]).run().succeeded().stdout();
+        assert!(log.contains("all the bytes that may be carried today are used up"), "{log}");
+    }
+    // What a tenant is told is its own part.
+    for (tenant, part) in
+        [("a", "2 of them were"), ("b", "1 of them were"), ("c", "0 of them were")]
+    {
+        let refused = spawn(tenant, "two");
+        assert_eq!(refused.code(), 6);
+        let said = refused.stderr();
+        assert!(said.contains("admission.egress_mb_per_day") && said.contains(part), "{said}");
+    }
+    hotcell("a").args(["spawn", "two", "--persistent"]).run().succeeded();
+}
+
+fn those_who_wait_share_the_queue_of_all(world: &World) {
+    let serve = |tenant: &str| {
+        let serve = world.hotcell(["--tenant", tenant, "serve", "--cell", "queued"]);
+        let bounds = [
+            ("HOTCELL_ADMISSION_EXECS", "1"),
+            ("HOTCELL_ADMISSION_QUEUE", "2"),
+            ("HOTCELL_ADMISSION_WAIT_S", "600"),
+        ];
+        McpClient::start_with(
+            bounds.into_iter().fold(serve, |it, (name, value)| it.env(name, value)),
+            Era::Legacy,
+        )
+    };
+    let [mut a, mut b, mut c] = ["a", "b", "c"].map(serve);
+    let echo = json!({ "command": "echo in", "wait_s": 20 });
+    let runs = a.call("exec_run", json!({ "command": "sleep 1000", "wait_s": 0 }));
+    let waiting = |tenant: &str| {
+        let line = world.state_dir().join("waiting").join(tenant);
+        std::fs::read_dir(line).is_ok_and(|mut line| line.next().is_some())
+    };
+    let of_a = a.ask_tool("exec_run", echo.clone());
+    eventually("one of a waits", || waiting("a"));
+    let refused = |client: &mut McpClient, own: u64| {
+        let id = client.ask_tool("exec_run", echo.clone());
+        let answer = client.answer(id);
+        let error = &answer["result"]["_meta"]["hotcell/error"];
+        let quota = json!({ "key": "admission.queue", "limit": 2, "current": own });
+        assert_eq!(
+            (&error["code"], &error["quota"]),
+            (&json!("limit_exceeded"), &quota),
+            "{answer}"
+        );
+        assert!(error["retry_after_s"].is_u64(), "{answer}");
+    };
+    // One place is left, and it is not for whoever has one.
+    refused(&mut a, 1);
+    let of_b = b.ask_tool("exec_run", echo.clone());
+    eventually("one of b waits", || waiting("b"));
+    refused(&mut c, 0);
+    a.call("exec_cancel", json!({ "exec_id": runs["exec_id"] }));
+    for (client, id) in [(&mut a, of_a), (&mut b, of_b)] {
+        let answer = client.answer(id);
+        assert_eq!(answer["result"]["structuredContent"]["stdout"], "in\n", "{answer}");
+    }
+    assert_eq!(c.call("exec_run", echo)["stdout"], "in\n");
 }

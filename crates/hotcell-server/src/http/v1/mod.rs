@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, Query as QueryString, Request, State};
 use axum::response::Response;
 use axum::routing::{MethodFilter, get, on};
@@ -61,10 +62,18 @@ pub(super) fn router() -> Router<Arc<Parts>> {
         };
         let answer = async |State(parts): Server,
                             Extension(admitted): Extension<Admitted>,
-                            named: Option<Path<Vec<(String, String)>>>,
+                            named: Result<Path<Vec<(String, String)>>, PathRejection>,
                             request: Request| {
             let (head, body) = request.into_parts();
-            let mut named = named.into_iter().flat_map(|Path(named)| named);
+            let mut named = match named {
+                Ok(Path(named)) => named.into_iter(),
+                Err(PathRejection::MissingPathParams(_)) => Vec::new().into_iter(),
+                Err(unread) => {
+                    let error = Error::invalid(format!("the path cannot be read: {unread}"));
+                    parts.door.refused(&error);
+                    return Shape::Plain.refuse(error.into());
+                }
+            };
             let mut name = || named.next().map(|(_, value)| value).unwrap_or_default();
             let (named, path) = (name(), name());
             // Whoever may see everything asks for it.
@@ -89,7 +98,8 @@ pub(super) fn router() -> Router<Arc<Parts>> {
             };
             answered.unwrap_or_else(|refusal| {
                 door.refused(&refusal.error);
-                Shape::Plain.refuse(refusal)
+                let Refusal { status, error } = refusal;
+                Shape::Plain.refuse(Refusal::new(status, door.covered(error)))
             })
         };
         router.route(operation.path, on(method, answer))
