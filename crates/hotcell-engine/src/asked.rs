@@ -49,6 +49,7 @@ pub(crate) fn what(request: &Request) -> String {
         Request::ProjectDiscard(_) => "forget the cell's changes of the real files".to_owned(),
         Request::ExecInput(it) => format!("send input or a signal to {}", it.exec),
         Request::ExecCancel(it) => format!("end {}", it.exec),
+        Request::ToolRun(it) => format!("call the tool {}", it.full_name()),
         Request::PortDial(it) => format!("connect to port {} in the cell", it.port),
         Request::SecretSet(it) => format!("keep the secret {}", it.name),
         Request::SecretRemove(it) => format!("forget the secret {}", it.name),
@@ -62,6 +63,8 @@ pub(crate) fn what(request: &Request) -> String {
         | Request::NetLog(_)
         | Request::ProjectDiff(_)
         | Request::ExecWait(_)
+        | Request::ToolSearch(_)
+        | Request::ToolNames(_)
         | Request::ExecGet(_)
         | Request::ExecPoll(_)
         | Request::ExecList(_)

@@ -16,6 +16,8 @@ const MAX_WAIT_S: f64 = 3600.0;
 const MAX_ARGUMENTS_BYTES: usize = 1 << 20;
 /// What can be sent along as standard input; more goes through a file or piece by piece.
 const MAX_STDIN_BYTES: usize = 1 << 20;
+/// Code, which is no argument of a program.
+const MAX_CODE_BYTES: usize = 1 << 20;
 const MAX_PATH_BYTES: usize = 4095;
 const MAX_KEY_BYTES: usize = 256;
 const MAX_GRANTS: usize = 32;
@@ -158,6 +160,17 @@ fn idempotency_key(key: Option<&str>) -> Result<()> {
 /// The bytes that the command takes up as arguments.
 fn command(command: &Command) -> Result<usize> {
     let words: &[String] = match command {
+        Command::Code(code) if code.text.trim().is_empty() => {
+            return Err(Error::invalid("the code is empty").hint("say what to run"));
+        }
+        // It is no argument of anything.
+        Command::Code(code) if code.text.len() > MAX_CODE_BYTES => {
+            let length = code.text.len();
+            return Err(Error::invalid(format!("code of {length} bytes cannot be run")).hint(
+                format!("run at most {MAX_CODE_BYTES} bytes; put more into files and import it"),
+            ));
+        }
+        Command::Code(_) => return Ok(0),
         Command::Shell(text) if text.trim().is_empty() => {
             return Err(Error::invalid("the command is empty").hint("say what to run"));
         }

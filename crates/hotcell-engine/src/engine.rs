@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hotcell_link::Link;
 use hotcell_model::{
     ApprovalNeed, Caller, CheckpointPurpose, Driver, Error, ExecFollow, ExecId, FileStream, Ledger,
     NameRules, NetRule, PortDial, Query, Reply, Request, Result, SecretStore, Store, TokenStore,
-    Workspace,
+    ToolServers, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -24,6 +25,7 @@ use crate::cell_spawn::cell_spawn;
 use crate::checkpoint::{
     checkpoint_compare, checkpoint_create, checkpoint_delete, checkpoint_list, checkpoint_restore,
 };
+use crate::code_calls::serve_calls;
 use crate::default_cell::{self, Standing};
 use crate::diagnose::diagnose;
 use crate::exec_cancel::exec_cancel;
@@ -47,6 +49,7 @@ use crate::secrets::{secret_remove, secret_set, secrets_list};
 use crate::site::Site;
 use crate::tenancy::{self, Confined};
 use crate::tokens::{token_create, token_revoke, tokens_list};
+use crate::toolbox::{Toolbox, tool_names, tool_run, tool_search};
 use crate::view::View;
 use crate::{
     AllowedNames, AllowedWorkspaces, ExecStream, FileTransfer, Policies, PolicyUse, PortStream,
@@ -210,8 +213,14 @@ impl Engine {
                 Reply::ProjectDiscarded(self.to_its_end(discard).await?)
             }
             Request::ExecRun(request) => {
-                Reply::ExecResult(Box::pin(exec_run(self, request, approval, view)).await?)
+                let run = exec_run(self, caller, request, approval, view);
+                Reply::ExecResult(Box::pin(run).await?)
             }
+            Request::ToolRun(it) => Reply::ToolRan(Box::pin(tool_run(site, tenant, it)).await?),
+            Request::ToolSearch(it) => {
+                Reply::ToolsFound(Box::pin(tool_search(site, tenant, it)).await?)
+            }
+            Request::ToolNames(it) => Reply::NamesFound(Box::pin(tool_names(site, it)).await?),
             Request::ExecWait(request) => {
                 Reply::ExecResult(Box::pin(exec_wait(site, request, view)).await?)
             }
@@ -306,6 +315,35 @@ impl Engine {
         Ok(())
     }
 
+    /// Lets code call the tools of these servers. To be said before the engine is asked for anything.
+    ///
+    /// # Errors
+    /// The engine is in use already.
+    pub fn call_tools_of(&mut self, servers: Arc<dyn ToolServers>) -> Result<()> {
+        let site = Arc::get_mut(&mut self.site)
+            .ok_or_else(|| Error::internal("the engine is in use already"))?;
+        site.toolbox = Some(Toolbox::new(servers));
+        Ok(())
+    }
+
+    /// The same engine for what goes on beside a call and asks for something itself.
+    pub(crate) fn beside_itself(&self) -> Self {
+        let (site, swept) = (Arc::clone(&self.site), AtomicBool::new(true));
+        Self { site, swept, beside: Mutex::default() }
+    }
+
+    /// Answers the calls of code that was just started, for as long as it runs.
+    pub(crate) async fn carry_calls(&self, caller: &Caller, exec: &ExecId, link: &Link) {
+        match link.calls(exec.clone()).await {
+            Ok(connection) => {
+                let (caller, exec) = (caller.clone(), exec.clone());
+                self.spawn_beside(serve_calls(self.beside_itself(), caller, exec, connection));
+            }
+            // It has ended already, or waits for its turn.
+            Err(error) => tracing::debug!(%exec, %error, "the calls of code are not carried"),
+        }
+    }
+
     /// Lets every call be written down here. To be said before the engine is asked for anything.
     ///
     /// # Errors
@@ -353,7 +391,9 @@ impl Engine {
     /// Whether something may have to be approved.
     #[must_use]
     pub fn may_ask(&self) -> bool {
-        self.site.rules.as_ref().is_some_and(Rules::may_ask)
+        let rules = self.site.rules.as_ref();
+        let tools_ask = self.site.toolbox.is_some() && rules.is_some_and(Rules::are_enforced);
+        tools_ask || rules.is_some_and(Rules::may_ask)
     }
 
     /// A text for a log, without what has the form of a secret.

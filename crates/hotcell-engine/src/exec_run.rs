@@ -6,8 +6,8 @@ use std::task::Poll;
 
 use hotcell_link::{LinkError, Started};
 use hotcell_model::{
-    ApprovalNeed, CellId, CellRef, CheckpointId, Claim, Error, ErrorCode, Exec, ExecId, ExecResult,
-    ExecRun, ExecSpec, ExecState, KeyScope, Pace, Result, Timestamp,
+    ApprovalNeed, Caller, CellId, CellRef, CheckpointId, Claim, Command, Error, ErrorCode, Exec,
+    ExecId, ExecResult, ExecRun, ExecSpec, ExecState, KeyScope, Pace, Result, Timestamp,
 };
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -25,6 +25,7 @@ const ATTEMPTS: u32 = 5;
 /// Starts an exec, or finds the one that the key stands for, and waits a while for its end.
 pub(crate) async fn exec_run(
     engine: &Engine,
+    caller: &Caller,
     request: ExecRun,
     approval: Option<ApprovalNeed>,
     view: &View,
@@ -36,11 +37,27 @@ pub(crate) async fn exec_run(
     let stream = match request.idempotency_key.clone() {
         None => {
             let id = request.exec.clone().map_or_else(new_exec_id, Ok)?;
-            start(engine, &request, approval, id, Origin::Fresh, view).await?
+            let asked = Asked { caller, run: &request, approval, view };
+            start(engine, asked, id, Origin::Fresh).await?
         }
-        Some(key) => start_keyed(engine, &request, approval, &key, view).await?,
+        Some(key) => {
+            let asked = Asked { caller, run: &request, approval, view };
+            start_keyed(engine, asked, &key).await?
+        }
     };
-    collect(site, stream, half_of(request.result_bytes), Instant::now() + wait).await
+    let deadline = Instant::now() + wait;
+    let mut result = collect(site, stream, half_of(request.result_bytes), deadline).await?;
+    result.report = site.report_of(&result.exec, view).await;
+    Ok(result)
+}
+
+/// What is asked for, and by whom.
+#[derive(Clone)]
+struct Asked<'a> {
+    caller: &'a Caller,
+    run: &'a ExecRun,
+    approval: Option<ApprovalNeed>,
+    view: &'a View,
 }
 
 /// What comes before an exec's start.
@@ -72,14 +89,8 @@ enum Origin {
     Earlier(CellId),
 }
 
-async fn start_keyed(
-    engine: &Engine,
-    request: &ExecRun,
-    approval: Option<ApprovalNeed>,
-    key: &str,
-    view: &View,
-) -> Result<ExecStream> {
-    let site = engine.site();
+async fn start_keyed(engine: &Engine, asked: Asked<'_>, key: &str) -> Result<ExecStream> {
+    let (site, request) = (engine.site(), asked.run);
     let cell = site.get_cell_or_ended(&request.cell).await?.spec.id;
     let request = ExecRun { cell: cell.clone().into(), ..request.clone() };
     let scope = KeyScope::Run(cell.clone());
@@ -101,7 +112,8 @@ async fn start_keyed(
             .hint("use another key, or ask for exactly the same"));
         }
     };
-    let started = start(engine, &request, approval, id.clone(), origin, view).await;
+    let asked = Asked { run: &request, ..asked };
+    let started = start(engine, asked, id.clone(), origin).await;
     if let Err(error) = &started
         && refused_for_good(error.code)
     {
@@ -131,12 +143,11 @@ fn refused_for_good(code: ErrorCode) -> bool {
 /// an earlier supervisor had is in the journal by the time a later one is there.
 async fn start(
     engine: &Engine,
-    request: &ExecRun,
-    approval: Option<ApprovalNeed>,
+    asked: Asked<'_>,
     id: ExecId,
     mut origin: Origin,
-    view: &View,
 ) -> Result<ExecStream> {
+    let Asked { caller, run: request, approval, view } = asked;
     let site = engine.site();
     let mut before = None;
     let mut noted = false;
@@ -168,6 +179,9 @@ async fn start(
         match begun_or_not {
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
+                if let Command::Code(_) = &request.command {
+                    engine.carry_calls(caller, &id, &ready.link).await;
+                }
                 let exec = begun(request, before, id, ready.id, started);
                 let half = half_of(request.result_bytes);
                 return Ok(ExecStream::for_result(site, exec, following, half, view));
@@ -255,7 +269,7 @@ pub(crate) async fn collect(
         (None, ExecState::Running | ExecState::Ended) => stream.exec().clone(),
     };
     let (records, truncated) = kept.finish();
-    Ok(ExecResult { exec, records, truncated, next_seq })
+    Ok(ExecResult { exec, records, truncated, next_seq, report: None })
 }
 
 fn spec(request: &ExecRun, before: &Before, id: ExecId) -> ExecSpec {

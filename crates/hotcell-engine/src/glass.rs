@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use hotcell_masking::{Finder, Masker, Masks, Shapes, marker};
-use hotcell_model::{Command, FileMatch};
+use hotcell_model::{Code, Command, FileMatch};
 
 /// What stands in a search's answer where a long line was cut.
 const CUT: char = '…';
@@ -111,7 +111,7 @@ impl Glass {
     /// What a command was.
     pub(crate) fn command(&self, command: &mut Command) {
         match command {
-            Command::Shell(text) => *text = self.text(text),
+            Command::Shell(text) | Command::Code(Code { text, .. }) => *text = self.text(text),
             Command::Argv(words) => {
                 let mut flag = None;
                 for word in words {

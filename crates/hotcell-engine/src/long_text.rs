@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hotcell_model::{Command, Error, ExecRun, Result, Stdin};
+use hotcell_model::{Code, Command, Error, ExecRun, Result, Stdin};
 use tokio::sync::Semaphore;
 
 use crate::fault;
@@ -53,7 +53,7 @@ pub(crate) fn is_long(run: &ExecRun) -> bool {
 
 fn length_of(command: &Command) -> usize {
     match command {
-        Command::Shell(text) => text.len(),
+        Command::Shell(text) | Command::Code(Code { text, .. }) => text.len(),
         Command::Argv(words) => words.iter().map(String::len).sum(),
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use hotcell_model::{
-    ApprovalNeed, Caller, Checked, CheckedLanguage, Command, Error, ExecRun, FileCall, FileOp,
-    FileStream, NetRule, Network, PolicyCheck, PolicyDecision, PolicyPart, PolicyVerdict, Request,
-    Result, Stdin,
+    ApprovalNeed, Caller, Checked, CheckedLanguage, Code, CodeLanguage, Command, Error, ExecRun,
+    FileCall, FileOp, FileStream, NetRule, Network, PolicyCheck, PolicyDecision, PolicyPart,
+    PolicyVerdict, Request, Result, Stdin, ToolRun,
 };
 use hotcell_policy::{Act, Around, Decision, Dynamic, Policy, PolicyError, Verdict};
 
@@ -45,6 +45,11 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
+    /// Whether callers have to obey.
+    pub(crate) fn are_enforced(&self) -> bool {
+        self.used == PolicyUse::Enforced
+    }
+
     /// Whether something may have to be approved.
     pub(crate) fn may_ask(&self) -> bool {
         self.used == PolicyUse::Enforced && !self.policies.in_force().allows_all()
@@ -66,6 +71,8 @@ pub(crate) enum Judged {
     },
 }
 
+/// What stands for a rule about tools of which none speaks.
+const TOOL_RULE: &str = "tool-default";
 /// How many of the parts that rules ask about a person is told of.
 const MOST_PARTS: usize = 50;
 /// How much of each.
@@ -99,12 +106,50 @@ async fn judge_in_turn(
     asked_by: &str,
     request: &Request,
 ) -> Result<Judged> {
+    if let Request::ToolRun(call) = request {
+        return judge_tool(site, rules, asked_by, call).await;
+    }
     let Request::ExecRun(run) = request else { return Ok(judge_by(rules, asked_by, request)) };
     if !is_long(run) || rules.policies.in_force().allows_all() {
         return Ok(judge_by(rules, asked_by, request));
     }
     let (rules, asked_by, request) = (rules.clone(), asked_by.to_owned(), request.clone());
     site.long_texts.read(move || judge_by(&rules, &asked_by, &request)).await
+}
+
+/// Holds the call of another server's tool against the rules. Where none speaks of it, what the server
+/// says of it decides if the operator takes it at its word, and a person otherwise.
+async fn judge_tool(site: &Site, rules: &Rules, asked_by: &str, call: &ToolRun) -> Result<Judged> {
+    let name = call.full_name();
+    let verdict = rules.policies.in_force().decide(&Act::Tool { name: &name });
+    let asked = |rule: String, reason: String| {
+        Judged::Asked(ApprovalNeed {
+            rule,
+            reason,
+            asked_by: asked_by.to_owned(),
+            within_ms: rules.ask_within_ms,
+            parts: Vec::new(),
+            facts: Vec::new(),
+        })
+    };
+    match (verdict.decision, &verdict.rule) {
+        (Decision::Deny, _) => {
+            Ok(denied(&verdict, "use another tool, or ask the operator to change the policy"))
+        }
+        (Decision::Allow, Some(_)) => Ok(Judged::Allowed),
+        (Decision::Ask, Some(rule)) => Ok(asked(rule.clone(), verdict.sentence())),
+        (Decision::Allow | Decision::Ask, None) => {
+            let shelf = site.toolbox()?.shelf().await?;
+            let tool = shelf.find(&call.server, &call.tool)?;
+            let seeded = shelf.policy(tool.key());
+            Ok(match seeded.decision {
+                PolicyDecision::Allow => Judged::Allowed,
+                PolicyDecision::Ask | PolicyDecision::Deny => {
+                    asked(TOOL_RULE.to_owned(), format!("the tool {name}: {}", seeded.why))
+                }
+            })
+        }
+    }
 }
 
 fn judge_by(rules: &Rules, asked_by: &str, request: &Request) -> Judged {
@@ -186,6 +231,9 @@ fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
         | Request::ProjectApply(_)
         | Request::ProjectDiscard(_)
         | Request::ExecWait(_)
+        | Request::ToolRun(_)
+        | Request::ToolSearch(_)
+        | Request::ToolNames(_)
         | Request::ExecGet(_)
         | Request::ExecPoll(_)
         | Request::ExecInput(_)
@@ -234,6 +282,9 @@ fn of_command<'a>(command: &'a Command, as_root: bool, directory: Option<&'a str
         // Which shell a cell has is only known inside it.
         Command::Shell(text) => Act::AnyShell { text, as_root, directory },
         Command::Argv(argv) => Act::Argv { argv, as_root, directory },
+        Command::Code(Code { language: CodeLanguage::Python, text: code }) => {
+            Act::Python { code, as_root, directory }
+        }
     }
 }
 

@@ -325,6 +325,7 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
         Request::SecretSet(request) => entry.with("secret", request.name.as_str()),
         Request::SecretRemove(request) => entry.with("secret", request.name.as_str()),
         Request::PortDial(request) => entry.with("port", u64::from(request.port)),
+        Request::ToolRun(request) => entry.with("tool", request.full_name()),
         Request::NetChange(request) => {
             let names = |rules: &[hotcell_model::NetRule]| {
                 let names: Vec<String> = rules.iter().map(ToString::to_string).collect();
@@ -353,6 +354,8 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
         | Request::ProjectDiscard(_)
         | Request::ExecRun(_)
         | Request::ExecWait(_)
+        | Request::ToolSearch(_)
+        | Request::ToolNames(_)
         | Request::ExecGet(_)
         | Request::ExecPoll(_)
         | Request::ExecInput(_)
@@ -413,6 +416,9 @@ pub(crate) fn cell_of(request: &Request) -> Option<&CellRef> {
         | Request::CellList(_)
         | Request::CellAdopt(_)
         | Request::ExecWait(_)
+        | Request::ToolRun(_)
+        | Request::ToolSearch(_)
+        | Request::ToolNames(_)
         | Request::ExecGet(_)
         | Request::ExecPoll(_)
         | Request::ExecInput(_)
@@ -438,6 +444,7 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
     match request {
         Request::ExecRun(it) => it.exec.as_ref(),
         Request::ExecWait(it) => Some(&it.exec),
+        Request::ToolRun(it) => Some(&it.exec),
         Request::ExecGet(it) => Some(&it.exec),
         Request::ExecPoll(it) => Some(&it.exec),
         Request::ExecInput(it) => Some(&it.exec),
@@ -462,6 +469,8 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
         | Request::ProjectDiff(_)
         | Request::ProjectApply(_)
         | Request::ProjectDiscard(_)
+        | Request::ToolSearch(_)
+        | Request::ToolNames(_)
         | Request::ExecList(_)
         | Request::FileCall(_)
         | Request::FileStream(_)
@@ -516,6 +525,9 @@ fn about(reply: &Reply) -> (Option<&CellId>, Option<&ExecId>) {
         | Reply::TokenCreated(_)
         | Reply::Tokens(_)
         | Reply::Token(_)
+        | Reply::ToolRan(_)
+        | Reply::ToolsFound(_)
+        | Reply::NamesFound(_)
         | Reply::Diagnoses(_)
         | Reply::Probed(_) => (None, None),
     }

@@ -16,6 +16,7 @@ use crate::links::Links;
 use crate::long_text::LongTexts;
 use crate::policies::Rules;
 use crate::recent::RecentExecs;
+use crate::toolbox::Toolbox;
 use crate::turns::Turns;
 use crate::{Settings, fault};
 
@@ -37,6 +38,8 @@ pub(crate) struct Site {
     pub(crate) tokens: Option<Arc<dyn TokenStore>>,
     /// Where everything is written down, if anywhere.
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
+    /// The tools of other servers, if there are any.
+    pub(crate) toolbox: Option<Toolbox>,
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
     /// Those who start an exec by the same key.
@@ -73,6 +76,7 @@ impl Site {
             rules: None,
             tokens: None,
             ledger: None,
+            toolbox: None,
             links: Links::default(),
             recent: RecentExecs::default(),
             keyed_starts: Turns::default(),

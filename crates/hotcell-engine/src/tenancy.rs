@@ -54,6 +54,8 @@ pub(crate) async fn confine(
             Some(named) => cell(site, caller, named).await,
             None => Ok(Confined::ToBeDone),
         },
+        // Code that runs calls for whoever had it run.
+        Request::ToolRun(request) => exec(site, caller, &request.exec).await,
         Request::ExecWait(request) => exec(site, caller, &request.exec).await,
         Request::ExecGet(request) => exec(site, caller, &request.exec).await,
         Request::ExecPoll(request) => exec(site, caller, &request.exec).await,
@@ -76,6 +78,8 @@ pub(crate) async fn confine(
         | Request::CellList(_)
         | Request::CellAdopt(_)
         | Request::PolicyCheck(_)
+        | Request::ToolSearch(_)
+        | Request::ToolNames(_)
         | Request::AuditQuery(_)
         | Request::AuditSummary(_)
         | Request::TokenCreate(_)

@@ -10,7 +10,8 @@ use hotcell_model::{
     ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream, Grant, Keep, KillWait, NetChange,
     NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial, Probe, ProjectApply, ProjectDiff,
     ProjectDiscard, ProjectPaths, Reply, Request, Result, Role, SecretRemove, SecretSet,
-    SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke, TokensList,
+    SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke, TokensList, ToolDetail,
+    ToolNames, ToolRun, ToolSearch,
 };
 
 use crate::testing::House;
@@ -98,6 +99,15 @@ const CASES: &[(&str, Kind, Make)] = &[
     ("exec_wait", Kind::Names, |it| {
         ExecWait { exec: it.exec.clone(), wait_s: 0.0, result_bytes: 100 }.into()
     }),
+    ("tool_run", Kind::Names, |it| {
+        let (server, tool) = ("s".to_owned(), "t".to_owned());
+        ToolRun { exec: it.exec.clone(), server, tool, arguments: serde_json::Map::new() }.into()
+    }),
+    ("tool_search", Kind::NamesNothing, |_| {
+        let (query, detail) = ("x".to_owned(), ToolDetail::Name);
+        ToolSearch { query, detail, server: None, limit: 5 }.into()
+    }),
+    ("tool_names", Kind::NamesNothing, |_| ToolNames { server: None }.into()),
     ("exec_get", Kind::Names, |it| ExecGet { exec: it.exec.clone() }.into()),
     ("exec_poll", Kind::Names, |it| {
         let (exec, filter) = (it.exec.clone(), OutputFilter::default());

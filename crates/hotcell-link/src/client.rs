@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
-use hotcell_model::{Error, ExecId, ExecSpec, FileOp};
+use hotcell_model::{Command, Error, ExecId, ExecSpec, FileOp};
 use serde::Serialize;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
@@ -14,7 +14,7 @@ use crate::conversation::UploadCredit;
 use crate::files::FileConversation;
 use crate::following::Following;
 use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
-use crate::hello::{APPROVALS, FILES, PORTS, SECRETS};
+use crate::hello::{APPROVALS, CODE, FILES, PORTS, SECRETS};
 use crate::inflow::{WINDOW, inflow};
 use crate::ports::PortConnection;
 use crate::waiters::{FileWaiter, FollowWaiter, PortWaiter, Waiter, Waiters};
@@ -129,6 +129,9 @@ impl Link {
         if spec.approval.is_some() {
             self.require(APPROVALS, "cannot let a command wait for approval")?;
         }
+        if let Command::Code(_) = &spec.command {
+            self.require(CODE, "runs no code")?;
+        }
         let ask = Ask::Start { spec: Box::new(spec), window: Some(WINDOW), secrets };
         match self.open_follow(&ask).await? {
             (Tell::Started(started), following) => Ok((started, following)),
@@ -184,6 +187,19 @@ impl Link {
     /// The connection was lost, nothing listens there, or the supervisor cannot do this.
     pub async fn dial(&self, port: u16) -> Result<PortConnection, LinkError> {
         self.require(PORTS, "does not connect to ports")?;
+        self.connect(&Ask::Dial { port, window: WINDOW }).await
+    }
+
+    /// Carries the calls that the code of an exec makes.
+    ///
+    /// # Errors
+    /// The connection was lost, the exec makes no calls, or somebody carries them already.
+    pub async fn calls(&self, exec: ExecId) -> Result<PortConnection, LinkError> {
+        self.require(CODE, "runs no code")?;
+        self.connect(&Ask::Calls { exec, window: WINDOW }).await
+    }
+
+    async fn connect(&self, ask: &Ask) -> Result<PortConnection, LinkError> {
         let (answer, answered) = oneshot::channel();
         let (unbound, events) = inflow();
         let credit = UploadCredit::new();
@@ -192,7 +208,7 @@ impl Link {
         let (frames, waiters) = (self.frames.clone(), self.waiters.clone());
         let events = unbound.on(channel, frames.clone(), waiters.clone());
         let connection = PortConnection::new(channel, events, frames, waiters, credit);
-        self.send(channel, FrameKind::Ask, &Ask::Dial { port, window: WINDOW }, &[]).await?;
+        self.send(channel, FrameKind::Ask, ask, &[]).await?;
         match answered.await {
             Ok(Tell::Done) => Ok(connection),
             Ok(Tell::Failed(error)) => Err(LinkError::Failed(error)),

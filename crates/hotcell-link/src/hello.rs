@@ -26,6 +26,9 @@ pub const SECRETS: &str = "secrets";
 /// The feature of a supervisor that lets execs wait for approval.
 pub const APPROVALS: &str = "approvals";
 
+/// The feature of a supervisor that runs code and carries its calls of tools.
+pub const CODE: &str = "code";
+
 /// The first frame of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -63,7 +66,7 @@ impl Hello {
     pub fn ours() -> Self {
         Self {
             versions: SUPPORTED,
-            features: [FILES, PORTS, SECRETS, APPROVALS].map(str::to_owned).to_vec(),
+            features: [FILES, PORTS, SECRETS, APPROVALS, CODE].map(str::to_owned).to_vec(),
             software: concat!("hotcell ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

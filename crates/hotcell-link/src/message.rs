@@ -96,6 +96,14 @@ pub enum Ask {
         /// How many bytes may be under way to the engine.
         window: u32,
     },
+    /// Carry the calls that code makes: data frames go both ways on the channel, as for a port. Each
+    /// exec's calls are carried once.
+    Calls {
+        /// Of which exec.
+        exec: ExecId,
+        /// How many bytes may be under way to the engine.
+        window: u32,
+    },
     /// End the cell.
     Close {
         /// As what.

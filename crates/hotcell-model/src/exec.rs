@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Approval, ApprovalNeed, CellId, CheckpointId, Error, ExecId, Pace, Timestamp};
+use crate::{Approval, ApprovalNeed, CellId, CheckpointId, Code, Error, ExecId, Pace, Timestamp};
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,12 +17,14 @@ pub enum Command {
     Shell(String),
     /// A program and its arguments.
     Argv(Vec<String>),
+    /// Code, for the cell's interpreter of its language.
+    Code(Code),
 }
 
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Shell(text) => f.write_str(text),
+            Self::Shell(text) | Self::Code(Code { text, .. }) => f.write_str(text),
             Self::Argv(words) => {
                 for (place, word) in words.iter().enumerate() {
                     let space = if place == 0 { "" } else { " " };

@@ -8,6 +8,7 @@ mod audit;
 mod caller;
 mod cell;
 mod checkpoint;
+mod code;
 mod driver;
 mod error;
 mod exec;
@@ -34,6 +35,7 @@ mod tenants;
 mod time;
 mod token;
 mod tool_servers;
+mod tools;
 
 #[cfg(test)]
 mod asked_tests;
@@ -70,6 +72,9 @@ pub use checkpoint::{
     AUTOMATIC_CHECKPOINTS, CellFork, ChangeKind, Checkpoint, CheckpointBefore, CheckpointCompare,
     CheckpointCreate, CheckpointDelete, CheckpointDiff, CheckpointList, CheckpointMeans,
     CheckpointPurpose, CheckpointRestore, Checkpointer, Checkpoints, Patch, PathChange,
+};
+pub use code::{
+    Artifact, Code, CodeError, CodeLanguage, CodeOutcome, CodeReport, CodeValue, ToolUse,
 };
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,
@@ -141,3 +146,4 @@ pub use token::{
 pub use tool_servers::{
     ServerStanding, ServerState, ServerTools, ToolAnswer, ToolCall, ToolListings, ToolServers,
 };
+pub use tools::{NamesFound, ToolDetail, ToolNames, ToolRan, ToolRun, ToolSearch, ToolsFound};

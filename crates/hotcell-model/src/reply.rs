@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AccessToken, AccessTokens, Approvals, Asked, AuditPage, Cell, CellId, Checkpoint,
-    CheckpointDiff, Checkpoints, Diagnosis, Dropped, Error, Exec, ExecId, FileDone, LedgerSummary,
-    NetRecords, NetworkState, NetworkStats, PolicyVerdict, ProjectApplied, ProjectChanges,
-    ProjectDiscarded, Record, Secret, SecretList, Tenant, TokenCreated,
+    CheckpointDiff, Checkpoints, CodeReport, Diagnosis, Dropped, Error, Exec, ExecId, FileDone,
+    LedgerSummary, NamesFound, NetRecords, NetworkState, NetworkStats, PolicyVerdict,
+    ProjectApplied, ProjectChanges, ProjectDiscarded, Record, Secret, SecretList, Tenant,
+    TokenCreated, ToolRan, ToolsFound,
 };
 
 /// Every answer of the product.
@@ -27,6 +28,12 @@ pub enum Reply {
     Checkpoint(Checkpoint),
     /// Several checkpoints.
     Checkpoints(Checkpoints),
+    /// What a tool answered.
+    ToolRan(ToolRan),
+    /// Tools that were found.
+    ToolsFound(ToolsFound),
+    /// Names that code can import.
+    NamesFound(NamesFound),
     /// What changed since a checkpoint.
     CheckpointDiff(CheckpointDiff),
     /// What a cell may reach over the network.
@@ -143,7 +150,7 @@ pub struct CellKilled {
 }
 
 /// An exec with its first output.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ExecResult {
     /// The exec.
     pub exec: Exec,
@@ -153,6 +160,8 @@ pub struct ExecResult {
     pub truncated: bool,
     /// What to poll after.
     pub next_seq: u64,
+    /// What it reported, if it was code and has ended.
+    pub report: Option<Box<CodeReport>>,
 }
 
 /// Part of an exec's output.

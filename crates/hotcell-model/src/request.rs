@@ -10,11 +10,12 @@ use crate::{
     CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointDiff,
     CheckpointList, CheckpointRestore, Checkpoints, Command, Diagnoses, Exec, ExecCancelled,
     ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream, InputAccepted, Keep,
-    LedgerSummary, NetChange, NetLog, NetRecords, NetShow, Network, NetworkState, PolicyCheck,
-    PolicyVerdict, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges, ProjectDiff,
-    ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Secret, SecretGrant, SecretList,
-    SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize, TokenCreate,
-    TokenCreated, TokenRevoke, TokensList, Workspace,
+    LedgerSummary, NamesFound, NetChange, NetLog, NetRecords, NetShow, Network, NetworkState,
+    PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges,
+    ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Secret, SecretGrant,
+    SecretList, SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize,
+    TokenCreate, TokenCreated, TokenRevoke, TokensList, ToolNames, ToolRan, ToolRun, ToolSearch,
+    ToolsFound, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -148,6 +149,12 @@ requests! {
     "approval_list" ApprovalList => Approvals(Approvals),
     /// Lets what waits for approval be done, or not. For the operator.
     "approval_give" ApprovalGive => Asked(Box<Asked>),
+    /// Calls a tool of another server on behalf of code that runs.
+    "tool_run" ToolRun => ToolRan(ToolRan),
+    /// Looks for tools.
+    "tool_search" ToolSearch => ToolsFound(ToolsFound),
+    /// Lists the names that code can import.
+    "tool_names" ToolNames => NamesFound(NamesFound),
     /// Ends an exec and all its descendants. Legal at any time; what has ended stays as it is.
     "exec_cancel" ExecCancel => ExecCancelled(ExecCancelled),
     /// Lists execs, newest first.

@@ -186,6 +186,8 @@ impl Request {
             | Self::ExecWait(_)
             | Self::ExecGet(_)
             | Self::PolicyCheck(_)
+            | Self::ToolSearch(_)
+            | Self::ToolNames(_)
             | Self::ExecPoll(_)
             | Self::ExecFollow(_)
             | Self::ExecList(_) => Some(Scope::Read),
@@ -198,6 +200,7 @@ impl Request {
             | Self::ProjectDiscard(_)
             | Self::ExecRun(_)
             | Self::ExecInput(_)
+            | Self::ToolRun(_)
             | Self::ExecCancel(_)
             | Self::PortDial(_) => Some(Scope::Run),
             Self::FileCall(FileCall { op, .. }) | Self::FileStream(FileStream { op, .. }) => {

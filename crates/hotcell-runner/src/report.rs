@@ -1,6 +1,6 @@
 //! What a runner reports, read as what it is: bytes from a process that anything may have happened in.
 
-use serde::Serialize;
+use hotcell_model::{Artifact, CodeError, CodeOutcome, CodeReport, CodeValue, ToolUse};
 use serde_json::{Map, Value};
 
 /// The most bytes that are read as a report.
@@ -12,90 +12,6 @@ pub const MAX_TOOLS: usize = 500;
 
 const MAX_NAME: usize = 256;
 const MAX_PATH: usize = 4096;
-
-/// How a run ended and what it left. What was absent or of another type reads as its default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
-    /// Whether the code came to its end.
-    pub status: Outcome,
-    /// The value of the last expression, if there was one and it was not `None`.
-    pub result: Option<RunResult>,
-    /// The name of the result's type.
-    pub result_type: Option<String>,
-    /// Where the whole result lies, if it did not fit; a path in the cell.
-    pub result_file: Option<String>,
-    /// The exception that ended the code.
-    pub error: Option<Failure>,
-    /// Files that the run left.
-    pub artifacts: Vec<Artifact>,
-    /// Tools that the code called, by its own account.
-    pub tools: Vec<ToolUse>,
-}
-
-/// Whether the code came to its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// It did.
-    Ok,
-    /// An exception ended it, or it exited with a code other than zero.
-    #[default]
-    Error,
-}
-
-/// The value of the last expression.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunResult {
-    /// As JSON, with nothing lost.
-    Json(Value),
-    /// As Python shows it.
-    Repr(String),
-    /// Its shape, head and tail, because it did not fit.
-    Preview(String),
-}
-
-/// An exception.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Failure {
-    /// Its type, with the module unless that is `builtins` or `__main__`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Its text.
-    pub message: String,
-    /// The frames of the code and of what it called.
-    pub traceback: String,
-    /// The last line of the code that it passed through.
-    pub line: Option<u64>,
-}
-
-/// A file that a run left in its directory of results.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Artifact {
-    /// Absolute, as the cell sees it, without `..`; whether it is there is not known.
-    pub path: String,
-    /// Its type by its name.
-    pub mime: String,
-    /// Its size when the run ended.
-    pub bytes: u64,
-}
-
-/// What the code did with one tool, by its own account.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ToolUse {
-    /// The server's name in code.
-    pub server: String,
-    /// The tool's name in code.
-    pub tool: String,
-    /// How often it was called.
-    pub calls: u64,
-    /// How often that failed.
-    pub errors: u64,
-    /// Bytes of arguments.
-    pub bytes_in: u64,
-    /// Bytes of answers.
-    pub bytes_out: u64,
-}
 
 /// Why bytes are no report.
 #[derive(Debug, thiserror::Error)]
@@ -111,48 +27,49 @@ pub enum ReportError {
     Malformed(String),
 }
 
-impl Report {
-    /// Reads a report. Only what is no JSON object at all is refused.
-    pub fn read(bytes: &[u8]) -> Result<Self, ReportError> {
-        if bytes.is_empty() {
-            return Err(ReportError::Absent);
-        }
-        if bytes.len() > MAX_REPORT_BYTES {
-            return Err(ReportError::TooLarge(bytes.len()));
-        }
-        let mut fields: Map<String, Value> = serde_json::from_slice(bytes)
-            .map_err(|error| ReportError::Malformed(error.to_string()))?;
-        let status = match fields.get("status").and_then(Value::as_str) {
-            Some("ok") => Outcome::Ok,
-            Some(_) | None => Outcome::Error,
-        };
-        Ok(Self {
-            status,
-            result: fields.remove("result").and_then(read_result),
-            result_type: name(fields.get("result_type")),
-            result_file: path(fields.get("result_file")),
-            error: fields.get("error").and_then(Value::as_object).map(read_error),
-            artifacts: objects(fields.get("artifacts"), MAX_ARTIFACTS, read_artifact),
-            tools: objects(fields.get("tools"), MAX_TOOLS, read_tool),
-        })
+/// Reads a report. Only what is no JSON object at all is refused.
+///
+/// # Errors
+/// There is none, or it is none.
+pub fn read_report(bytes: &[u8]) -> Result<CodeReport, ReportError> {
+    if bytes.is_empty() {
+        return Err(ReportError::Absent);
     }
+    if bytes.len() > MAX_REPORT_BYTES {
+        return Err(ReportError::TooLarge(bytes.len()));
+    }
+    let mut fields: Map<String, Value> =
+        serde_json::from_slice(bytes).map_err(|error| ReportError::Malformed(error.to_string()))?;
+    let status = match fields.get("status").and_then(Value::as_str) {
+        Some("ok") => CodeOutcome::Ok,
+        Some(_) | None => CodeOutcome::Error,
+    };
+    Ok(CodeReport {
+        status,
+        result: fields.remove("result").and_then(read_result),
+        result_type: name(fields.get("result_type")),
+        result_file: path(fields.get("result_file")),
+        error: fields.get("error").and_then(Value::as_object).map(read_error),
+        artifacts: objects(fields.get("artifacts"), MAX_ARTIFACTS, read_artifact),
+        tools: objects(fields.get("tools"), MAX_TOOLS, read_tool),
+    })
 }
 
-fn read_result(value: Value) -> Option<RunResult> {
+fn read_result(value: Value) -> Option<CodeValue> {
     let Value::Object(mut fields) = value else { return None };
     if let Some(json) = fields.remove("json") {
-        return Some(RunResult::Json(json));
+        return Some(CodeValue::Json(json));
     }
     let mut text = |key: &str| match fields.remove(key) {
         Some(Value::String(text)) => Some(text),
         Some(_) | None => None,
     };
-    text("repr").map(RunResult::Repr).or_else(|| text("preview").map(RunResult::Preview))
+    text("repr").map(CodeValue::Repr).or_else(|| text("preview").map(CodeValue::Preview))
 }
 
-fn read_error(fields: &Map<String, Value>) -> Failure {
+fn read_error(fields: &Map<String, Value>) -> CodeError {
     let text = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Failure {
+    CodeError {
         kind: name(fields.get("type")).unwrap_or_else(|| "Exception".to_owned()),
         message: text("message"),
         traceback: text("traceback"),

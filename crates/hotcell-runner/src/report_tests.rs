@@ -1,12 +1,13 @@
 //! Reports are read whatever they hold.
 
+use hotcell_model::{CodeOutcome, CodeReport, CodeValue};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::{MAX_ARTIFACTS, MAX_REPORT_BYTES, MAX_TOOLS, Outcome, Report, ReportError, RunResult};
+use crate::{MAX_ARTIFACTS, MAX_REPORT_BYTES, MAX_TOOLS, ReportError, read_report};
 
-fn read(value: &serde_json::Value) -> Report {
-    Report::read(value.to_string().as_bytes()).unwrap()
+fn read(value: &serde_json::Value) -> CodeReport {
+    read_report(value.to_string().as_bytes()).unwrap()
 }
 
 #[test]
@@ -17,16 +18,16 @@ fn a_whole_report_is_read() {
         "artifacts": [{"path": "/workspace/.results/e_1/a.png", "mime": "image/png", "bytes": 7}],
         "tools": [{"server": "s", "tool": "t", "calls": 2, "errors": 1, "bytes_in": 3, "bytes_out": 4}],
     }));
-    assert_eq!(report.status, Outcome::Ok);
-    assert_eq!(report.result, Some(RunResult::Json(json!({"a": [1, null]}))));
+    assert_eq!(report.status, CodeOutcome::Ok);
+    assert_eq!(report.result, Some(CodeValue::Json(json!({"a": [1, null]}))));
     assert_eq!(report.result_type.as_deref(), Some("dict"));
     assert_eq!(report.result_file.as_deref(), Some("/workspace/.results/e_1/result.json"));
     assert_eq!(report.artifacts[0].bytes, 7);
     assert_eq!((report.tools[0].calls, report.tools[0].bytes_out), (2, 4));
     let error = json!({"type": "ValueError", "message": "m", "traceback": "t", "line": 3});
     let failed = read(&json!({"status": "error", "error": error, "result": {"preview": "p"}}));
-    assert_eq!(failed.status, Outcome::Error);
-    assert_eq!(failed.result, Some(RunResult::Preview("p".to_owned())));
+    assert_eq!(failed.status, CodeOutcome::Error);
+    assert_eq!(failed.result, Some(CodeValue::Preview("p".to_owned())));
     let told = failed.error.unwrap();
     assert_eq!((told.kind.as_str(), told.line), ("ValueError", Some(3)));
 }
@@ -37,7 +38,7 @@ fn what_is_of_another_type_reads_as_absent() {
         "status": 3, "result": [1], "result_type": {}, "result_file": "../etc/passwd", "error": 7,
         "artifacts": {"a": 1}, "tools": "none",
     }));
-    assert_eq!(report, Report::default());
+    assert_eq!(report, CodeReport::default());
     let error = read(&json!({"status": "ok?", "error": {"type": 1, "line": -4}})).error.unwrap();
     assert_eq!((error.kind.as_str(), error.line), ("Exception", None));
     assert_eq!(read(&json!({"result": {"repr": 5}})).result, None);
@@ -70,20 +71,20 @@ fn lists_are_bounded() {
 
 #[test]
 fn what_is_no_report_is_refused() {
-    assert!(matches!(Report::read(b""), Err(ReportError::Absent)));
+    assert!(matches!(read_report(b""), Err(ReportError::Absent)));
     let large = vec![b' '; MAX_REPORT_BYTES + 1];
-    assert!(matches!(Report::read(&large), Err(ReportError::TooLarge(_))));
+    assert!(matches!(read_report(&large), Err(ReportError::TooLarge(_))));
     let deep = format!("{{\"result\":{{\"json\":{}1{}}}}}", "[".repeat(500), "]".repeat(500));
     for bad in ["[]", "7", "{", "{} {}", "\u{0}", deep.as_str()] {
-        assert!(matches!(Report::read(bad.as_bytes()), Err(ReportError::Malformed(_))), "{bad}");
+        assert!(matches!(read_report(bad.as_bytes()), Err(ReportError::Malformed(_))), "{bad}");
     }
-    assert!(matches!(Report::read(b"{\"a\":\"\xff\"}"), Err(ReportError::Malformed(_))));
+    assert!(matches!(read_report(b"{\"a\":\"\xff\"}"), Err(ReportError::Malformed(_))));
 }
 
 proptest! {
     #[test]
     fn no_bytes_make_reading_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let _ = Report::read(&bytes);
+        let _ = read_report(&bytes);
     }
 
     #[test]

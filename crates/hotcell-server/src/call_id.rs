@@ -165,6 +165,9 @@ pub(crate) fn note_reply(reply: &Reply) {
         | Reply::Token(_)
         | Reply::AuditPage(_)
         | Reply::LedgerSummary(_)
+        | Reply::ToolRan(_)
+        | Reply::ToolsFound(_)
+        | Reply::NamesFound(_)
         | Reply::Diagnoses(_)
         | Reply::Probed(_) => {}
     }

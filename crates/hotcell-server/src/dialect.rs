@@ -12,7 +12,7 @@ const ERROR_META: &str = "hotcell/error";
 ///
 /// # Errors
 /// What the caller is told instead.
-pub type Show = Box<dyn FnOnce(Outcome) -> Result<CallToolResult> + Send>;
+pub type Show = Box<dyn FnOnce(Outcome) -> Result<CallToolResult> + Send + Sync>;
 
 /// What came of a call, and what is known where it came from.
 #[derive(Debug)]

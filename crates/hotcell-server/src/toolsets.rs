@@ -13,13 +13,20 @@ pub enum Toolset {
     Exec,
     /// Reading and changing files.
     Fs,
+    /// Running code that calls tools.
+    Code,
     /// Asking what may be done.
     Admin,
 }
 
 impl Toolset {
-    const ALL: [(&'static str, Self); 4] =
-        [("cell", Self::Cell), ("exec", Self::Exec), ("fs", Self::Fs), ("admin", Self::Admin)];
+    const ALL: [(&'static str, Self); 5] = [
+        ("cell", Self::Cell),
+        ("exec", Self::Exec),
+        ("fs", Self::Fs),
+        ("code", Self::Code),
+        ("admin", Self::Admin),
+    ];
 }
 
 /// The sets that were chosen.
@@ -36,7 +43,7 @@ impl Toolsets {
 
 impl Default for Toolsets {
     fn default() -> Self {
-        Self(vec![Toolset::Cell, Toolset::Exec, Toolset::Fs])
+        Self(vec![Toolset::Cell, Toolset::Exec, Toolset::Fs, Toolset::Code])
     }
 }
 

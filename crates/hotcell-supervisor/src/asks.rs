@@ -166,6 +166,10 @@ impl Supervisor {
                 Ok(()) => return,
                 Err(error) => Err(error),
             },
+            Ask::Calls { exec, window } => match self.carry_calls(asker, &exec, window) {
+                Ok(()) => Ok(Tell::Done),
+                Err(error) => Err(error),
+            },
             Ask::Close { reason, force } => match self.ask_to_close(asker, reason, force) {
                 Ok(()) => return,
                 Err(error) => Err(error),

@@ -28,6 +28,7 @@ use crate::output::READ_BYTES;
 use crate::pause::Pause;
 use crate::ports::Ports;
 use crate::queue::Queue;
+use crate::warm::Warm;
 
 /// Between the request to end and the end, for an exec whose time is over.
 pub(crate) const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
@@ -71,6 +72,7 @@ pub(crate) struct Supervisor {
     pub(crate) held_back: BTreeSet<u32>,
     pub(crate) files: Files,
     pub(crate) ports: Ports,
+    pub(crate) warm: Warm,
     pub(crate) masks: Masks,
     /// When what may be the beginning of a secret is no longer held, by exec.
     pub(crate) unmask_at: BTreeMap<u32, Moment>,
@@ -122,6 +124,7 @@ impl Supervisor {
             held_back: BTreeSet::new(),
             files: Files::default(),
             ports: Ports::default(),
+            warm: Warm::default(),
             masks: Masks::default(),
             unmask_at: BTreeMap::new(),
             pause: None,
@@ -390,7 +393,8 @@ impl Supervisor {
         let (files, ports) = (self.files.next_moment(), self.ports.next_moment());
         let held = self.unmask_at.values().min().copied();
         let unanswered = self.awaiting.values().min().copied();
-        [lifetime, execs, self.activity_at, files, ports, held, unanswered]
+        let warm = self.warm.next_moment();
+        [lifetime, execs, self.activity_at, files, ports, held, unanswered, warm]
             .into_iter()
             .flatten()
             .min()

@@ -15,6 +15,7 @@ use crate::clock::Moment;
 use crate::connection::{Connection, Standing};
 use crate::files::FILES;
 use crate::ports::PORT;
+use crate::warm::WARM;
 
 const LISTENER: u64 = 0;
 const CHILDREN: u64 = 1;
@@ -168,6 +169,7 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
                 QUESTIONS => supervisor.answer_question(),
                 FILES => files_event(&mut supervisor, event.flags),
                 token if token & EXEC != 0 => exec_event(&mut supervisor, token),
+                token if token & WARM != 0 && token & PORT == 0 => supervisor.read_warm(token),
                 token if token & PORT != 0 => port_event(&mut supervisor, token, event.flags),
                 id => connection_event(&mut supervisor, id, event.flags),
             }
@@ -252,6 +254,7 @@ fn timers(supervisor: &mut Supervisor) {
     supervisor.give_up_dialling(now);
     supervisor.release_masked(now);
     supervisor.expire_approvals(now);
+    supervisor.cool_idle(now);
     if supervisor.closing.is_none()
         && let Some((at, reason)) = supervisor.lifetime.next()
         && at <= now

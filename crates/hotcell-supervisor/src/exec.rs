@@ -14,6 +14,7 @@ use hotcell_model::{
 use rustix::process::Pid;
 
 use crate::clock::Moment;
+use crate::code::CodeEnds;
 use crate::input::{Backlog, Input, Sink};
 use crate::output::Output;
 
@@ -124,8 +125,11 @@ pub(crate) struct Running {
     pub(crate) outputs: [Option<Output>; 2],
     pub(crate) input: Option<Input>,
     pub(crate) terminal: Option<OwnedFd>,
+    pub(crate) code: Option<CodeEnds>,
     pub(crate) started: Moment,
     pub(crate) deadline: Option<Moment>,
+    /// Between the request to end and the end, once its time is over.
+    pub(crate) grace: Duration,
     pub(crate) before: LimitCounts,
     /// Whether its output is left in the pipes until a follower has caught up.
     pub(crate) held_back: bool,
@@ -146,8 +150,44 @@ pub(crate) struct Parts {
     pub(crate) outputs: [Option<Output>; 2],
     pub(crate) input: Option<Input>,
     pub(crate) terminal: Option<OwnedFd>,
+    pub(crate) code: Option<CodeEnds>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) grace: Duration,
     pub(crate) before: LimitCounts,
+}
+
+impl Parts {
+    /// Without streams and without an end.
+    pub(crate) fn new(
+        main: Main,
+        cgroup: Option<ExecCgroup>,
+        log: OutputLog,
+        before: LimitCounts,
+    ) -> Self {
+        Self {
+            main,
+            cgroup,
+            log,
+            before,
+            outputs: [None, None],
+            input: None,
+            terminal: None,
+            code: None,
+            timeout: None,
+            grace: Duration::ZERO,
+        }
+    }
+
+    /// With these streams.
+    pub(crate) fn with(
+        self,
+        outputs: [Option<Output>; 2],
+        input: Option<Input>,
+        terminal: Option<OwnedFd>,
+        code: Option<CodeEnds>,
+    ) -> Self {
+        Self { outputs, input, terminal, code, ..self }
+    }
 }
 
 impl Running {
@@ -161,8 +201,10 @@ impl Running {
             outputs: parts.outputs,
             input: parts.input,
             terminal: parts.terminal,
+            code: parts.code,
             started,
             deadline: parts.timeout.map(|timeout| started.after(timeout)),
+            grace: parts.grace,
             before: parts.before,
             held_back: false,
             phase: Phase::Alive,
@@ -229,7 +271,7 @@ impl Running {
                 Phase::Alive => match self.deadline {
                     Some(deadline) if deadline <= now => {
                         let intent = Intent { cause: EndCause::TimedOut, limit: None };
-                        self.terminate(intent, Signal::TERM, crate::cell::TIMEOUT_GRACE);
+                        self.terminate(intent, Signal::TERM, self.grace);
                     }
                     deadline => return Step::GoesOn(deadline),
                 },

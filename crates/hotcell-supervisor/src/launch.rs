@@ -9,11 +9,13 @@ use hotcell_jail::process::{Groups, Identity};
 use hotcell_jail::trusted::{BUNDLE, OWN_CERTIFICATE};
 use hotcell_jail::workdir;
 use hotcell_link::{CELL_VARIABLE, Plan, Root};
-use hotcell_model::{Command, Error, ExecSpec, Result, SecretForm};
+use hotcell_model::{Code, CodeLanguage, Command, Error, ExecSpec, Result, SecretForm};
+use hotcell_runner::Warmth;
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, Rlimit};
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const PYTHON: &str = "python3";
 const OPEN_FILES: u64 = 65_536;
 const OPEN_FILES_SOFT: u64 = 1024;
 
@@ -33,6 +35,8 @@ pub(crate) struct Prepared {
     pub(crate) program: CString,
     pub(crate) argv: Vec<CString>,
     pub(crate) env: Vec<CString>,
+    /// The same by name.
+    pub(crate) variables: BTreeMap<String, String>,
     pub(crate) cwd: OwnedFd,
     pub(crate) identity: Identity,
     pub(crate) rlimits: Vec<(Resource, Rlimit)>,
@@ -58,6 +62,10 @@ pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
     let argv = match &spec.command {
         Command::Shell(text) => vec![shell.to_owned(), "-c".to_owned(), text.clone()],
         Command::Argv(words) => words.clone(),
+        Command::Code(Code { language: CodeLanguage::Python, .. }) => {
+            let arguments = hotcell_runner::arguments(Warmth::Cold).map(str::to_owned);
+            std::iter::once(PYTHON.to_owned()).chain(arguments).collect()
+        }
     };
     let name = argv.first().ok_or_else(|| Error::invalid("the command is empty"))?;
     let path = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
@@ -69,16 +77,45 @@ pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
         Error::not_found(format!("cannot start in {cwd_text}: {error}"))
             .hint("directories are the cell's own; the host's are not visible in it")
     })?;
-    let (uid, gid) = if spec.as_root { (0, 0) } else { (plan.ids.uid, plan.ids.gid) };
-    let groups = if plan.ids.setgroups { Groups::Cleared } else { Groups::Kept };
     Ok(Prepared {
         program: c_string("the program", program)?,
         argv: c_strings("an argument", argv)?,
-        env: c_strings("a variable", env.into_iter().map(|(k, v)| format!("{k}={v}")))?,
+        env: c_strings("a variable", env.iter().map(|(k, v)| format!("{k}={v}")))?,
+        variables: env,
         cwd,
-        identity: Identity { uid, gid, groups },
+        identity: identity(plan, spec.as_root),
         rlimits: rlimits(plan),
     })
+}
+
+/// What a zygote is started with: none of what is the cell's or a caller's own.
+pub(crate) fn prepare_zygote(plan: &Plan) -> Result<Prepared> {
+    let env: BTreeMap<String, String> =
+        [("PATH", DEFAULT_PATH), ("HOME", "/home/cell"), ("LANG", "C.UTF-8")]
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+    let cwd = Path::new("/");
+    let argv = hotcell_runner::arguments(Warmth::Zygote).map(str::to_owned);
+    let argv = std::iter::once(PYTHON.to_owned()).chain(argv);
+    let program = find_program(plan, PYTHON, DEFAULT_PATH, cwd)?;
+    let directory = workdir::open_directory(cwd)
+        .map_err(|error| Error::not_found(format!("cannot start in /: {error}")))?;
+    Ok(Prepared {
+        program: c_string("the program", program)?,
+        argv: c_strings("an argument", argv)?,
+        env: c_strings("a variable", env.iter().map(|(k, v)| format!("{k}={v}")))?,
+        variables: env,
+        cwd: directory,
+        identity: identity(plan, false),
+        rlimits: rlimits(plan),
+    })
+}
+
+fn identity(plan: &Plan, as_root: bool) -> Identity {
+    let (uid, gid) = if as_root { (0, 0) } else { (plan.ids.uid, plan.ids.gid) };
+    let groups = if plan.ids.setgroups { Groups::Cleared } else { Groups::Kept };
+    Identity { uid, gid, groups }
 }
 
 fn environment(plan: &Plan, spec: &ExecSpec, shell: &str) -> BTreeMap<String, String> {

@@ -8,6 +8,7 @@ mod asks;
 mod boot;
 mod cell;
 mod clock;
+mod code;
 mod connection;
 mod event_loop;
 mod exec;
@@ -23,6 +24,7 @@ mod pause;
 mod ports;
 mod processes;
 mod queue;
+mod warm;
 
 use std::io;
 

@@ -37,7 +37,10 @@ impl Supervisor {
                     .hint("wait for them or cancel them"));
             }
             Stillness::Frozen => self.freeze_all()?,
-            Stillness::Empty => self.launcher.leave_root(),
+            Stillness::Empty => {
+                self.dismiss_warm();
+                self.launcher.leave_root();
+            }
         }
         self.pause = Some(Pause { connection: asker.0, stillness, asker: Some(asker) });
         self.settle_pause();
@@ -77,6 +80,7 @@ impl Supervisor {
             self.dismiss_files_now();
         }
         if self.files.is_gone()
+            && (self.warm.is_gone() || !self.is_root_changing())
             && let Some(asker) = self.pause.as_mut().and_then(|pause| pause.asker.take())
         {
             self.tell(asker, &Tell::Done);

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hotcell_link::{DATA_BYTES, DataHead, Frame, FrameKind, Root, Tell, UPLOAD_WINDOW, data_cost};
-use hotcell_model::{Error, Result};
+use hotcell_model::{Error, ExecId, Result};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, connect, recv, send,
@@ -45,12 +45,30 @@ pub(crate) struct Ports {
     last: u64,
 }
 
+/// What is at the other end of a connection.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    /// A service at this port.
+    Service(u16),
+    /// Code that calls tools.
+    Calls,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Service(port) => write!(f, "port {port} of the cell"),
+            Self::Calls => f.write_str("the code that calls tools"),
+        }
+    }
+}
+
 /// One connection.
 #[derive(Debug)]
 struct Port {
     fd: OwnedFd,
     asker: Asker,
-    port: u16,
+    target: Target,
     /// While nothing is agreed yet.
     dialling: Option<Dialling>,
     /// What may still be sent to the engine.
@@ -128,16 +146,46 @@ impl Supervisor {
         let (fd, next) = match begin(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
             Ok(fd) => (fd, Some(second)),
             // Without IPv6 the first reason is the better one.
-            Err(errno) => (begin(second).map_err(|_| cannot_dial(port, errno))?, None),
+            Err(errno) => {
+                let refused = |_| cannot_dial(Target::Service(port), errno);
+                (begin(second).map_err(refused)?, None)
+            }
         };
+        let dialling = Some(Dialling { until: Moment::now().after(DIAL_WITHIN), next });
+        self.add_port(fd, asker, Target::Service(port), CONNECTING, window, dialling);
+        Ok(())
+    }
+
+    /// Carries the calls that the code of an exec makes.
+    pub(crate) fn carry_calls(&mut self, asker: Asker, exec: &ExecId, window: u32) -> Result<()> {
+        let number = self.number(exec)?;
+        let calls =
+            self.running_mut(number).and_then(|running| running.code.as_mut()?.calls.take());
+        let fd = calls.ok_or_else(|| {
+            Error::conflict(format!("exec {exec} makes no calls that nobody carries"))
+                .hint("only code that runs calls tools, and whoever started it carries its calls")
+        })?;
+        let wanted = Wanted { reads: true, writes: false };
+        self.add_port(fd, asker, Target::Calls, wanted, window, None);
+        Ok(())
+    }
+
+    fn add_port(
+        &mut self,
+        fd: OwnedFd,
+        asker: Asker,
+        target: Target,
+        wanted: Wanted,
+        window: u32,
+        dialling: Option<Dialling>,
+    ) {
         self.ports.last += 1;
         let token = PORT | self.ports.last;
-        let dialling = Some(Dialling { until: Moment::now().after(DIAL_WITHIN), next });
-        self.poller.set_port(fd.as_fd(), token, CONNECTING, Wanted::default());
+        self.poller.set_port(fd.as_fd(), token, wanted, Wanted::default());
         let port = Port {
             fd,
             asker,
-            port,
+            target,
             dialling,
             credit: i64::from(window),
             ended: false,
@@ -146,12 +194,11 @@ impl Supervisor {
             uncredited: 0,
             finishing: false,
             finished: false,
-            wanted: CONNECTING,
+            wanted,
         };
         self.ports.by_asker.insert(asker, token);
         self.ports.open.insert(token, port);
         self.note_activity();
-        Ok(())
     }
 
     /// Takes a later frame of a conversation with a service; whether it is part of one.
@@ -254,7 +301,7 @@ impl Supervisor {
                 Course::Open
             }
             Err(Errno::AGAIN | Errno::INTR) => Course::Open,
-            Err(errno) => Course::Broken(broke(port.port, errno)),
+            Err(errno) => Course::Broken(broke(port.target, errno)),
         };
         self.settle_port(token, course);
     }
@@ -278,9 +325,9 @@ impl Supervisor {
     pub(crate) fn give_up_dialling(&mut self, now: Moment) {
         let late = |port: &Port| port.dialling.as_ref().is_some_and(|one| one.until <= now);
         let due = self.ports.open.iter().filter(|(_, port)| late(port));
-        for (token, port) in due.map(|(token, port)| (*token, port.port)).collect::<Vec<_>>() {
+        for (token, target) in due.map(|(token, port)| (*token, port.target)).collect::<Vec<_>>() {
             let error = Error::unavailable(format!(
-                "what listens at port {port} of the cell took no connection within {} s",
+                "what listens at {target} took no connection within {} s",
                 DIAL_WITHIN.as_secs()
             ))
             .hint("it is busy or stopped; look at it with `hotcell ps`");
@@ -361,7 +408,7 @@ impl Port {
         };
         match dialling.next.take().map(begin) {
             Some(Ok(fd)) => Ok(Settled::Anew(fd)),
-            Some(Err(_)) | None => Err(cannot_dial(self.port, errno)),
+            Some(Err(_)) | None => Err(cannot_dial(self.target, errno)),
         }
     }
 
@@ -426,21 +473,21 @@ fn is_connected(fd: &OwnedFd) -> bool {
     rustix::net::getpeername(fd).is_ok_and(|peer| peer.is_some())
 }
 
-fn cannot_dial(port: u16, errno: Errno) -> Error {
+fn cannot_dial(target: Target, errno: Errno) -> Error {
     if errno == Errno::CONNREFUSED {
-        return Error::unavailable(format!("nothing listens at port {port} of the cell")).hint(
+        return Error::unavailable(format!("nothing listens at {target}")).hint(
             "start the service in the cell (`hotcell run -d`), listening at 127.0.0.1 or 0.0.0.0, \
              and look with `hotcell ps` whether it runs",
         );
     }
-    Error::unavailable(format!("cannot connect to port {port} of the cell: {errno}"))
+    Error::unavailable(format!("cannot connect to {target}: {errno}"))
         .hint("try again; if it stays so, look at the service with `hotcell ps`")
 }
 
-fn broke(port: u16, errno: Errno) -> Error {
+fn broke(target: Target, errno: Errno) -> Error {
     let message = match errno {
-        Errno::CONNRESET => format!("the service at port {port} of the cell cut the connection"),
-        errno => format!("the connection to port {port} of the cell broke: {errno}"),
+        Errno::CONNRESET => format!("what is at {target} cut the connection"),
+        errno => format!("the connection to {target} broke: {errno}"),
     };
     Error::unavailable(message).hint("connect again; look at the service with `hotcell ps`")
 }

@@ -10,18 +10,20 @@ use hotcell_jail::process::{
 };
 use hotcell_jail::{proctree, pty};
 use hotcell_journal::{Entry, OutputLog};
-use hotcell_model::{Command, EndCause, ExecSpec, Stdin, Stream, Timestamp};
+use hotcell_model::{Code, Command, EndCause, ExecSpec, Stdin, Stream, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Pid, Uid, getpid};
 
-use crate::cell::{Supervisor, end_without_process};
+use crate::cell::{Supervisor, TIMEOUT_GRACE, end_without_process};
 use crate::clock::Moment;
+use crate::code::{CodeEnds, TheirCode, sealed, wire_code};
 use crate::event_loop::Slot;
 use crate::exec::{Exec, LimitCounts, Main, Parts, Running, State, Step};
 use crate::input::{Input, Sink};
 use crate::launch::Prepared;
 use crate::output::{Flow, Output, fair_share};
+use crate::warm::Claimed;
 
 /// How long it is waited for the death of processes that were killed: nothing but the kernel can
 /// keep them, and only an exec that kills its own subreaper gets here.
@@ -32,6 +34,7 @@ const ORPHAN_PAUSE: Duration = Duration::from_millis(1);
 
 /// The supervisor's and the exec's ends of its streams.
 struct Wiring {
+    code: Option<(CodeEnds, TheirCode)>,
     outputs: [Option<Output>; 2],
     input: Option<Input>,
     terminal: Option<OwnedFd>,
@@ -50,7 +53,14 @@ impl Supervisor {
             Some(State::Queued(queued)) => queued.spec.clone(),
             Some(State::Running(_) | State::Ended(_)) | None => return,
         };
-        let launched = self.launch_process(&spec, &prepared);
+        let warm = match (&spec.command, spec.as_root) {
+            (Command::Code(_), false) => self.run_warm(&spec, &prepared),
+            (Command::Code(_) | Command::Shell(_) | Command::Argv(_), _) => None,
+        };
+        let launched = match warm {
+            Some(parts) => Ok(parts),
+            None => self.launch_process(&spec, &prepared),
+        };
         let mut parts = match launched {
             Ok(parts) => parts,
             Err(error) => {
@@ -59,6 +69,11 @@ impl Supervisor {
             }
         };
         parts.timeout = spec.timeout_ms.map(Duration::from_millis);
+        parts.grace = match &spec.command {
+            Command::Shell(_) | Command::Argv(_) => TIMEOUT_GRACE,
+            // It has nothing to tidy up that would be worth going on for, and may well not listen.
+            Command::Code(_) => Duration::ZERO,
+        };
         let at = Timestamp::now();
         self.journal.append(&Entry::Started { exec: spec.id.clone(), at });
         let process = match &parts.main {
@@ -84,6 +99,9 @@ impl Supervisor {
         }
         self.running.insert(number);
         self.watch(number);
+        if let Command::Code(_) = &spec.command {
+            self.keep_warm();
+        }
         self.write_input(number);
         self.step(number);
     }
@@ -94,7 +112,12 @@ impl Supervisor {
         prepared: &Prepared,
     ) -> std::result::Result<Parts, LaunchError> {
         let failed = |step: &'static str| move |source: io::Error| LaunchError { step, source };
-        let wiring = wire(spec, prepared.identity).map_err(failed("open the standard streams"))?;
+        let mut wiring =
+            wire(spec, prepared.identity).map_err(failed("open the standard streams"))?;
+        if let Command::Code(code) = &spec.command {
+            let ends = wire_code(&spec.id, code, None).map_err(failed("hand the code over"))?;
+            wiring.code = Some(ends);
+        }
         let cgroup = match &mut self.exec_cgroups {
             Some(groups) => Some(groups.take().map_err(failed("make a cgroup"))?),
             None => None,
@@ -103,6 +126,13 @@ impl Supervisor {
             .map_err(failed("open the output log"))?;
         let before = self.limit_counts();
         let entry = cgroup.as_ref().map(|group| group.entry());
+        let source =
+            wiring.code.as_ref().map(|_| sealed("runner", hotcell_runner::source().as_bytes()));
+        let source = source.transpose().map_err(failed("hand the runner over"))?;
+        let handed = match (&wiring.code, &source) {
+            (Some((_, theirs)), Some(source)) => Some(theirs.with(source)),
+            (_, _) => None,
+        };
         let launch = Launch {
             program: &prepared.program,
             argv: &prepared.argv,
@@ -119,6 +149,7 @@ impl Supervisor {
             identity: prepared.identity,
             rlimits: &prepared.rlimits,
             cgroup: entry.unwrap_or(hotcell_jail::process::Cgroup::Inherit),
+            extra: handed.as_ref().map_or(&[], |handed| handed.as_slice()),
         };
         let launched = if self.exec_cgroups.is_some() {
             self.launcher.launch(&launch).map(Main::Child)
@@ -136,8 +167,9 @@ impl Supervisor {
                 if let (Main::Child(pid), Some(_)) = (&main, &self.memory) {
                     prefer_for_oom(*pid);
                 }
-                let Wiring { outputs, input, terminal, .. } = wiring;
-                Ok(Parts { main, cgroup, log, outputs, input, terminal, timeout: None, before })
+                let Wiring { outputs, input, terminal, code, .. } = wiring;
+                let code = code.map(|(ours, _)| ours);
+                Ok(Parts::new(main, cgroup, log, before).with(outputs, input, terminal, code))
             }
             Err(error) => {
                 match (&mut self.exec_cgroups, cgroup) {
@@ -148,6 +180,53 @@ impl Supervisor {
                 Err(error)
             }
         }
+    }
+
+    /// Has a child take code on that was forked ahead of need; `None` where there is none.
+    fn run_warm(&mut self, spec: &ExecSpec, prepared: &Prepared) -> Option<Parts> {
+        let Command::Code(code) = &spec.command else { return None };
+        let claimed = self.claim_warm()?;
+        let handed = self.hand_over(spec, prepared, code, &claimed);
+        let Some((wiring, log)) = handed else {
+            self.drop_claimed(claimed);
+            return None;
+        };
+        let before = self.limit_counts();
+        if self.memory.is_some() {
+            prefer_for_oom(claimed.pid);
+        }
+        let Wiring { outputs, input, terminal, code, .. } = wiring;
+        let code = code.map(|(ours, _)| ours);
+        let (main, cgroup) = (Main::Child(claimed.pid), Some(claimed.cgroup));
+        Some(Parts::new(main, cgroup, log, before).with(outputs, input, terminal, code))
+    }
+
+    fn hand_over(
+        &self,
+        spec: &ExecSpec,
+        prepared: &Prepared,
+        code: &Code,
+        claimed: &Claimed,
+    ) -> Option<(Wiring, OutputLog)> {
+        let env = Some(prepared.variables.clone());
+        let (ours, theirs) = wire_code(&spec.id, code, env).ok()?;
+        let wiring = wire(spec, prepared.identity).ok()?;
+        let bound = self.plan.spec.output_bytes;
+        let log = OutputLog::new(self.records.as_fd(), &spec.id, bound).ok()?;
+        let Theirs::Pipes { stdin, stdout, stderr } = &wiring.theirs else { return None };
+        let given = [
+            stdin.as_fd(),
+            stdout.as_fd(),
+            stderr.as_fd(),
+            prepared.cwd.as_fd(),
+            theirs.calls.as_fd(),
+            theirs.report.as_fd(),
+            theirs.order.as_fd(),
+        ];
+        if !claimed.run(&given) {
+            return None;
+        }
+        Some((Wiring { code: Some((ours, theirs)), ..wiring }, log))
     }
 
     /// A program wants something done that only this process may do.
@@ -208,8 +287,11 @@ impl Supervisor {
                 self.note_child_end(number, end);
             } else if self.files.is_process(pid) {
                 self.note_files_end(end.pid);
+            } else {
+                self.note_warm_end(pid);
             }
         }
+        self.tidy_warm();
         if orphaned {
             self.kill_orphans();
         }
@@ -276,6 +358,9 @@ impl Supervisor {
             output.drain(&mut running.log, &self.masks, &mut self.buffer);
         }
         self.unmask_at.remove(&number);
+        if let Some(code) = &running.code {
+            code.keep_report(self.records.as_fd(), &exec.id, &self.masks);
+        }
         running.log.finish();
         exec.last_seq = running.log.last_seq();
         let answers = running.input.as_mut().map(Input::close).unwrap_or_default();
@@ -385,6 +470,7 @@ fn wire(spec: &ExecSpec, identity: Identity) -> io::Result<Wiring> {
         return Ok(Wiring {
             outputs: [Some(Output::new(terminal.controller, Stream::Pty)), None],
             input: Some(Input::new(input, Sink::Terminal)),
+            code: None,
             terminal: Some(resize),
             theirs: Theirs::Terminal(terminal.peer),
         });
@@ -410,6 +496,7 @@ fn wire(spec: &ExecSpec, identity: Identity) -> io::Result<Wiring> {
     Ok(Wiring {
         outputs: [Some(Output::new(out, Stream::Stdout)), Some(Output::new(err, Stream::Stderr))],
         input,
+        code: None,
         terminal: None,
         theirs: Theirs::Pipes { stdin, stdout: their_out, stderr: their_err },
     })

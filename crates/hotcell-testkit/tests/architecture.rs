@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-link", &["hotcell-model"]),
     ("hotcell-journal", &["hotcell-model"]),
     ("hotcell-policy", &[]),
-    ("hotcell-runner", &[]),
+    ("hotcell-runner", &["hotcell-model"]),
     ("hotcell-secrets", &["hotcell-model"]),
     ("hotcell-ledger", &["hotcell-model", "hotcell-secrets"]),
     ("hotcell-store", &["hotcell-model"]),
@@ -34,6 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "hotcell-link",
             "hotcell-masking",
             "hotcell-model",
+            "hotcell-runner",
         ],
     ),
     (
@@ -45,15 +46,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "hotcell-engine",
         &[
-            "hotcell-brief",
             "hotcell-journal",
             "hotcell-link",
             "hotcell-masking",
             "hotcell-model",
             "hotcell-policy",
+            "hotcell-runner",
+            "hotcell-toolbox",
         ],
     ),
-    ("hotcell-server", &["hotcell-auth", "hotcell-engine", "hotcell-model"]),
+    ("hotcell-server", &["hotcell-auth", "hotcell-brief", "hotcell-engine", "hotcell-model"]),
     ("hotcell-testkit", &["hotcell-journal", "hotcell-link", "hotcell-model"]),
     (
         "hotcell",

@@ -124,7 +124,6 @@ impl ToolboxConfig {
 ///
 /// # Errors
 /// `invalid` for a declaration that is wrong.
-#[cfg_attr(not(test), expect(dead_code, reason = "code that calls tools takes it up"))]
 pub(crate) fn open(
     config: &Config,
     environment: &Environment,

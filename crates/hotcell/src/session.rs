@@ -13,7 +13,7 @@ use hotcell_engine::{
 use hotcell_ledger::{ChainedLedger, LedgerSettings};
 use hotcell_model::{
     Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, PortDial, Query,
-    Result,
+    Result, SecretStore,
 };
 use hotcell_native::{
     CgroupUse, EgressSettings, NativeDriver, NativeSettings, TenantBytes, Together,
@@ -22,6 +22,7 @@ use hotcell_secrets::{ElsewhereSource, SealedStore};
 use hotcell_store::SqliteStore;
 
 use crate::config::{Cgroups, Config, SecretPlace};
+use crate::config_toolbox;
 use crate::default_cell::of_directory;
 use crate::environment::Environment;
 use crate::policy_file::PolicyFile;
@@ -82,7 +83,11 @@ impl Session {
             vec![Arc::new(driver)],
             settings(config, workspaces, secrets),
         );
-        engine.keep_secrets_in(Arc::new(secret_store(config, environment)?))?;
+        let secrets: Arc<dyn SecretStore> = Arc::new(secret_store(config, environment)?);
+        engine.keep_secrets_in(Arc::clone(&secrets))?;
+        if let Some(servers) = config_toolbox::open(config, environment, secrets)? {
+            engine.call_tools_of(Arc::new(servers))?;
+        }
         let policy = Arc::new(PolicyFile::open(&config.policy.profile, &config.policy.file)?);
         let ask_within = Duration::from_secs(config.policy.ask_within_s);
         engine.judge_by(Arc::clone(&policy) as Arc<dyn Policies>, used, ask_within)?;

@@ -123,6 +123,20 @@ impl ExecCgroup {
         }
     }
 
+    /// What a process writes `0` to that moves itself in, whoever it is: the kernel asks whether the
+    /// one that opened it may.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn joined_by_self(&self) -> io::Result<OwnedFd> {
+        let file = match self.kind {
+            Kind::Unified => "cgroup.procs",
+            Kind::Freezer => "tasks",
+        };
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        Ok(openat(&self.directory, file, flags, Mode::empty())?)
+    }
+
     /// How many processes are in it.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -93,7 +93,14 @@ pub struct Launch<'a> {
     pub rlimits: &'a [(Resource, Rlimit)],
     /// Its cgroup.
     pub cgroup: Cgroup<'a>,
+    /// Descriptors that it has from 3 on, besides its standard streams; at most [`MOST_EXTRA`].
+    pub extra: &'a [BorrowedFd<'a>],
 }
+
+/// The most descriptors that a program is started with besides its standard streams.
+pub const MOST_EXTRA: usize = 4;
+/// Above every number that an extra descriptor is to have.
+const OUT_OF_THE_WAY: i32 = 16;
 
 /// Why a process could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -405,8 +412,9 @@ fn take_on(launch: &Launch<'_>, no_clone3: &Filter) -> Result<(), (&'static str,
     drop_capabilities().map_err(named("drop capabilities"))?;
     rustix::process::fchdir(launch.cwd).map_err(named("enter the working directory"))?;
     no_clone3.install().map_err(named("install the seccomp filter"))?;
+    let first_closed = 3 + place_extra(launch.extra).map_err(named("hand descriptors over"))?;
     // SAFETY: closing descriptors by number; from here on only execve is called.
-    let closed = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first_closed, u32::MAX, 0_u32) };
     if closed != 0 {
         return Err(("close_range", Errno::NOSYS));
     }
@@ -414,6 +422,28 @@ fn take_on(launch: &Launch<'_>, no_clone3: &Filter) -> Result<(), (&'static str,
     use_default(libc::SIGPIPE);
     unblock_all();
     Ok(())
+}
+
+/// Puts descriptors at 3 and after it, whatever numbers they have now; how many there are.
+fn place_extra(extra: &[BorrowedFd<'_>]) -> Result<u32, Errno> {
+    if extra.len() > MOST_EXTRA {
+        return Err(Errno::INVAL);
+    }
+    let mut aside = [-1; MOST_EXTRA];
+    for (fd, kept) in extra.iter().zip(&mut aside) {
+        // SAFETY: a copy of an open descriptor, in this process alone; it is closed with all others.
+        *kept = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, OUT_OF_THE_WAY) };
+        if *kept < 0 {
+            return Err(Errno::MFILE);
+        }
+    }
+    for (number, kept) in (3..).zip(&aside[..extra.len()]) {
+        // SAFETY: whatever had the number is not used any more before execve.
+        if unsafe { libc::dup2(*kept, number) } < 0 {
+            return Err(Errno::BADF);
+        }
+    }
+    Ok(extra.len() as u32)
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ fn run(launcher: &mut Launcher, words: &[&str]) -> Result<(String, i32), LaunchE
         identity: Identity { uid: getuid().as_raw(), gid: getgid().as_raw(), groups: Groups::Kept },
         rlimits: &[],
         cgroup: Cgroup::Inherit,
+        extra: &[],
     };
     let pid = launcher.launch(&launch)?;
     drop(theirs);

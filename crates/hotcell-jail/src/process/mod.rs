@@ -11,11 +11,11 @@ mod subreaper;
 pub use crate::seccomp::SetUserId;
 pub use crate::surroundings::{HostParts, Surroundings};
 pub use launch::{
-    Cgroup, Confinement, EXECVE_STEP, Groups, Identity, Launch, LaunchError, Launcher, Readiness,
-    Streams,
+    Cgroup, Confinement, EXECVE_STEP, Groups, Identity, Launch, LaunchError, Launcher, MOST_EXTRA,
+    Readiness, Streams,
 };
 pub use ordinary::{become_ordinary, end_now};
 pub use privileges::{Locks, hide_self, lock_privileges};
 pub use questions::Questions;
-pub use reap::{Ending, Reaped, Wait, reap};
+pub use reap::{Ending, Reaped, Wait, is_child, reap};
 pub use subreaper::{Others, ReapedLaunch, Report};

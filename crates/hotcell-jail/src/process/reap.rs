@@ -3,7 +3,7 @@
 use std::io;
 
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::direct::call;
 
@@ -48,6 +48,13 @@ pub enum Wait {
     Block,
     /// Not at all.
     Poll,
+}
+
+/// Whether a process is a child of this one, alive or not collected yet.
+#[must_use]
+pub fn is_child(pid: Pid) -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(pid), look).is_ok()
 }
 
 /// Collects one child that has ended; `None` when none has.

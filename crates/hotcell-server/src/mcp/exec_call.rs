@@ -16,6 +16,7 @@ use super::handler::{McpHandler, is_modern, no_longer_awaited};
 use super::held_call::unknown_state;
 use super::{elicited, tasks};
 use crate::call_id;
+use crate::dialect::Show;
 
 /// How often output that came is passed on as progress.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
@@ -38,11 +39,13 @@ pub(super) struct ExecCall<'a> {
     pub(super) handler: &'a McpHandler,
     pub(super) tool: &'a str,
     pub(super) context: &'a RequestContext<RoleServer>,
+    /// How what came of it is shown, where its arguments say that.
+    pub(super) show: Option<Show>,
 }
 
 impl ExecCall<'_> {
     /// Runs the command and waits as long as it is to be waited for.
-    pub(super) async fn perform(&self, mut run: ExecRun) -> Result<CallToolResponse, ErrorData> {
+    pub(super) async fn perform(self, mut run: ExecRun) -> Result<CallToolResponse, ErrorData> {
         let (handler, request) = (self.handler, &self.context.id);
         let exec = match handler.door.fresh_exec_id() {
             Ok(exec) => exec,
@@ -86,7 +89,7 @@ impl ExecCall<'_> {
     }
 
     fn tell(
-        &self,
+        self,
         performed: Result<ExecResult>,
         as_task: bool,
     ) -> Result<CallToolResponse, ErrorData> {
@@ -99,12 +102,16 @@ impl ExecCall<'_> {
             call_id::note_status(call_id::OK);
             return Ok(tasks::of_exec(&result.exec).into());
         }
-        Ok(handler.tell(self.tool, performed.map(Reply::ExecResult)))
+        let answered = performed.map(Reply::ExecResult);
+        Ok(match self.show {
+            Some(show) => handler.show(self.tool, answered, show, self.context),
+            None => handler.tell(self.tool, answered),
+        })
     }
 
     /// Goes on after the person at the client was asked about an exec.
     pub(super) async fn go_on(
-        &self,
+        self,
         run: &ExecRun,
         state: &str,
         responses: Option<&InputResponses>,

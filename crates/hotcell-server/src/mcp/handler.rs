@@ -90,7 +90,7 @@ impl McpHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let ToolCall { request, show } = call;
         if let Request::ExecRun(run) = request {
-            let call = ExecCall { handler: self, tool, context };
+            let call = ExecCall { handler: self, tool, context, show };
             return match &answered.state {
                 Some(state) => call.go_on(&run, state, answered.responses.as_ref()).await,
                 None => call.perform(run).await,
@@ -173,7 +173,7 @@ impl McpHandler {
     }
 
     /// The same where the call's arguments say how it is shown.
-    fn show(
+    pub(super) fn show(
         &self,
         tool: &str,
         answered: hotcell_model::Result<Reply>,

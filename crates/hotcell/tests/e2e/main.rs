@@ -18,6 +18,7 @@ mod checkpoints;
 mod client_settings;
 mod clients;
 mod clock_jumps;
+mod code;
 mod command_line;
 mod containers;
 mod containment;

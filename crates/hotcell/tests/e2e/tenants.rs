@@ -132,6 +132,8 @@ const TOOLS: &[(&str, Kind, Arguments)] = &[
     ),
     ("cell_fork", Kind::Names, |it| json!({ "cell": it.cell })),
     ("exec_run", Kind::Names, |it| json!({ "cell": it.cell, "command": "cat file" })),
+    ("code_run", Kind::Names, |it| json!({ "cell": it.cell, "code": "open('file').read()" })),
+    ("tool_search", Kind::NamesNothing, |_| json!({ "query": "x" })),
     ("exec_poll", Kind::Names, |it| json!({ "exec_id": it.exec })),
     ("exec_input", Kind::Names, |it| json!({ "exec_id": it.exec, "text": "x" })),
     ("exec_list", Kind::Names, |it| json!({ "cell": it.cell })),

@@ -239,7 +239,7 @@ struct Ran {
 
 /// An exec with its first output.
 pub(super) fn ran(result: ExecResult) -> CallToolResult {
-    let ExecResult { exec, records, truncated, next_seq } = result;
+    let ExecResult { exec, records, truncated, next_seq, .. } = result;
     let stdout = text::of_stream(&records, &[Stream::Stdout, Stream::Pty], truncated);
     let stderr = text::of_stream(&records, &[Stream::Stderr], truncated);
     let view = Ran {

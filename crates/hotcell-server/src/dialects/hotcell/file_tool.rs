@@ -76,7 +76,7 @@ pub(super) fn asked<T: DeserializeOwned>(mut arguments: JsonObject) -> Result<(C
 /// A call that is shown by a function.
 pub(super) fn call(
     request: FileCall,
-    show: impl FnOnce(FileDone) -> Option<CallToolResult> + Send + 'static,
+    show: impl FnOnce(FileDone) -> Option<CallToolResult> + Send + Sync + 'static,
 ) -> ToolCall {
     let show = move |outcome: Outcome| {
         let other = || Error::internal("the reply to another request came");

@@ -126,7 +126,8 @@ fn a_task_ends_with_the_result_of_a_run() {
         "pty": false, "as_root": false, "queued_at": Timestamp(0),
     }))
     .unwrap();
-    let result = ExecResult { exec, records: Vec::new(), truncated: false, next_seq: 0 };
+    let result =
+        ExecResult { exec, records: Vec::new(), truncated: false, next_seq: 0, report: None };
     let ran = dialect().result("exec_run", Reply::ExecResult(result.clone()));
     let only_cells = HotcellDialect::new(&"cell".parse().unwrap(), FileBounds::default());
     assert_eq!(only_cells.exec_result(result), ran);

@@ -4,6 +4,7 @@ mod admin_tools;
 mod archive_tools;
 mod cell_tools;
 mod checkpoint_tools;
+mod code_tools;
 mod exec_tools;
 mod file_tool;
 mod file_tools;
@@ -17,7 +18,8 @@ mod file_tools_tests;
 #[cfg(test)]
 mod hotcell_tests;
 
-use hotcell_model::{Error, ExecResult, Reply, Request, Result};
+use hotcell_brief::Strategy;
+use hotcell_model::{Command, Error, ExecResult, Reply, Request, Result};
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 
 pub use self::file_tool::FileBounds;
@@ -59,7 +61,7 @@ impl HotcellDialect {
     /// The tools of these sets.
     pub(crate) fn new(toolsets: &Toolsets, bounds: FileBounds) -> Self {
         let cells = cell_tools::TOOLS.iter().chain(checkpoint_tools::TOOLS);
-        let all = cells.chain(exec_tools::TOOLS).chain(admin_tools::TOOLS);
+        let all = cells.chain(exec_tools::TOOLS).chain(code_tools::TOOLS).chain(admin_tools::TOOLS);
         let kinds: Vec<_> = all.filter(|kind| toolsets.has(kind.toolset)).collect();
         let file_tools: Vec<_> = if toolsets.has(Toolset::Fs) {
             file_tools::TOOLS.iter().chain(archive_tools::TOOLS).collect()
@@ -98,7 +100,10 @@ impl Dialect for HotcellDialect {
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
         match self.file_tool(tool) {
             Some(file_tool) => (file_tool.call)(arguments, self.bounds),
-            None => Ok(ToolCall { request: self.request(tool, arguments)?, show: None }),
+            None => {
+                let show = (tool == "code_run").then(|| code_tools::show(&arguments)).flatten();
+                Ok(ToolCall { request: self.request(tool, arguments)?, show })
+            }
         }
     }
 
@@ -123,6 +128,9 @@ impl Dialect for HotcellDialect {
 
     fn exec_result(&self, result: ExecResult) -> CallToolResult {
         // Also where the tool itself is not shown.
-        exec_tools::ran(result)
+        match &result.exec.command {
+            Command::Code(_) => code_tools::ran(result, Strategy::Auto),
+            Command::Shell(_) | Command::Argv(_) => exec_tools::ran(result),
+        }
     }
 }

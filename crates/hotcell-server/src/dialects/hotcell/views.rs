@@ -103,7 +103,7 @@ impl From<&Exec> for Standing {
 }
 
 /// What asks, and what came of it.
-fn told(approval: &Approval) -> String {
+pub(super) fn told(approval: &Approval) -> String {
     let Approval { rule, reason, until, answer, .. } = approval;
     match answer {
         None => format!("waits until {until} for a person: {reason} (rule {rule})"),

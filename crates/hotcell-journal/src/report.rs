@@ -1,0 +1,66 @@
+//! What code tells of itself when it ends: one file per exec, beside its log.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use hotcell_model::ExecId;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::log_place::{DIRECTORY, read_at};
+
+/// The most that a report may be; what is longer is none.
+pub const MAX_REPORT_BYTES: usize = 512 * 1024;
+
+fn path(exec: &ExecId) -> String {
+    format!("{DIRECTORY}/{exec}.report")
+}
+
+/// Writes down what an exec reported. The directory of logs is there by then.
+///
+/// # Errors
+/// It could not be written; then there is no report.
+pub fn write_report(records: BorrowedFd<'_>, exec: &ExecId, report: &[u8]) -> io::Result<()> {
+    match rustix::fs::mkdirat(records, DIRECTORY, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(records, path(exec), flags, Mode::RUSR | Mode::WUSR)?;
+    let mut rest = report;
+    while !rest.is_empty() {
+        match rustix::io::write(&file, rest) {
+            Ok(written) => rest = &rest[written..],
+            Err(Errno::INTR) => {}
+            Err(errno) => {
+                // Half of a report is none.
+                let _ = rustix::fs::ftruncate(&file, 0);
+                return Err(errno.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What an exec reported, if it did.
+///
+/// # Errors
+/// It is there and cannot be read.
+pub fn read_report(records: &Path, exec: &ExecId) -> io::Result<Option<Vec<u8>>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match rustix::fs::openat(CWD, records.join(path(exec)), flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    let mut bytes = Vec::with_capacity(MAX_REPORT_BYTES + 1);
+    while bytes.len() < bytes.capacity() {
+        let at = bytes.len() as u64;
+        if read_at(file.as_fd(), &mut bytes, at)? == 0 {
+            break;
+        }
+    }
+    Ok((!bytes.is_empty() && bytes.len() <= MAX_REPORT_BYTES).then_some(bytes))
+}

@@ -1,0 +1,106 @@
+//! Code as an exec: what it is started with, and what it reports.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use hotcell_journal::{MAX_REPORT_BYTES, write_report};
+use hotcell_masking::{Masker, Masks};
+use hotcell_model::{Code, ExecId};
+use hotcell_runner::{Limits, Order};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+/// The supervisor's ends of what code is given.
+#[derive(Debug)]
+pub(crate) struct CodeEnds {
+    /// Where its calls of tools come from, until somebody carries them.
+    pub(crate) calls: Option<OwnedFd>,
+    /// Where it writes what it reports. A file in memory, so that nobody has to read while it writes.
+    report: OwnedFd,
+}
+
+/// The code's own ends.
+#[derive(Debug)]
+pub(crate) struct TheirCode {
+    pub(crate) calls: OwnedFd,
+    pub(crate) report: OwnedFd,
+    pub(crate) order: OwnedFd,
+}
+
+impl TheirCode {
+    /// In the order in which code that is started afresh has them, from 3 on.
+    pub(crate) fn with<'a>(&'a self, source: &'a OwnedFd) -> [BorrowedFd<'a>; 4] {
+        [self.calls.as_fd(), self.report.as_fd(), self.order.as_fd(), source.as_fd()]
+    }
+}
+
+/// Both ends, for code that is about to be started. The variables are told where it does not start
+/// with them.
+pub(crate) fn wire_code(
+    exec: &ExecId,
+    code: &Code,
+    env: Option<BTreeMap<String, String>>,
+) -> io::Result<(CodeEnds, TheirCode)> {
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, calls) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    let report = memfd_create("report", MemfdFlags::CLOEXEC)?;
+    let results = format!("/workspace/.results/{exec}");
+    let order = Order {
+        run: exec.to_string(),
+        code: code.text.clone(),
+        env,
+        results,
+        // Masks may be longer than what they cover.
+        limits: Limits { report_bytes: (MAX_REPORT_BYTES / 2) as u32 },
+    };
+    let order = sealed("order", &serde_json::to_vec(&order)?)?;
+    let theirs = TheirCode { calls, report: report.try_clone()?, order };
+    Ok((CodeEnds { calls: Some(ours), report }, theirs))
+}
+
+/// A file in memory that nobody can change any more.
+pub(crate) fn sealed(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
+    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut written = 0;
+    while written < content.len() {
+        written += rustix::io::pwrite(&file, &content[written..], written as u64)?;
+    }
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    fcntl_add_seals(&file, seals)?;
+    Ok(file)
+}
+
+impl CodeEnds {
+    /// Writes down what the code reported, if it did; called once it is gone.
+    pub(crate) fn keep_report(&self, records: BorrowedFd<'_>, exec: &ExecId, masks: &Masks) {
+        let Some(report) = self.read_report() else { return };
+        let report = if masks.is_empty() {
+            report
+        } else {
+            let mut masker = Masker::default();
+            let mut masked = masker.take(masks, &report);
+            masked.extend(masker.release(masks));
+            masked
+        };
+        // Without it the exec still has its output and its end.
+        let _ = write_report(records, exec, &report);
+    }
+
+    fn read_report(&self) -> Option<Vec<u8>> {
+        let length = usize::try_from(rustix::fs::fstat(&self.report).ok()?.st_size).ok()?;
+        if length == 0 || length > MAX_REPORT_BYTES {
+            return None;
+        }
+        let mut report = vec![0; length];
+        let mut read = 0;
+        while read < length {
+            match rustix::io::pread(&self.report, &mut report[read..], read as u64) {
+                Ok(0) | Err(_) => return None,
+                Ok(more) => read += more,
+            }
+        }
+        Some(report)
+    }
+}
