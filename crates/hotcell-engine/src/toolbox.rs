@@ -224,7 +224,14 @@ pub(crate) async fn tool_search(
 
 /// Lists the names that code can import.
 pub(crate) async fn tool_names(site: &Site, request: ToolNames) -> Result<NamesFound> {
-    let Some(toolbox) = &site.toolbox else { return Ok(NamesFound { names: Vec::new() }) };
+    let toolbox = match (&site.toolbox, &request.server) {
+        (Some(toolbox), _) => toolbox,
+        (None, None) => return Ok(NamesFound { names: Vec::new() }),
+        (None, Some(server)) => {
+            return Err(Error::not_found(format!("there is no server {server:?}"))
+                .hint("the operator declares servers as [toolbox.NAME] in hotcell.toml"));
+        }
+    };
     let shelf = toolbox.shelf().await?;
     let names = match request.server {
         None => {

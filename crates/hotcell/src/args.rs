@@ -653,7 +653,7 @@ pub(crate) struct Serve {
     /// another one those that it is spawned with.
     #[arg(long, value_name = "NAME", value_parser = values::word::<NetRule>)]
     pub(crate) allow: Vec<NetRule>,
-    /// Show only these tools: cell, exec, fs.
+    /// Show only these tools: cell, exec, fs, code, admin.
     #[arg(long, value_name = "SETS", value_parser = values::word::<Toolsets>)]
     pub(crate) tools: Option<Toolsets>,
     /// Show what the conformance suite asks for beside the real tools.

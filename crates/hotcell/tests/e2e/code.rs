@@ -193,7 +193,7 @@ fn runs_are_taken_on_by_what_is_warm(world: &World) {
     // The control: another process of the same user can be.
     let own = client.call(
         "exec_run",
-        json!({ "command": "sleep 5 & tr '\\0' ' ' </proc/$!/environ; kill $!" }),
+        json!({ "command": "sleep 5 & sleep 0.5; tr '\\0' ' ' </proc/$!/environ; kill $!" }),
     );
     assert!(own["stdout"].as_str().unwrap().contains("PATH="), "{own}");
 }

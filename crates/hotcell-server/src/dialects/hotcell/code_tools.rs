@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cell_tools::cell_ref;
-use super::schema::{self, Object};
+use super::schema::{self, Anything, Object};
 use super::tool::{Effect, ToolKind, answer, read};
 use super::views::told;
 use crate::dialect::{Outcome, Show};
@@ -185,6 +185,7 @@ struct Ran {
     stdout: String,
     stderr: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Anything")]
     result: Option<Value>,
     /// all of a result that is shown in part
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -41,6 +41,20 @@ impl JsonSchema for Object {
     }
 }
 
+/// Any value at all. Some clients take no schema that is just `true`.
+#[derive(Debug)]
+pub(super) struct Anything;
+
+impl JsonSchema for Anything {
+    fn schema_name() -> Cow<'static, str> {
+        "Anything".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({})
+    }
+}
+
 /// The words of a choice among words.
 fn words(choices: &Value) -> Option<Value> {
     choices.as_array()?.iter().map(|choice| choice.get("const").cloned()).collect()

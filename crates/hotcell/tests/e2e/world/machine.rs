@@ -26,6 +26,8 @@ pub(crate) enum Need {
     Packaging,
     /// Programs of others that speak to ours.
     Clients,
+    /// Servers of others whose tools code calls.
+    ToolServers,
 }
 
 impl Need {
@@ -36,6 +38,7 @@ impl Need {
             Self::Cgroup => "cgroup",
             Self::Packaging => "packaging",
             Self::Clients => "clients",
+            Self::ToolServers => "tool-servers",
         }
     }
 }
@@ -110,6 +113,13 @@ pub(crate) fn clients() -> Option<PathBuf> {
     let found = setting("HOTCELL_TEST_CLIENTS")
         .ok_or_else(|| "HOTCELL_TEST_CLIENTS is not set (see CONTRIBUTING.md)".to_owned());
     require(Need::Clients, found).map(PathBuf::from)
+}
+
+/// Where the servers of others are installed whose tools code calls.
+pub(crate) fn tool_servers() -> Option<PathBuf> {
+    let found = setting("HOTCELL_TEST_TOOL_SERVERS")
+        .ok_or_else(|| "HOTCELL_TEST_TOOL_SERVERS is not set (see CONTRIBUTING.md)".to_owned());
+    require(Need::ToolServers, found).map(PathBuf::from)
 }
 
 /// Where all worlds of a user find what their cells start from, so that it is made once for each
