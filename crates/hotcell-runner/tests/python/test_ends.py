@@ -156,7 +156,7 @@ class Exits(cell.CellTest):
         self.file("held.py", "f = open('d', 'w')\nf.write('d')\n")
         for how in (self.warm, self.cold):
             how(code)
-            for name in "abd":
+            for name in ("a", "b", "d"):
                 with open(os.path.join(self.cwd, name)) as file:
                     self.assertEqual(file.read(), name)
             with gzip.open(os.path.join(self.cwd, "c"), "rt") as file:

@@ -33,7 +33,7 @@ class Zygotes(cell.CellTest):
         for _ in range(3):
             self.assertEqual(self.value(code), [False, False, False])
 
-    def test_random_state_is_each_childs_own(self):
+    def test_random_state_is_the_own_of_each_child(self):
         code = "import random, uuid, tempfile, os\n[random.random(), str(uuid.uuid4()), next(tempfile._get_candidate_names())]"
         ahead = [self.zygote.child() for _ in range(4)]
         seen = [c.run(cell.Given(self.order(code), None, self.cwd)).result for c in ahead]
