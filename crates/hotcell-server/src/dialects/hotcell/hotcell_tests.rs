@@ -36,6 +36,8 @@ fn the_list_is_short_and_always_the_same() {
             "exec_input",
             "exec_cancel",
             "exec_list",
+            "code_run",
+            "tool_search",
             "fs_read",
             "fs_write",
             "fs_edit",
@@ -53,9 +55,13 @@ fn the_list_is_short_and_always_the_same() {
         |tools: &[Tool]| tokenizer.encode_ordinary(&serde_json::to_string(tools).unwrap()).len();
     let dialect = dialect();
     assert!(cost(dialect.tools()) < 6000, "all tools cost {} tokens", cost(dialect.tools()));
+    let is_of_code = |tool: &Tool| ["code_run", "tool_search"].contains(&&*tool.name);
     let is_later = |tool: &Tool| {
-        tool.name.starts_with("fs_") || ["cell_checkpoint", "cell_fork"].contains(&&*tool.name)
+        let later = ["cell_checkpoint", "cell_fork"];
+        tool.name.starts_with("fs_") || later.contains(&&*tool.name) || is_of_code(tool)
     };
+    let of_code: Vec<Tool> = dialect.tools().iter().filter(|it| is_of_code(it)).cloned().collect();
+    assert!(cost(&of_code) <= 600, "the tools for code cost {} tokens", cost(&of_code));
     let first: Vec<Tool> = dialect.tools().iter().filter(|tool| !is_later(tool)).cloned().collect();
     assert_eq!(first.len(), 10);
     assert!(cost(&first) < 2500, "the tools for cells and execs cost {} tokens", cost(&first));
