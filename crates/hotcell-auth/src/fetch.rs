@@ -1,7 +1,6 @@
 //! Asks an issuer, over HTTPS, or over HTTP on this machine. No redirect is followed.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,12 +12,11 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::settings::{OidcSettings, check_url, is_loopback};
+use crate::settings::{OidcSettings, check_url};
 
 /// How long an issuer may take for all of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -61,7 +59,7 @@ impl Fetcher {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let is_tls = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let stream = self.connect(&host, port).await?;
+        let stream = self.lookup.connect(&host, port).await?;
         if !is_tls {
             return converse(stream, &uri).await;
         }
@@ -69,24 +67,6 @@ impl Fetcher {
         let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
         let stream = tls.connect(name, stream).await.map_err(|error| error.to_string())?;
         converse(stream, &uri).await
-    }
-
-    async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, String> {
-        let addresses: Vec<IpAddr> = match host.parse::<IpAddr>() {
-            Ok(address) => vec![address],
-            Err(_) if is_loopback(host) => {
-                vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
-            }
-            Err(_) => self.lookup.find(host).await?,
-        };
-        let mut why = "it has no address".to_owned();
-        for address in addresses {
-            match TcpStream::connect(SocketAddr::new(address, port)).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => why = error.to_string(),
-            }
-        }
-        Err(why)
     }
 }
 

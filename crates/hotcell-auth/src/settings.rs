@@ -1,9 +1,10 @@
 //! What the operator says of the issuer whose tokens are taken.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hotcell_egress::is_loopback;
 use hotcell_model::{Error, Result, Role, Tenant};
 use http::Uri;
 
@@ -110,11 +111,4 @@ pub fn check_url(key: &str, text: &str) -> Result<()> {
         Some("http") => wrong("is not https"),
         Some(_) | None => wrong("is not https"),
     }
-}
-
-/// Whether a host is this machine by a name that nobody can bend.
-pub(crate) fn is_loopback(host: &str) -> bool {
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    bare.eq_ignore_ascii_case("localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -1,7 +1,6 @@
 //! HTTP towards a server: over TLS, or on this machine. One connection a request, no redirects.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -29,14 +28,13 @@ use rmcp::transport::streamable_http_client::{
 use rustls::pki_types::ServerName as TlsName;
 use sse_stream::{Sse, SseStream};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::link::Link;
 use crate::servers::Surroundings;
-use crate::spec::{HttpLaunch, ServerSpec, is_loopback};
+use crate::spec::{HttpLaunch, ServerSpec};
 
 /// By these words an answer that is too long is known wherever its error comes out.
 pub(crate) const TOO_LONG: &str = "it is longer than an answer may be";
@@ -123,24 +121,6 @@ struct Answer {
 }
 
 impl Reach {
-    async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, String> {
-        let addresses: Vec<IpAddr> = match host.parse::<IpAddr>() {
-            Ok(address) => vec![address],
-            Err(_) if is_loopback(host) => {
-                vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
-            }
-            Err(_) => self.lookup.find(host).await?,
-        };
-        let mut why = "it has no address".to_owned();
-        for address in addresses {
-            match TcpStream::connect(SocketAddr::new(address, port)).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => why = error.to_string(),
-            }
-        }
-        Err(why)
-    }
-
     async fn ask(
         &self,
         uri: &str,
@@ -152,7 +132,7 @@ impl Reach {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let is_tls = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let connecting = self.connect(&host, port);
+        let connecting = self.lookup.connect(&host, port);
         let stream = match timeout(CONNECTING, connecting).await {
             Ok(stream) => stream.map_err(|why| failed(format!("{host}:{port}: {why}")))?,
             Err(_) => return Err(failed(format!("{host}:{port}: no connection in time"))),

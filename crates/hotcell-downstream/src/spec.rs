@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use hotcell_egress::is_loopback;
 use hotcell_model::{Error, Result, SecretName};
 use http::{HeaderName, Uri};
 
@@ -286,11 +286,4 @@ impl HttpLaunch {
         }
         Ok(())
     }
-}
-
-/// Whether a host is this machine by a name that nobody can bend.
-pub(crate) fn is_loopback(host: &str) -> bool {
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    bare.eq_ignore_ascii_case("localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -60,7 +60,7 @@ pub use meter::{Allowance, used_today};
 pub use plan::CarryPlan;
 pub use records::{RecordLog, read_records};
 pub use records_after::{has_records, read_after};
-pub use resolve::HostLookup;
+pub use resolve::{HostLookup, is_loopback};
 pub use settings::{EgressSettings, HostPin, TenantBytes};
 pub use socket_maker::make_sockets;
 pub use trust::{BUNDLES, Trust};

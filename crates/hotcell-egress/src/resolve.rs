@@ -1,7 +1,7 @@
 //! Addresses of names, as the host's side sees them.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
@@ -11,6 +11,7 @@ use hickory_resolver::config::{
 };
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hotcell_model::{HostName, NamePattern, NameRules, NetRule};
+use tokio::net::TcpStream;
 
 use crate::address::{is_own, refusal};
 use crate::{EgressSettings, HostPin, IpRange};
@@ -115,6 +116,36 @@ impl HostLookup {
         let found = resolver.lookup_ip(name).await.map_err(|error| error.to_string())?;
         Ok(found.iter().take(MOST_ADDRESSES).collect())
     }
+
+    /// Connects to a host, by name or address.
+    ///
+    /// # Errors
+    /// Why that could not be done.
+    pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, String> {
+        let addresses: Vec<IpAddr> = match host.parse::<IpAddr>() {
+            Ok(address) => vec![address],
+            Err(_) if is_loopback(host) => {
+                vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+            }
+            Err(_) => self.find(host).await?,
+        };
+        let mut why = "it has no address".to_owned();
+        for address in addresses {
+            match TcpStream::connect(SocketAddr::new(address, port)).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => why = error.to_string(),
+            }
+        }
+        Err(why)
+    }
+}
+
+/// Whether a host is this machine by a name that nobody can bend.
+#[must_use]
+pub fn is_loopback(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    bare.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Those of these addresses that may be dialled.

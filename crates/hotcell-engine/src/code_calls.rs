@@ -25,7 +25,7 @@ const MOST_FOUND: u32 = 50;
 
 /// What code asks for.
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct Call {
     id: u64,
     #[serde(flatten)]
     what: What,
@@ -167,8 +167,8 @@ fn framed(told: &Told) -> Vec<u8> {
 }
 
 async fn answer(engine: &Engine, caller: &Caller, exec: ExecId, frame: &[u8], calls: u64) -> Told {
-    let asked: Asked = match serde_json::from_slice(frame) {
-        Ok(asked) => asked,
+    let call: Call = match serde_json::from_slice(frame) {
+        Ok(call) => call,
         Err(error) => {
             let id = serde_json::from_slice::<Value>(frame).ok();
             let id = id.and_then(|value| value.get("id")?.as_u64()).unwrap_or_default();
@@ -182,9 +182,9 @@ async fn answer(engine: &Engine, caller: &Caller, exec: ExecId, frame: &[u8], ca
                 .hint("make fewer calls, each for more; or go on in another run"),
         )
     } else {
-        done(engine, caller, exec, asked.what).await.unwrap_or_else(refused)
+        done(engine, caller, exec, call.what).await.unwrap_or_else(refused)
     };
-    Told { id: asked.id, outcome }
+    Told { id: call.id, outcome }
 }
 
 async fn done(engine: &Engine, caller: &Caller, exec: ExecId, what: What) -> Result<Outcome> {
@@ -212,20 +212,9 @@ async fn done(engine: &Engine, caller: &Caller, exec: ExecId, what: What) -> Res
 }
 
 fn refused(error: Error) -> Outcome {
-    let code = match error.code {
-        ErrorCode::Internal => {
-            tracing::error!(%error, "a call of code failed");
-            ErrorCode::Internal
-        }
-        code @ (ErrorCode::Invalid
-        | ErrorCode::NotFound
-        | ErrorCode::Conflict
-        | ErrorCode::Denied
-        | ErrorCode::LimitExceeded
-        | ErrorCode::Timeout
-        | ErrorCode::Cancelled
-        | ErrorCode::Unsupported
-        | ErrorCode::Unavailable) => code,
-    };
-    Outcome::Error { code: code.as_str().to_owned(), message: error.message, hint: error.hint }
+    if error.code == ErrorCode::Internal {
+        tracing::error!(%error, "a call of code failed");
+    }
+    let code = error.code.as_str().to_owned();
+    Outcome::Error { code, message: error.message, hint: error.hint }
 }

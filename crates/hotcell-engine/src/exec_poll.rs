@@ -28,8 +28,11 @@ pub(crate) async fn exec_poll(site: &Site, request: ExecPoll, view: &View) -> Re
         let page = read(site, &exec, &wanted, after_seq, view).await?;
         let over = exec.state == ExecState::Ended || Instant::now() >= deadline;
         if over || !page.is_empty() {
+            let complete = exec.state == ExecState::Ended && page.at_end;
+            let report = if complete { site.report_of(&exec, view).await } else { None };
             return Ok(ExecPage {
-                complete: exec.state == ExecState::Ended && page.at_end,
+                complete,
+                report,
                 exec,
                 records: page.records,
                 next_seq: page.next_seq,

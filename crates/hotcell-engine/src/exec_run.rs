@@ -37,23 +37,21 @@ pub(crate) async fn exec_run(
     let stream = match request.idempotency_key.clone() {
         None => {
             let id = request.exec.clone().map_or_else(new_exec_id, Ok)?;
-            let asked = Asked { caller, run: &request, approval, view };
-            start(engine, asked, id, Origin::Fresh).await?
+            let wanted = Wanted { caller, run: &request, approval, view };
+            start(engine, wanted, id, Origin::Fresh).await?
         }
         Some(key) => {
-            let asked = Asked { caller, run: &request, approval, view };
-            start_keyed(engine, asked, &key).await?
+            let wanted = Wanted { caller, run: &request, approval, view };
+            start_keyed(engine, wanted, &key).await?
         }
     };
     let deadline = Instant::now() + wait;
-    let mut result = collect(site, stream, half_of(request.result_bytes), deadline).await?;
-    result.report = site.report_of(&result.exec, view).await;
-    Ok(result)
+    collect(site, stream, half_of(request.result_bytes), deadline, view).await
 }
 
 /// What is asked for, and by whom.
 #[derive(Clone)]
-struct Asked<'a> {
+struct Wanted<'a> {
     caller: &'a Caller,
     run: &'a ExecRun,
     approval: Option<ApprovalNeed>,
@@ -89,8 +87,8 @@ enum Origin {
     Earlier(CellId),
 }
 
-async fn start_keyed(engine: &Engine, asked: Asked<'_>, key: &str) -> Result<ExecStream> {
-    let (site, request) = (engine.site(), asked.run);
+async fn start_keyed(engine: &Engine, wanted: Wanted<'_>, key: &str) -> Result<ExecStream> {
+    let (site, request) = (engine.site(), wanted.run);
     let cell = site.get_cell_or_ended(&request.cell).await?.spec.id;
     let request = ExecRun { cell: cell.clone().into(), ..request.clone() };
     let scope = KeyScope::Run(cell.clone());
@@ -112,8 +110,8 @@ async fn start_keyed(engine: &Engine, asked: Asked<'_>, key: &str) -> Result<Exe
             .hint("use another key, or ask for exactly the same"));
         }
     };
-    let asked = Asked { run: &request, ..asked };
-    let started = start(engine, asked, id.clone(), origin).await;
+    let wanted = Wanted { run: &request, ..wanted };
+    let started = start(engine, wanted, id.clone(), origin).await;
     if let Err(error) = &started
         && refused_for_good(error.code)
     {
@@ -143,11 +141,11 @@ fn refused_for_good(code: ErrorCode) -> bool {
 /// an earlier supervisor had is in the journal by the time a later one is there.
 async fn start(
     engine: &Engine,
-    asked: Asked<'_>,
+    wanted: Wanted<'_>,
     id: ExecId,
     mut origin: Origin,
 ) -> Result<ExecStream> {
-    let Asked { caller, run: request, approval, view } = asked;
+    let Wanted { caller, run: request, approval, view } = wanted;
     let site = engine.site();
     let mut before = None;
     let mut noted = false;
@@ -231,6 +229,7 @@ pub(crate) async fn collect(
     mut stream: ExecStream,
     half_bytes: u64,
     deadline: Instant,
+    view: &View,
 ) -> Result<ExecResult> {
     let mut kept = HeadAndTail::new(half_bytes);
     let mut next_seq = 0;
@@ -269,7 +268,8 @@ pub(crate) async fn collect(
         (None, ExecState::Running | ExecState::Ended) => stream.exec().clone(),
     };
     let (records, truncated) = kept.finish();
-    Ok(ExecResult { exec, records, truncated, next_seq, report: None })
+    let report = site.report_of(&exec, view).await;
+    Ok(ExecResult { exec, records, truncated, next_seq, report })
 }
 
 fn spec(request: &ExecRun, before: &Before, id: ExecId) -> ExecSpec {

@@ -20,5 +20,5 @@ pub(crate) async fn exec_wait(
     let deadline = Instant::now() + check::wait(request.wait_s)?;
     let exec = site.get_exec(&request.exec).await?;
     let stream = ExecStream::open(site, exec, 0, Pace::Free, view).await?;
-    collect(site, stream, half_of(request.result_bytes), deadline).await
+    collect(site, stream, half_of(request.result_bytes), deadline, view).await
 }

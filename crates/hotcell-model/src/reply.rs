@@ -165,7 +165,7 @@ pub struct ExecResult {
 }
 
 /// Part of an exec's output.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ExecPage {
     /// The exec.
     pub exec: Exec,
@@ -177,10 +177,12 @@ pub struct ExecPage {
     pub complete: bool,
     /// What is missing within this page because it was not kept.
     pub dropped: Option<Dropped>,
+    /// What it reported, if it was code and there is nothing more to read.
+    pub report: Option<Box<CodeReport>>,
 }
 
 /// Input was taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct InputAccepted {
     /// By which exec.
     pub exec: ExecId,

@@ -73,6 +73,8 @@ pub(crate) struct Supervisor {
     pub(crate) files: Files,
     pub(crate) ports: Ports,
     pub(crate) warm: Warm,
+    /// When the calls of code fail, unless somebody carries them by then.
+    pub(crate) uncarried: BTreeMap<u32, Moment>,
     pub(crate) masks: Masks,
     /// When what may be the beginning of a secret is no longer held, by exec.
     pub(crate) unmask_at: BTreeMap<u32, Moment>,
@@ -125,6 +127,7 @@ impl Supervisor {
             files: Files::default(),
             ports: Ports::default(),
             warm: Warm::default(),
+            uncarried: BTreeMap::new(),
             masks: Masks::default(),
             unmask_at: BTreeMap::new(),
             pause: None,
@@ -331,6 +334,7 @@ impl Supervisor {
         self.running.remove(&number);
         self.awaiting.remove(&number);
         self.wake_at.remove(&number);
+        self.uncarried.remove(&number);
         self.ended.insert(number);
         self.fresh_output.insert(number);
         self.forget_oldest();
@@ -393,8 +397,8 @@ impl Supervisor {
         let (files, ports) = (self.files.next_moment(), self.ports.next_moment());
         let held = self.unmask_at.values().min().copied();
         let unanswered = self.awaiting.values().min().copied();
-        let warm = self.warm.next_moment();
-        [lifetime, execs, self.activity_at, files, ports, held, unanswered, warm]
+        let (warm, uncarried) = (self.warm.next_moment(), self.uncarried.values().min().copied());
+        [lifetime, execs, self.activity_at, files, ports, held, unanswered, warm, uncarried]
             .into_iter()
             .flatten()
             .min()

@@ -36,15 +36,20 @@ impl TheirCode {
 }
 
 /// Both ends, for code that is about to be started. The variables are told where it does not start
-/// with them.
+/// with them, and its calls may be carried already.
 pub(crate) fn wire_code(
     exec: &ExecId,
     code: &Code,
     env: Option<BTreeMap<String, String>>,
+    carried: Option<&OwnedFd>,
 ) -> io::Result<(CodeEnds, TheirCode)> {
-    let flags = SocketFlags::CLOEXEC;
-    let (ours, calls) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::io::ioctl_fionbio(&ours, true)?;
+    let (ours, calls) = match carried {
+        Some(calls) => (None, calls.try_clone()?),
+        None => {
+            let (ours, calls) = calls_pair()?;
+            (Some(ours), calls)
+        }
+    };
     let report = memfd_create("report", MemfdFlags::CLOEXEC)?;
     let results = format!("/workspace/.results/{exec}");
     let order = Order {
@@ -57,7 +62,15 @@ pub(crate) fn wire_code(
     };
     let order = sealed("order", &serde_json::to_vec(&order)?)?;
     let theirs = TheirCode { calls, report: report.try_clone()?, order };
-    Ok((CodeEnds { calls: Some(ours), report }, theirs))
+    Ok((CodeEnds { calls: ours, report }, theirs))
+}
+
+/// The two ends of the calls of code, the supervisor's first.
+pub(crate) fn calls_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
 }
 
 /// A file in memory that nobody can change any more.

@@ -169,8 +169,8 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
                 QUESTIONS => supervisor.answer_question(),
                 FILES => files_event(&mut supervisor, event.flags),
                 token if token & EXEC != 0 => exec_event(&mut supervisor, token),
-                token if token & WARM != 0 && token & PORT == 0 => supervisor.read_warm(token),
                 token if token & PORT != 0 => port_event(&mut supervisor, token, event.flags),
+                token if token & WARM != 0 => supervisor.read_warm(token),
                 id => connection_event(&mut supervisor, id, event.flags),
             }
         }
@@ -255,6 +255,7 @@ fn timers(supervisor: &mut Supervisor) {
     supervisor.release_masked(now);
     supervisor.expire_approvals(now);
     supervisor.cool_idle(now);
+    supervisor.give_up_uncarried(now);
     if supervisor.closing.is_none()
         && let Some((at, reason)) = supervisor.lifetime.next()
         && at <= now

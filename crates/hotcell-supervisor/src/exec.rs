@@ -47,6 +47,8 @@ pub(crate) struct Queued {
     pub(crate) spec: ExecSpec,
     /// What came for it already; nothing when its input is not open.
     pub(crate) input: Option<Backlog>,
+    /// The code's end of its calls, which somebody carries already.
+    pub(crate) calls: Option<OwnedFd>,
 }
 
 impl Queued {
@@ -56,7 +58,7 @@ impl Queued {
             (None, Stdin::Open) => Some(Sink::Pipe),
             (None, Stdin::Empty | Stdin::Text(_)) => None,
         };
-        Self { spec, input: sink.map(Backlog::new) }
+        Self { spec, input: sink.map(Backlog::new), calls: None }
     }
 }
 
@@ -154,40 +156,6 @@ pub(crate) struct Parts {
     pub(crate) timeout: Option<Duration>,
     pub(crate) grace: Duration,
     pub(crate) before: LimitCounts,
-}
-
-impl Parts {
-    /// Without streams and without an end.
-    pub(crate) fn new(
-        main: Main,
-        cgroup: Option<ExecCgroup>,
-        log: OutputLog,
-        before: LimitCounts,
-    ) -> Self {
-        Self {
-            main,
-            cgroup,
-            log,
-            before,
-            outputs: [None, None],
-            input: None,
-            terminal: None,
-            code: None,
-            timeout: None,
-            grace: Duration::ZERO,
-        }
-    }
-
-    /// With these streams.
-    pub(crate) fn with(
-        self,
-        outputs: [Option<Output>; 2],
-        input: Option<Input>,
-        terminal: Option<OwnedFd>,
-        code: Option<CodeEnds>,
-    ) -> Self {
-        Self { outputs, input, terminal, code, ..self }
-    }
 }
 
 impl Running {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hotcell_link::{DATA_BYTES, DataHead, Frame, FrameKind, Root, Tell, UPLOAD_WINDOW, data_cost};
-use hotcell_model::{Error, ExecId, Result};
+use hotcell_model::{Command, Error, ExecId, Result};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, connect, recv, send,
@@ -15,7 +15,9 @@ use rustix::net::{
 
 use crate::cell::Supervisor;
 use crate::clock::Moment;
+use crate::code::calls_pair;
 use crate::event_loop::Wanted;
+use crate::exec::State;
 use crate::input::Asker;
 
 /// Set in the tokens of connections to ports; the number is below it.
@@ -159,15 +161,41 @@ impl Supervisor {
     /// Carries the calls that the code of an exec makes.
     pub(crate) fn carry_calls(&mut self, asker: Asker, exec: &ExecId, window: u32) -> Result<()> {
         let number = self.number(exec)?;
-        let calls =
-            self.running_mut(number).and_then(|running| running.code.as_mut()?.calls.take());
-        let fd = calls.ok_or_else(|| {
+        let ours = match self.execs.get_mut(&number).map(|exec| &mut exec.state) {
+            Some(State::Running(running)) => {
+                running.code.as_mut().and_then(|code| code.calls.take())
+            }
+            // It is carried from its start on, whenever that is.
+            Some(State::Queued(queued))
+                if queued.calls.is_none() && matches!(queued.spec.command, Command::Code(_)) =>
+            {
+                let (ours, theirs) = calls_pair().map_err(|error| {
+                    Error::unavailable(format!("cannot carry the calls of {exec}: {error}"))
+                })?;
+                queued.calls = Some(theirs);
+                Some(ours)
+            }
+            Some(State::Queued(_) | State::Ended(_)) | None => None,
+        };
+        let fd = ours.ok_or_else(|| {
             Error::conflict(format!("exec {exec} makes no calls that nobody carries"))
-                .hint("only code that runs calls tools, and whoever started it carries its calls")
+                .hint("only code calls tools, and whoever started it carries its calls")
         })?;
+        self.uncarried.remove(&number);
         let wanted = Wanted { reads: true, writes: false };
         self.add_port(fd, asker, Target::Calls, wanted, window, None);
         Ok(())
+    }
+
+    /// Lets the calls of code fail that nobody carries: whoever started it is gone.
+    pub(crate) fn give_up_uncarried(&mut self, now: Moment) {
+        let due = self.uncarried.iter().filter(|(_, at)| **at <= now);
+        for number in due.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.uncarried.remove(&number);
+            if let Some(code) = self.running_mut(number).and_then(|running| running.code.as_mut()) {
+                code.calls = None;
+            }
+        }
     }
 
     fn add_port(

@@ -10,7 +10,7 @@ use hotcell_jail::process::{
 };
 use hotcell_jail::{proctree, pty};
 use hotcell_journal::{Entry, OutputLog};
-use hotcell_model::{Code, Command, EndCause, ExecSpec, Stdin, Stream, Timestamp};
+use hotcell_model::{Command, EndCause, ExecSpec, Stdin, Stream, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Pid, Uid, getpid};
@@ -30,6 +30,8 @@ use crate::warm::Claimed;
 const ORPHAN_LOOKS: u32 = 200;
 /// How long what may be the beginning of a secret is held for the rest of it.
 const HELD_FOR: Duration = Duration::from_millis(100);
+/// How long whoever started code may take to carry its calls; without that they fail.
+const CARRIED_WITHIN: Duration = Duration::from_secs(10);
 const ORPHAN_PAUSE: Duration = Duration::from_millis(1);
 
 /// The supervisor's and the exec's ends of its streams.
@@ -49,17 +51,18 @@ enum Theirs {
 impl Supervisor {
     /// Starts an exec that has its turn.
     pub(crate) fn launch(&mut self, number: u32, prepared: Prepared) {
-        let spec = match self.execs.get(&number).map(|exec| &exec.state) {
-            Some(State::Queued(queued)) => queued.spec.clone(),
+        let (spec, carried) = match self.execs.get_mut(&number).map(|exec| &mut exec.state) {
+            Some(State::Queued(queued)) => (queued.spec.clone(), queued.calls.take()),
             Some(State::Running(_) | State::Ended(_)) | None => return,
         };
+        let carried = carried.as_ref();
         let warm = match (&spec.command, spec.as_root) {
-            (Command::Code(_), false) => self.run_warm(&spec, &prepared),
+            (Command::Code(_), false) => self.run_warm(&spec, &prepared, carried),
             (Command::Code(_) | Command::Shell(_) | Command::Argv(_), _) => None,
         };
         let launched = match warm {
             Some(parts) => Ok(parts),
-            None => self.launch_process(&spec, &prepared),
+            None => self.launch_process(&spec, &prepared, carried),
         };
         let mut parts = match launched {
             Ok(parts) => parts,
@@ -100,6 +103,9 @@ impl Supervisor {
         self.running.insert(number);
         self.watch(number);
         if let Command::Code(_) = &spec.command {
+            if carried.is_none() {
+                self.uncarried.insert(number, Moment::now().after(CARRIED_WITHIN));
+            }
             self.keep_warm();
         }
         self.write_input(number);
@@ -110,13 +116,14 @@ impl Supervisor {
         &mut self,
         spec: &ExecSpec,
         prepared: &Prepared,
+        carried: Option<&OwnedFd>,
     ) -> std::result::Result<Parts, LaunchError> {
         let failed = |step: &'static str| move |source: io::Error| LaunchError { step, source };
         let mut wiring =
             wire(spec, prepared.identity).map_err(failed("open the standard streams"))?;
         if let Command::Code(code) = &spec.command {
-            let ends = wire_code(&spec.id, code, None).map_err(failed("hand the code over"))?;
-            wiring.code = Some(ends);
+            let ends = wire_code(&spec.id, code, None, carried);
+            wiring.code = Some(ends.map_err(failed("hand the code over"))?);
         }
         let cgroup = match &mut self.exec_cgroups {
             Some(groups) => Some(groups.take().map_err(failed("make a cgroup"))?),
@@ -169,7 +176,19 @@ impl Supervisor {
                 }
                 let Wiring { outputs, input, terminal, code, .. } = wiring;
                 let code = code.map(|(ours, _)| ours);
-                Ok(Parts::new(main, cgroup, log, before).with(outputs, input, terminal, code))
+                let (timeout, grace) = (None, TIMEOUT_GRACE);
+                Ok(Parts {
+                    main,
+                    cgroup,
+                    log,
+                    outputs,
+                    input,
+                    terminal,
+                    code,
+                    timeout,
+                    grace,
+                    before,
+                })
             }
             Err(error) => {
                 match (&mut self.exec_cgroups, cgroup) {
@@ -183,10 +202,17 @@ impl Supervisor {
     }
 
     /// Has a child take code on that was forked ahead of need; `None` where there is none.
-    fn run_warm(&mut self, spec: &ExecSpec, prepared: &Prepared) -> Option<Parts> {
+    fn run_warm(
+        &mut self,
+        spec: &ExecSpec,
+        prepared: &Prepared,
+        carried: Option<&OwnedFd>,
+    ) -> Option<Parts> {
         let Command::Code(code) = &spec.command else { return None };
+        let env = Some(prepared.variables.clone());
+        let ends = wire_code(&spec.id, code, env, carried).ok()?;
         let claimed = self.claim_warm()?;
-        let handed = self.hand_over(spec, prepared, code, &claimed);
+        let handed = self.hand_over(spec, prepared, ends, &claimed);
         let Some((wiring, log)) = handed else {
             self.drop_claimed(claimed);
             return None;
@@ -198,18 +224,17 @@ impl Supervisor {
         let Wiring { outputs, input, terminal, code, .. } = wiring;
         let code = code.map(|(ours, _)| ours);
         let (main, cgroup) = (Main::Child(claimed.pid), Some(claimed.cgroup));
-        Some(Parts::new(main, cgroup, log, before).with(outputs, input, terminal, code))
+        let (timeout, grace) = (None, TIMEOUT_GRACE);
+        Some(Parts { main, cgroup, log, outputs, input, terminal, code, timeout, grace, before })
     }
 
     fn hand_over(
         &self,
         spec: &ExecSpec,
         prepared: &Prepared,
-        code: &Code,
+        (ours, theirs): (CodeEnds, TheirCode),
         claimed: &Claimed,
     ) -> Option<(Wiring, OutputLog)> {
-        let env = Some(prepared.variables.clone());
-        let (ours, theirs) = wire_code(&spec.id, code, env).ok()?;
         let wiring = wire(spec, prepared.identity).ok()?;
         let bound = self.plan.spec.output_bytes;
         let log = OutputLog::new(self.records.as_fd(), &spec.id, bound).ok()?;

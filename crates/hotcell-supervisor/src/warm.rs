@@ -209,8 +209,7 @@ impl Supervisor {
         let at = self.warm.children.iter().position(|child| child.pid.is_some())?;
         let child = self.warm.children.remove(at)?;
         self.poller.remove(child.control.as_fd());
-        let claimed = Claimed { control: child.control, cgroup: child.cgroup, pid: child.pid? };
-        Some(claimed)
+        Some(Claimed { control: child.control, cgroup: child.cgroup, pid: child.pid? })
     }
 
     /// Gives back a child that could not be used.
@@ -361,14 +360,12 @@ impl Supervisor {
         self.warm.leaving.extend(groups);
     }
 
-    /// Notes that a process ended; whether it was one of these.
-    pub(crate) fn note_warm_end(&mut self, pid: i32) -> bool {
-        let was_one = self.warm.is_process(pid);
-        if was_one {
+    /// Notes that a process ended that may be one of these.
+    pub(crate) fn note_warm_end(&mut self, pid: i32) {
+        if self.warm.is_process(pid) {
             // Nobody asked it to go.
             self.dismiss_failed();
         }
-        was_one
     }
 
     /// Gives back the groups of those that are gone.

@@ -13,6 +13,7 @@ in_worlds! { [root, rootless, without_cgroups]
     a_loop_is_ended_in_time_with_all_it_started,
     a_hundred_runs_at_once_are_all_right,
     what_is_too_long_is_cut_and_can_be_read,
+    what_outlives_the_wait_still_gives_its_result,
 }
 
 in_worlds! { [root]
@@ -161,6 +162,31 @@ fn what_is_too_long_is_cut_and_can_be_read(world: &World) {
     let file = ran["result_file"].as_str().unwrap_or_else(|| panic!("no way to read more: {ran}"));
     let whole = result_of(&mut client, &format!("import json\nlen(json.load(open({file:?})))"));
     assert_eq!(whole, 200_000);
+}
+
+fn what_outlives_the_wait_still_gives_its_result(world: &World) {
+    let mut client = McpClient::start(world, Era::Modern);
+    for (code, part, wanted) in [
+        ("import time\ntime.sleep(1)\n{'sum': 42}", "result", json!({ "sum": 42 })),
+        ("import time\ntime.sleep(1)\n1 / 0", "error", json!("ZeroDivisionError")),
+    ] {
+        let ran = client.call("code_run", json!({ "code": code, "wait_s": 0 }));
+        assert_eq!(ran["status"], "running", "{ran}");
+        assert_eq!(ran.get("result"), None, "{ran}");
+        let mut page = json!({});
+        eventually("it is complete", || {
+            let asked = json!({ "exec_id": ran["exec_id"], "wait_s": 20 });
+            page = client.call("exec_poll", asked);
+            page["complete"] == true
+        });
+        let told = &page["code"][part];
+        let told = if part == "error" { &told["type"] } else { told };
+        assert_eq!(*told, wanted, "{page}");
+    }
+    // A command has nothing of the kind.
+    let ran = client.call("exec_run", json!({ "command": "true" }));
+    let page = client.call("exec_poll", json!({ "exec_id": ran["exec_id"] }));
+    assert_eq!(page.get("code"), None, "{page}");
 }
 
 fn runs_are_taken_on_by_what_is_warm(world: &World) {

@@ -11,6 +11,7 @@ in_worlds! { [root]
     code_finds_and_calls_tools,
     what_goes_wrong_with_a_tool_is_raised,
     a_tool_that_no_rule_names_waits_for_a_person,
+    code_that_was_approved_reaches_its_tools,
     without_servers_there_are_no_tools,
 }
 
@@ -133,6 +134,22 @@ fn a_tool_that_no_rule_names_waits_for_a_person(world: &World) {
         let ran = client.answer(asked)["result"]["structuredContent"].clone();
         assert_eq!(ran["status"], status, "{ran}");
     }
+}
+
+fn code_that_was_approved_reaches_its_tools(world: &World) {
+    let Some(place) = tool_servers() else { return };
+    let ask = "[[rule]]\nid = \"looks\"\nverdict = \"ask\"\ntool = [\"exec_run\"]\n";
+    let mut client = agent(world, &place, &format!("{ALLOW}{ask}"));
+    client.call("tool_search", json!({ "query": "echo" }));
+    let code = "from tools.everything import echo\necho(message='after the queue')";
+    let ran = client.call("code_run", json!({ "code": code, "wait_s": 0 }));
+    let exec = ran["exec_id"].as_str().unwrap().to_owned();
+    world.text(["approve", &exec]);
+    let page = eventually_some("it is complete", || {
+        let page = client.call("exec_poll", json!({ "exec_id": exec, "wait_s": 20 }));
+        (page["complete"] == true).then_some(page)
+    });
+    assert!(page["code"]["result"].to_string().contains("after the queue"), "{page}");
 }
 
 fn without_servers_there_are_no_tools(world: &World) {

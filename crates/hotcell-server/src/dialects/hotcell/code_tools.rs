@@ -1,8 +1,8 @@
 //! `code_run` and `tool_search`.
 
 use hotcell_brief::{
-    Brief, Cut, DEFAULT_BUDGET, ErrorPart, Parts, ResultContent, ResultPart, ShownResult, Strategy,
-    Text,
+    Brief, Cut, DEFAULT_BUDGET, ErrorPart, Parts, ResultContent, ResultPart, Shown, ShownResult,
+    Strategy, Text,
 };
 use hotcell_model::{
     Artifact, Code, CodeError, CodeLanguage, CodeOutcome, CodeReport, CodeValue, Command, EndCause,
@@ -15,14 +15,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cell_tools::cell_ref;
+use super::exec_tools::{MOST_WAIT_S, wait};
 use super::schema::{self, Anything, Object};
 use super::tool::{Effect, ToolKind, answer, read};
 use super::views::told;
 use crate::dialect::{Outcome, Show};
 use crate::toolsets::Toolset;
 
-/// The longest a call waits: clients give up after a minute.
-const MOST_WAIT_S: f64 = 50.0;
 /// What the engine is asked for: far more than is shown, so that what is shown is chosen well.
 const RESULT_BYTES: u64 = 1 << 20;
 
@@ -52,7 +51,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         request: search,
         result: |reply| {
             let Reply::ToolsFound(found) = reply else { return None };
-            let text = shown(&found);
+            let text = lines(&found);
             Some(answer(&found, text))
         },
     },
@@ -94,10 +93,6 @@ fn python() -> String {
 
 fn timeout() -> f64 {
     30.0
-}
-
-fn wait() -> f64 {
-    20.0
 }
 
 fn auto() -> String {
@@ -159,7 +154,7 @@ fn search(arguments: JsonObject) -> Result<Request> {
     Ok(ToolSearch { query, detail, server, limit }.into())
 }
 
-fn shown(found: &ToolsFound) -> String {
+fn lines(found: &ToolsFound) -> String {
     let mut text = if found.tools.is_empty() {
         format!("none of {} tools fits", found.of)
     } else {
@@ -184,6 +179,17 @@ struct Ran {
     checkpoint: Option<String>,
     stdout: String,
     stderr: String,
+    #[serde(flatten)]
+    code: CodeView,
+    next_seq: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    usage: Option<Spent>,
+}
+
+/// What code gave back, within its budget.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct CodeView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Anything")]
     result: Option<Value>,
@@ -203,10 +209,6 @@ struct Ran {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Object>")]
     cut: Vec<Cut>,
-    next_seq: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Object>")]
-    usage: Option<Spent>,
 }
 
 #[derive(Debug, Serialize)]
@@ -227,8 +229,8 @@ pub(super) fn ran(result: ExecResult, strategy: Strategy) -> CallToolResult {
     let ExecResult { exec, records, next_seq, report, .. } = result;
     let usage = exec.end.as_ref().map(|end| end.usage);
     let status = status_of(&exec, report.as_deref());
-    let report = report.map_or_else(CodeReport::default, |report| *report);
-    let error = report.error.clone().or_else(|| ended_by_force(&exec, status));
+    let mut report = report.map_or_else(CodeReport::default, |report| *report);
+    report.error = report.error.take().or_else(|| ended_by_force(&exec, status));
     let more = format!("exec_poll exec_id={}", exec.id);
     let streams = [Stream::Stdout, Stream::Stderr].map(|stream| pieces(&records, stream));
     let totals = usage.map_or([0; 2], |usage| [usage.stdout_bytes, usage.stderr_bytes]);
@@ -237,10 +239,28 @@ pub(super) fn ran(result: ExecResult, strategy: Strategy) -> CallToolResult {
         let lines = [head, tail].map(|part| part.iter().filter(|byte| **byte == b'\n').count());
         Text::pieces(head, tail, totals[at], lines.iter().sum::<usize>() as u64).read_by(&more)
     });
+    let shown = briefed(&report, Parts { stdout, stderr, ..Parts::default() }, strategy);
+    let tokens = Tokens { shown: shown.tokens };
+    let view = Ran {
+        cell: exec.cell.to_string(),
+        exec_id: exec.id.to_string(),
+        status: status.to_owned(),
+        approval: exec.approval.as_deref().map(told),
+        checkpoint: exec.checkpoint.as_ref().map(ToString::to_string),
+        stdout: shown.stdout.clone(),
+        stderr: shown.stderr.clone(),
+        code: CodeView::new(report, shown),
+        next_seq,
+        usage: usage.map(|usage| Spent { usage, tokens }),
+    };
+    let text = view.text();
+    answer(&view, text)
+}
+
+/// A report within the budget, together with what else is shown.
+fn briefed<'a>(report: &'a CodeReport, streams: Parts<'a>, strategy: Strategy) -> Shown {
     let file = report.result_file.as_ref().map(|path| format!("fs_read {path}"));
     let parts = Parts {
-        stdout,
-        stderr,
         result: report.result.as_ref().map(|value| ResultPart {
             content: match value {
                 CodeValue::Json(value) => ResultContent::Json(value),
@@ -250,42 +270,70 @@ pub(super) fn ran(result: ExecResult, strategy: Strategy) -> CallToolResult {
             },
             more: file.as_deref(),
         }),
-        error: error.as_ref().map(|error| ErrorPart {
+        error: report.error.as_ref().map(|error| ErrorPart {
             kind: &error.kind,
             message: &error.message,
             traceback: &error.traceback,
             more: None,
         }),
+        ..streams
     };
-    let brief = Brief::new(DEFAULT_BUDGET, strategy).show(&parts);
-    let line = error.as_ref().and_then(|error| error.line);
-    let view = Ran {
-        cell: exec.cell.to_string(),
-        exec_id: exec.id.to_string(),
-        status: status.to_owned(),
-        approval: exec.approval.as_deref().map(told),
-        checkpoint: exec.checkpoint.as_ref().map(ToString::to_string),
-        stdout: brief.stdout,
-        stderr: brief.stderr,
-        result: brief.result.map(|shown| match shown {
-            ShownResult::Json(value) => value,
-            ShownResult::Text(text) => Value::String(text),
-        }),
-        error: brief.error.map(|shown| CodeError {
-            kind: shown.kind,
-            message: shown.message,
-            traceback: shown.traceback,
-            line,
-        }),
-        result_file: report.result_file,
-        artifacts: report.artifacts,
-        tools_called: report.tools,
-        cut: brief.cut,
-        next_seq,
-        usage: usage.map(|usage| Spent { usage, tokens: Tokens { shown: brief.tokens } }),
-    };
-    let text = view.text();
-    answer(&view, text)
+    Brief::new(DEFAULT_BUDGET, strategy).show(&parts)
+}
+
+impl CodeView {
+    /// A report alone.
+    pub(super) fn of(report: CodeReport) -> Self {
+        let shown = briefed(&report, Parts::default(), Strategy::Auto);
+        Self::new(report, shown)
+    }
+
+    fn new(report: CodeReport, shown: Shown) -> Self {
+        let line = report.error.as_ref().and_then(|error| error.line);
+        Self {
+            result: shown.result.map(|shown| match shown {
+                ShownResult::Json(value) => value,
+                ShownResult::Text(text) => Value::String(text),
+            }),
+            result_file: report.result_file,
+            error: shown.error.map(|shown| CodeError {
+                kind: shown.kind,
+                message: shown.message,
+                traceback: shown.traceback,
+                line,
+            }),
+            artifacts: report.artifacts,
+            tools_called: report.tools,
+            cut: shown.cut,
+        }
+    }
+
+    /// Adds it to a text for readers.
+    pub(super) fn add_to(&self, text: &mut String) {
+        match &self.result {
+            Some(Value::String(result)) => add_part(text, "result", result),
+            Some(result) => add_part(text, "result", &result.to_string()),
+            None => {}
+        }
+        if let Some(error) = &self.error {
+            let told = format!("{}: {}", error.kind, error.message);
+            let told = if error.traceback.is_empty() { &told } else { &error.traceback };
+            add_part(text, "error", told);
+        }
+        for artifact in &self.artifacts {
+            add_part(text, "artifact", &format!("{} ({})", artifact.path, artifact.mime));
+        }
+        if let Some(file) = &self.result_file {
+            add_part(text, "whole result", file);
+        }
+    }
+}
+
+fn add_part(text: &mut String, name: &str, content: &str) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&format!("[{name}] {content}"));
 }
 
 /// The beginning and the end of a stream; the end is empty where nothing is missing between them.
@@ -337,33 +385,14 @@ impl Ran {
     /// The same for readers.
     fn text(&self) -> String {
         let mut text = self.stdout.clone();
-        let mut part = |name: &str, content: &str| {
-            if !text.is_empty() && !text.ends_with('\n') {
-                text.push('\n');
-            }
-            text.push_str(&format!("[{name}] {content}"));
-        };
         if !self.stderr.is_empty() {
-            part("stderr", &self.stderr);
+            add_part(&mut text, "stderr", &self.stderr);
         }
-        match &self.result {
-            Some(Value::String(result)) => part("result", result),
-            Some(result) => part("result", &result.to_string()),
-            None => {}
+        self.code.add_to(&mut text);
+        if let Some(approval) = &self.approval {
+            add_part(&mut text, "approval", approval);
         }
-        if let Some(error) = &self.error {
-            let told = format!("{}: {}", error.kind, error.message);
-            part("error", if error.traceback.is_empty() { &told } else { &error.traceback });
-        }
-        for artifact in &self.artifacts {
-            part("artifact", &format!("{} ({})", artifact.path, artifact.mime));
-        }
-        for (name, word) in [("whole result", &self.result_file), ("approval", &self.approval)] {
-            if let Some(word) = word {
-                part(name, word);
-            }
-        }
-        part(&self.status, &self.exec_id);
+        add_part(&mut text, &self.status, &self.exec_id);
         text
     }
 }

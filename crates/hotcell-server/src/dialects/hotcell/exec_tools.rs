@@ -19,7 +19,7 @@ use crate::exec_parts::{self, terminal_size};
 use crate::toolsets::Toolset;
 
 /// The longest a call waits: clients give up after a minute.
-const MOST_WAIT_S: f64 = 50.0;
+pub(super) const MOST_WAIT_S: f64 = 50.0;
 /// What the engine is asked for: enough for both streams of a result.
 const RESULT_BYTES: u64 = 8 * STREAM_BYTES as u64;
 
@@ -181,7 +181,7 @@ fn timeout() -> f64 {
     600.0
 }
 
-fn wait() -> f64 {
+pub(super) fn wait() -> f64 {
     20.0
 }
 

@@ -7,6 +7,7 @@ use hotcell_model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::code_tools::CodeView;
 use super::schema::Object;
 
 /// A cell in short.
@@ -198,6 +199,10 @@ pub(super) struct PageView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     dropped: Option<Dropped>,
+    /// of code: its result or error, once complete
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    code: Option<CodeView>,
 }
 
 impl From<ExecPage> for PageView {
@@ -214,6 +219,7 @@ impl From<ExecPage> for PageView {
             next_seq: page.next_seq,
             complete: page.complete,
             dropped: page.dropped,
+            code: page.report.map(|report| CodeView::of(*report)),
         }
     }
 }
@@ -229,6 +235,10 @@ impl PageView {
             text.push_str(&message.data);
         }
         if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        if let Some(code) = &self.code {
+            code.add_to(&mut text);
             text.push('\n');
         }
         text.push_str(&self.standing.line());
