@@ -199,7 +199,6 @@ pub(super) struct PageView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     dropped: Option<Dropped>,
-    /// of code: its result or error, once complete
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     code: Option<CodeView>,
