@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use hotcell_model::Error;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification,
+    ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ServerNotification,
 };
 use rmcp::transport::Transport;
 use std::sync::Arc;
@@ -90,17 +91,34 @@ impl Link {
 pub(crate) struct Watched<T> {
     inner: T,
     link: Arc<Link>,
+    /// The question for the newest protocol, until it is given up and the older one is tried. A server
+    /// that starts slowly answers both, and the first answer is then nothing to anybody.
+    probe: Option<RequestId>,
+    given_up: Option<RequestId>,
 }
 
 impl<T> Watched<T> {
     pub(crate) fn new(inner: T, link: Arc<Link>) -> Self {
-        Self { inner, link }
+        Self { inner, link, probe: None, given_up: None }
+    }
+
+    fn note_sent(&mut self, message: &ClientJsonRpcMessage) {
+        let JsonRpcMessage::Request(asked) = message else { return };
+        if let ClientRequest::DiscoverRequest(_) = &asked.request {
+            self.probe = Some(asked.id.clone());
+        }
+        if let ClientRequest::InitializeRequest(_) = &asked.request {
+            self.given_up = self.probe.take();
+        }
     }
 
     /// Whether a message is to be passed on.
     fn is_wanted(&self, message: &ServerJsonRpcMessage) -> bool {
         match message {
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => true,
+            JsonRpcMessage::Response(answer) => self.given_up.as_ref() != Some(&answer.id),
+            JsonRpcMessage::Error(error) => {
+                self.given_up.is_none() || error.id.is_none() || self.given_up != error.id
+            }
             JsonRpcMessage::Request(_) => {
                 self.link.count_unasked();
                 true
@@ -127,6 +145,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        self.note_sent(&message);
         self.inner.send(message)
     }
 

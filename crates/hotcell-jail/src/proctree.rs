@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::time::Duration;
 
 use rustix::process::Pid;
 
@@ -9,6 +10,11 @@ use crate::signals;
 
 /// Passes after which a tree that still grows is given up to the next call.
 const MOST_PASSES: usize = 200;
+/// How often it is looked whether a process has stopped.
+const STOP_LOOKS: usize = 1000;
+const STOP_PAUSE: Duration = Duration::from_micros(500);
+/// States of threads that do not run: stopped, traced, ended.
+const STILL: &[char] = &['T', 't', 'Z', 'X'];
 
 /// Every process with its parent.
 fn parents() -> io::Result<Vec<(i32, i32)>> {
@@ -68,37 +74,69 @@ pub fn descendants(root: Pid) -> io::Result<HashSet<i32>> {
     Ok(Tree::read()?.below(root, |_| false))
 }
 
-/// Stops all descendants of a process; those that were not stopped before.
+/// Stops all descendants of a process, every thread of them; those that were not stopped before.
 ///
 /// # Errors
-/// `/proc` cannot be read.
+/// `/proc` cannot be read, or one of them does not stop; then all go on.
 pub fn stop_descendants(root: Pid) -> io::Result<Vec<i32>> {
     let mut stopped = Vec::new();
-    let mut seen = HashSet::new();
-    let mut quiet_passes = 0;
-    for _ in 0..MOST_PASSES {
-        let fresh: Vec<i32> = descendants(root)?.difference(&seen).copied().collect();
-        quiet_passes = if fresh.is_empty() { quiet_passes + 1 } else { 0 };
-        if quiet_passes == 2 {
-            break;
-        }
-        for pid in fresh {
-            seen.insert(pid);
-            if !is_stopped(pid) && Pid::from_raw(pid).is_some_and(|pid| stop(pid).is_ok()) {
-                stopped.push(pid);
-            }
+    match stop_all(root, &mut stopped) {
+        Ok(()) => Ok(stopped),
+        Err(error) => {
+            go_on(&stopped);
+            Err(error)
         }
     }
-    Ok(stopped)
+}
+
+/// A signal is only the beginning of a stop: until some thread takes it, all others go on, and fork.
+fn stop_all(root: Pid, stopped: &mut Vec<i32>) -> io::Result<()> {
+    let mut seen = HashSet::new();
+    for _ in 0..MOST_PASSES {
+        let fresh: Vec<i32> = descendants(root)?.difference(&seen).copied().collect();
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        for pid in &fresh {
+            if !are_threads(*pid, STILL) && Pid::from_raw(*pid).is_some_and(|pid| stop(pid).is_ok())
+            {
+                stopped.push(*pid);
+            }
+        }
+        for pid in fresh {
+            wait_until_still(pid)?;
+            seen.insert(pid);
+        }
+    }
+    Err(io::Error::other("the processes grow faster than they can be stopped"))
 }
 
 fn stop(pid: Pid) -> io::Result<()> {
     signals::send(pid, libc::SIGSTOP)
 }
 
-fn is_stopped(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('T'))
+fn wait_until_still(pid: i32) -> io::Result<()> {
+    for _ in 0..STOP_LOOKS {
+        if are_threads(pid, STILL) {
+            return Ok(());
+        }
+        std::thread::sleep(STOP_PAUSE);
+    }
+    // Who waits in the kernel for a child that was stopped before it ran its program stays there.
+    if are_threads(pid, &[STILL, &['D']].concat()) {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("the process {pid} does not stop")))
+}
+
+/// Whether all threads of a process are in one of these states, or it is gone.
+fn are_threads(pid: i32, states: &[char]) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    threads.into_iter().flatten().flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(')').map(|(_, fields)| fields.trim_start());
+        state.is_none_or(|state| state.starts_with(states))
+    })
 }
 
 /// Lets processes go on that were stopped.

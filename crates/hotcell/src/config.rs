@@ -368,6 +368,14 @@ impl Config {
         all.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())).collect()
     }
 
+    /// The configuration file that was read, if there is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.tables_origin {
+            Origin::File(path) => Some(path),
+            Origin::Default | Origin::Variable(_) | Origin::Flag(_) => None,
+        }
+    }
+
     fn apply(&mut self, at: usize, value: &str, origin: Origin) -> Result<()> {
         let key = &KEYS[at];
         (key.set)(self, value).map_err(|problem| {

@@ -60,7 +60,7 @@ impl Session {
         let driver = NativeDriver::new(NativeSettings {
             state_dir: config.state_dir.clone(),
             own_files: config.own_files(),
-            program,
+            program: program.clone(),
             cgroups: match config.cgroups {
                 Cgroups::Auto => CgroupUse::Auto,
                 Cgroups::Off => CgroupUse::Off,
@@ -85,7 +85,7 @@ impl Session {
         );
         let secrets: Arc<dyn SecretStore> = Arc::new(secret_store(config, environment)?);
         engine.keep_secrets_in(Arc::clone(&secrets))?;
-        if let Some(servers) = config_toolbox::open(config, environment, secrets)? {
+        if let Some(servers) = config_toolbox::open(config, environment, secrets, &program)? {
             engine.call_tools_of(Arc::new(servers))?;
         }
         let policy = Arc::new(PolicyFile::open(&config.policy.profile, &config.policy.file)?);

@@ -381,6 +381,15 @@ async fn a_slow_start_goes_on_without_whoever_waits_for_it() {
 }
 
 #[tokio::test]
+async fn one_that_starts_so_slowly_that_it_is_greeted_twice_is_spoken_to() {
+    let mut spec = misbehaving(&["very-slow"]);
+    spec.timeout = Duration::from_secs(60);
+    let servers = serve(spec);
+    let answer = call(&servers, "echo", json!({ "text": "at last" })).await.unwrap();
+    assert_eq!(text(&answer), "at last");
+}
+
+#[tokio::test]
 async fn all_of_a_server_ends_with_its_owner() {
     let servers = serve(misbehaving(&[]));
     let group = call(&servers, "pids", json!({})).await.unwrap().structured.unwrap();

@@ -14,6 +14,7 @@ mod admission;
 mod approvals;
 mod audit;
 mod bad_input;
+mod bad_servers;
 mod checkpoints;
 mod client_settings;
 mod clients;
