@@ -74,7 +74,8 @@ pub use checkpoint::{
     CheckpointPurpose, CheckpointRestore, Checkpointer, Checkpoints, Patch, PathChange,
 };
 pub use code::{
-    Artifact, Code, CodeError, CodeLanguage, CodeOutcome, CodeReport, CodeValue, ToolUse,
+    Artifact, Code, CodeError, CodeLanguage, CodeOutcome, CodeReport, CodeValue, SessionBounds,
+    SessionInfo, SessionName, SessionTurn, SessionUse, ToolUse,
 };
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,
