@@ -227,7 +227,7 @@ fn nothing_that_a_session_says_is_believed_of_another_run(world: &World) {
     assert_eq!(turn(&mut client, "a", child), (json!("own end"), false));
     // A child that waits for the next run in its stead is gone before that comes.
     let thief = "pid = os.fork()\nif pid == 0:\n    os.setsid()\n    end = control()\n    \
-                 while True: open('stolen', 'wb').write(end.recv(100))\nx = 7";
+                 word = end.recv(100)\n    open('stolen', 'wb').write(word)\n    os._exit(0)\nx = 7";
     turn(&mut client, "a", thief);
     assert_eq!(turn(&mut client, "a", "x, os.path.exists('stolen')"), (json!([7, false]), false));
     // It says that it is done while it is not: that ends its own run, and what it did is stopped.
@@ -347,8 +347,8 @@ fn of_too_many_sessions_the_idle_one_ends(world: &World) {
 fn nothing_goes_on_between_runs(world: &World) {
     let mut client = McpClient::start(world, Era::Modern);
     let code = "import os, threading, time\nn = 0\ndef count():\n    global n\n    \
-                while True:\n        n += 1\n        open('n', 'w').write(str(n))\n        time.sleep(0.005)\n\
-                threading.Thread(target=count).start()\ntime.sleep(0.2)\nos.getpid()";
+                while True:\n        n += 1\n        os.pwrite(seen.fileno(), b'%09d' % n, 0)\n        time.sleep(0.005)\n\
+                seen = open('n', 'w')\nthreading.Thread(target=count).start()\ntime.sleep(0.2)\nos.getpid()";
     let (pid, _) = turn(&mut client, "a", code);
     let read = "sleep 0.2; cat n; echo; sleep 0.5; cat n";
     let seen = shell(&mut client, read);

@@ -70,12 +70,11 @@ struct Run {
     /// at most 50
     #[serde(default = "wait")]
     wait_s: f64,
-    /// how long output is cut: auto, truncate, summarise, sample
+    /// auto, truncate, summarise, sample
     #[serde(default = "auto")]
     strategy: String,
-    /// variables live on under this name
+    /// keeps variables
     session: Option<String>,
-    /// begin the session anew
     #[serde(default)]
     reset: bool,
 }
@@ -229,23 +228,23 @@ impl SessionView {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct CodeView {
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Anything")]
+    #[schemars(with = "Option<Anything>")]
     result: Option<Value>,
-    /// all of a result that is shown in part
+    /// the whole result
     #[serde(skip_serializing_if = "Option::is_none")]
     result_file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     error: Option<CodeError>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<Object>")]
+    #[schemars(with = "Option<Vec<Object>>")]
     artifacts: Vec<Artifact>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<Object>")]
+    #[schemars(with = "Option<Vec<Object>>")]
     tools_called: Vec<ToolUse>,
-    /// what was cut, and how to read it
+    /// how to read the rest
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<Object>")]
+    #[schemars(with = "Option<Vec<Object>>")]
     cut: Vec<Cut>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
