@@ -200,3 +200,7 @@ fn kill_all(find: impl Fn() -> io::Result<HashSet<i32>>) -> io::Result<usize> {
     }
     Ok(stopped.len())
 }
+
+#[cfg(test)]
+#[path = "proctree_tests.rs"]
+mod tests;

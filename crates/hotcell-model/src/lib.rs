@@ -42,6 +42,8 @@ mod asked_tests;
 #[cfg(test)]
 mod caller_tests;
 #[cfg(test)]
+mod code_tests;
+#[cfg(test)]
 mod error_tests;
 #[cfg(test)]
 mod exec_tests;

@@ -10,6 +10,8 @@ in_worlds! { [root, rootless, without_cgroups]
     a_session_begins_anew_when_told_to,
     a_loop_ends_with_its_session_and_keeps_its_output,
     what_a_run_leaves_behind_is_gone_after_it,
+    what_forks_on_and_on_is_gone_too,
+    cpu_time_is_each_runs_own,
     a_session_that_is_killed_is_begun_anew,
     nothing_that_a_session_says_is_believed_of_another_run,
     runs_of_a_session_go_one_after_another,
@@ -191,6 +193,38 @@ fn what_a_run_leaves_behind_is_gone_after_it(world: &World) {
     let end = &world.exec(ran["exec_id"].as_str().unwrap())["end"];
     assert!(end["killed_descendants"].as_u64().unwrap() >= 1, "{end}");
     assert_eq!(shell(&mut client, "pgrep -f 'sleep 345[6]' | wc -l"), "0");
+}
+
+fn what_forks_on_and_on_is_gone_too(world: &World) {
+    let mut client = McpClient::start(world, Era::Modern);
+    // One that is never the same process for long, and one that has ever more children.
+    let code = "import os, time\nx = 1\nif os.fork() == 0:\n    os.setsid()\n    \
+                while True:\n        if os.fork(): os._exit(0)\n\
+                if os.fork() == 0:\n    os.setsid()\n    \
+                while True:\n        try:\n            if os.fork() == 0: time.sleep(1000)\n        \
+                except OSError: time.sleep(0.001)\ntime.sleep(0.2)\nos.getpid()";
+    let (pid, _) = turn(&mut client, "a", code);
+    let others = format!(
+        "pgrep -f 'X ut[f]8' | grep -vx {pid} | xargs -r -n1 sh -c 'grep -q zombie /proc/$0/status || echo $0' 2>/dev/null | wc -l"
+    );
+    // What is warm is not of the session.
+    let others = others.replace(
+        "-vx",
+        "-vxE -e \"$(pgrep -f ' zygot[e]$' | paste -sd'|' | sed 's/^$/none/')\" -e",
+    );
+    assert_eq!(shell(&mut client, &others), "0");
+    assert_eq!(turn(&mut client, "a", "x"), (json!(1), false));
+}
+
+fn cpu_time_is_each_runs_own(world: &World) {
+    let mut client = McpClient::start(world, Era::Modern);
+    let spin =
+        "import time\nuntil = time.process_time() + 0.6\nwhile time.process_time() < until: pass";
+    turn(&mut client, "a", "1");
+    let busy = run(&mut client, "a", spin);
+    assert!(busy["usage"]["cpu_ms"].as_u64().unwrap() >= 500, "{busy}");
+    let idle = run(&mut client, "a", "1");
+    assert!(idle["usage"]["cpu_ms"].as_u64().unwrap() < 300, "{idle}");
 }
 
 fn a_session_that_is_killed_is_begun_anew(world: &World) {
