@@ -282,7 +282,7 @@ fn of_command<'a>(command: &'a Command, as_root: bool, directory: Option<&'a str
         // Which shell a cell has is only known inside it.
         Command::Shell(text) => Act::AnyShell { text, as_root, directory },
         Command::Argv(argv) => Act::Argv { argv, as_root, directory },
-        Command::Code(Code { language: CodeLanguage::Python, text: code }) => {
+        Command::Code(Code { language: CodeLanguage::Python, text: code, .. }) => {
             Act::Python { code, as_root, directory }
         }
     }

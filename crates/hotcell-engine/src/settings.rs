@@ -1,6 +1,6 @@
 //! What an operator can choose about the engine.
 
-use hotcell_model::{LIMITS, NameRules, SecretGrant, Tenant, Workspace};
+use hotcell_model::{LIMITS, NameRules, SecretGrant, SessionBounds, Tenant, Workspace};
 
 use crate::{Admission, TenantTable};
 
@@ -21,6 +21,8 @@ pub struct Settings {
     pub max_running: u32,
     /// Bytes of output kept per exec.
     pub output_bytes: u64,
+    /// What sessions of code may take up in a cell.
+    pub sessions: SessionBounds,
     /// Which directories of the host cells may have as workspaces.
     pub workspaces: AllowedWorkspaces,
     /// Which names cells may reach over the network.
@@ -97,6 +99,7 @@ impl Default for Settings {
             log_keep_s: DAY_S,
             max_running: LIMITS.max_running,
             output_bytes: LIMITS.output_bytes,
+            sessions: SessionBounds::default(),
             workspaces: AllowedWorkspaces::Only(Vec::new()),
             names: AllowedNames::Only(NameRules::default()),
             admission: Admission::default(),

@@ -111,7 +111,11 @@ fn stop_all(root: Pid, stopped: &mut Vec<i32>) -> io::Result<()> {
     Err(io::Error::other("the processes grow faster than they can be stopped"))
 }
 
-fn stop(pid: Pid) -> io::Result<()> {
+/// Stops a process with all its threads.
+///
+/// # Errors
+/// There is none, or it is not ours.
+pub fn stop(pid: Pid) -> io::Result<()> {
     signals::send(pid, libc::SIGSTOP)
 }
 
@@ -163,6 +167,51 @@ pub fn kill_others(root: Pid, is_apart: impl Fn(i32) -> bool) -> io::Result<usiz
     kill_all(|| Ok(Tree::read()?.below(root, &is_apart)))
 }
 
+/// Kills all descendants of a process but one.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn kill_all_but(root: Pid, kept: Pid) -> io::Result<usize> {
+    let kept = kept.as_raw_nonzero().get();
+    kill_all(|| {
+        let mut found = descendants(root)?;
+        found.remove(&kept);
+        Ok(found)
+    })
+}
+
+/// What a process has used, and what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessUse {
+    /// CPU time of it and of its children that were waited for.
+    pub cpu_us: u64,
+    /// The largest resident size that it had.
+    pub max_rss_kb: u64,
+    /// Memory that is its own: no pages of files.
+    pub memory_bytes: u64,
+}
+
+/// What a live process has used.
+#[must_use]
+pub fn used_by(pid: Pid) -> Option<ProcessUse> {
+    let pid = pid.as_raw_nonzero();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // From the state on, which is field 3: utime, stime, cutime and cstime are fields 14 to 17.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let times = fields.split_ascii_whitespace().skip(11).take(4);
+    let ticks: u64 = times.filter_map(|field| field.parse::<u64>().ok()).sum();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let kb = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    Some(ProcessUse {
+        cpu_us: ticks * 1_000_000 / rustix::param::clock_ticks_per_second().max(1),
+        max_rss_kb: kb("VmHWM"),
+        memory_bytes: (kb("RssAnon") + kb("RssShmem") + kb("VmSwap")) * 1024,
+    })
+}
+
 /// Stops whatever is found, so that none forks away, until two passes find no new one; then kills
 /// all of them.
 fn kill_all(find: impl Fn() -> io::Result<HashSet<i32>>) -> io::Result<usize> {
@@ -189,3 +238,7 @@ fn kill_all(find: impl Fn() -> io::Result<HashSet<i32>>) -> io::Result<usize> {
     }
     Ok(stopped.len())
 }
+
+#[cfg(test)]
+#[path = "proctree_tests.rs"]
+mod tests;

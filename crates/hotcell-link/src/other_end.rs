@@ -134,5 +134,6 @@ pub(crate) fn exec_end() -> ExecEnd {
         killed_descendants: 0,
         ended_at: Timestamp(9),
         usage: Usage::default(),
+        session: None,
     }
 }

@@ -1,8 +1,13 @@
 //! Code that a cell runs, and what it tells of itself when it ends.
 
+use std::fmt;
+use std::str::FromStr;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::Error;
 
 /// Code that a cell runs: the value of its last expression is its result, and it can call tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -11,6 +16,112 @@ pub struct Code {
     pub language: CodeLanguage,
     /// The code.
     pub text: String,
+    /// The session whose variables it goes on with; without one it begins with none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionTurn>,
+}
+
+/// How a run of code takes part in a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionTurn {
+    /// The session.
+    #[schemars(with = "String")]
+    pub name: SessionName,
+    /// Whether what the session holds is dropped first.
+    #[serde(default)]
+    pub reset: bool,
+}
+
+/// The name of a session: one of its cell's own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SessionName(String);
+
+impl SessionName {
+    /// The longest name.
+    pub const MAX_LENGTH: usize = 32;
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for SessionName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+        if (1..=Self::MAX_LENGTH).contains(&text.len()) && text.bytes().all(allowed) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Error::invalid(format!("{text:?} cannot be a session's name"))
+                .hint("a name has 1 to 32 of the characters a-z A-Z 0-9 _ -"))
+        }
+    }
+}
+
+impl TryFrom<String> for SessionName {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl From<SessionName> for String {
+    fn from(name: SessionName) -> Self {
+        name.0
+    }
+}
+
+/// What a run that took part in a session found, and what it left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionUse {
+    /// Whether the session began with it: no variables of an earlier run were there.
+    pub is_new: bool,
+    /// Whether the next run finds its variables.
+    pub is_kept: bool,
+}
+
+/// A session of a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionInfo {
+    /// Its name.
+    #[schemars(with = "String")]
+    pub name: SessionName,
+    /// The runs that took part in it.
+    pub runs: u64,
+    /// Seconds since the last of them; none while one runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_s: Option<u64>,
+    /// The memory that it holds between runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+}
+
+/// What sessions of a cell may take up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionBounds {
+    /// Seconds without a run after which one ends.
+    pub ttl_s: u64,
+    /// How many there are at most: one more ends the one that was idle longest.
+    pub most: u32,
+    /// Bytes of memory that one may hold between runs.
+    pub memory_bytes: u64,
+}
+
+impl Default for SessionBounds {
+    fn default() -> Self {
+        Self { ttl_s: 1800, most: 8, memory_bytes: 1 << 30 }
+    }
 }
 
 /// A language that cells run code in.

@@ -7,7 +7,9 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Approval, ApprovalNeed, CellId, CheckpointId, Code, Error, ExecId, Pace, Timestamp};
+use crate::{
+    Approval, ApprovalNeed, CellId, CheckpointId, Code, Error, ExecId, Pace, SessionUse, Timestamp,
+};
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -236,6 +238,9 @@ pub struct ExecEnd {
     pub ended_at: Timestamp,
     /// What it used.
     pub usage: Usage,
+    /// What it found and left, for code in a session that was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionUse>,
 }
 
 impl ExecEnd {
@@ -251,6 +256,7 @@ impl ExecEnd {
             killed_descendants: 0,
             ended_at,
             usage: Usage::default(),
+            session: None,
         }
     }
 }

@@ -42,6 +42,8 @@ mod asked_tests;
 #[cfg(test)]
 mod caller_tests;
 #[cfg(test)]
+mod code_tests;
+#[cfg(test)]
 mod error_tests;
 #[cfg(test)]
 mod exec_tests;
@@ -74,7 +76,8 @@ pub use checkpoint::{
     CheckpointPurpose, CheckpointRestore, Checkpointer, Checkpoints, Patch, PathChange,
 };
 pub use code::{
-    Artifact, Code, CodeError, CodeLanguage, CodeOutcome, CodeReport, CodeValue, ToolUse,
+    Artifact, Code, CodeError, CodeLanguage, CodeOutcome, CodeReport, CodeValue, SessionBounds,
+    SessionInfo, SessionName, SessionTurn, SessionUse, ToolUse,
 };
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,

@@ -9,8 +9,8 @@ use crate::{
     AccessToken, AccessTokens, Approvals, Asked, AuditPage, Cell, CellId, Checkpoint,
     CheckpointDiff, Checkpoints, CodeReport, Diagnosis, Dropped, Error, Exec, ExecId, FileDone,
     LedgerSummary, NamesFound, NetRecords, NetworkState, NetworkStats, PolicyVerdict,
-    ProjectApplied, ProjectChanges, ProjectDiscarded, Record, Secret, SecretList, Tenant,
-    TokenCreated, ToolRan, ToolsFound,
+    ProjectApplied, ProjectChanges, ProjectDiscarded, Record, Secret, SecretList, SessionInfo,
+    Tenant, TokenCreated, ToolRan, ToolsFound,
 };
 
 /// Every answer of the product.
@@ -94,7 +94,7 @@ pub struct Cells {
 }
 
 /// What a cell uses at present.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CellStats {
     /// Execs that run.
     pub running: u32,
@@ -118,6 +118,9 @@ pub struct CellStats {
     /// What it used of the network, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkStats>,
+    /// Its sessions of code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionInfo>,
 }
 
 /// A cell with its use of resources.

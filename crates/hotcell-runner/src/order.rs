@@ -17,6 +17,9 @@ pub struct Order {
     pub results: String,
     /// What the run may report.
     pub limits: Limits,
+    /// Whether the process takes on another run after this one.
+    #[serde(default)]
+    pub session: bool,
 }
 
 /// The bounds that a runner keeps by itself. They are for short answers; safety is the cell's.

@@ -74,6 +74,11 @@ fn children_of_a_zygote_share_nothing() {
 }
 
 #[test]
+fn a_session_keeps_its_variables_and_nothing_of_a_run() {
+    passes("test_turns.py");
+}
+
+#[test]
 #[should_panic(expected = "can't open file")]
 fn a_file_that_fails_is_noticed() {
     passes("test_absent.py");

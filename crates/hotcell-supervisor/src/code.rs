@@ -26,12 +26,15 @@ pub(crate) struct TheirCode {
     pub(crate) calls: OwnedFd,
     pub(crate) report: OwnedFd,
     pub(crate) order: OwnedFd,
+    /// Where it is told of the next run, if it starts afresh for a session.
+    pub(crate) turns: Option<OwnedFd>,
 }
 
 impl TheirCode {
     /// In the order in which code that is started afresh has them, from 3 on.
-    pub(crate) fn with<'a>(&'a self, source: &'a OwnedFd) -> [BorrowedFd<'a>; 4] {
-        [self.calls.as_fd(), self.report.as_fd(), self.order.as_fd(), source.as_fd()]
+    pub(crate) fn with<'a>(&'a self, source: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
+        let always = [&self.calls, &self.report, &self.order, source];
+        always.into_iter().chain(&self.turns).map(AsFd::as_fd).collect()
     }
 }
 
@@ -59,9 +62,10 @@ pub(crate) fn wire_code(
         results,
         // Masks may be longer than what they cover.
         limits: Limits { report_bytes: (MAX_REPORT_BYTES / 2) as u32 },
+        session: code.session.is_some(),
     };
     let order = sealed("order", &serde_json::to_vec(&order)?)?;
-    let theirs = TheirCode { calls, report: report.try_clone()?, order };
+    let theirs = TheirCode { calls, report: report.try_clone()?, order, turns: None };
     Ok((CodeEnds { calls: ours, report }, theirs))
 }
 

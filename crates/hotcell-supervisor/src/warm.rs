@@ -97,16 +97,14 @@ struct Child {
 /// A child that takes code on.
 #[derive(Debug)]
 pub(crate) struct Claimed {
-    control: OwnedFd,
+    pub(crate) control: OwnedFd,
     pub(crate) cgroup: ExecCgroup,
     pub(crate) pid: Pid,
 }
 
-impl Claimed {
-    /// Hands the code over; whether that could be done.
-    pub(crate) fn run(&self, given: &[BorrowedFd<'_>; 7]) -> bool {
-        send_with(&self.control, RUN, given)
-    }
+/// Hands code over to a process that waits for it; whether that could be done.
+pub(crate) fn send_run(control: &OwnedFd, given: &[BorrowedFd<'_>; 7]) -> bool {
+    send_with(control, RUN, given)
 }
 
 fn send_with(control: &OwnedFd, word: &[u8], given: &[BorrowedFd<'_>]) -> bool {
@@ -120,7 +118,7 @@ fn send_with(control: &OwnedFd, word: &[u8], given: &[BorrowedFd<'_>]) -> bool {
 }
 
 /// A word, and which process said it.
-fn receive(control: &OwnedFd) -> Option<(Vec<u8>, Option<Pid>)> {
+pub(crate) fn receive(control: &OwnedFd) -> Option<(Vec<u8>, Option<Pid>)> {
     let mut bytes = vec![0; WORD_BYTES];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmCredentials(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -137,7 +135,7 @@ fn receive(control: &OwnedFd) -> Option<(Vec<u8>, Option<Pid>)> {
     Some((bytes, sender))
 }
 
-fn control_pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn control_pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
     sockopt::set_socket_passcred(&ours, true)?;
@@ -331,6 +329,7 @@ impl Supervisor {
         let number = pid.as_raw_nonzero().get();
         let is_new = !self.processes.contains_key(&number)
             && !self.files.is_process(number)
+            && !self.sessions.is_process(pid)
             && !self.warm.is_process(number);
         is_new && hotcell_jail::process::is_child(pid)
     }

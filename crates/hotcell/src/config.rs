@@ -9,7 +9,8 @@ use std::str::FromStr;
 
 use hotcell_engine::{Admission, TenantTable};
 use hotcell_model::{
-    Error, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, Tenant, Workspace,
+    Error, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, SessionBounds, Tenant,
+    Workspace,
 };
 use hotcell_native::EgressSettings;
 use hotcell_server::Collector;
@@ -192,6 +193,8 @@ pub(crate) struct Config {
     pub(crate) policy: PolicyConfig,
     /// What is said of the ledger.
     pub(crate) ledger: LedgerConfig,
+    /// What sessions of code may take up in a cell.
+    pub(crate) sessions: SessionBounds,
     /// What is said of servers whose tools code may call.
     pub(crate) toolbox: ToolboxConfig,
     /// Where a configuration was looked for, and may be looked for again.
@@ -281,6 +284,7 @@ impl Config {
             secrets: SecretsConfig::default(),
             policy: PolicyConfig::default(),
             ledger: LedgerConfig::default(),
+            sessions: SessionBounds::default(),
             toolbox: ToolboxConfig::default(),
             files: overrides.file.iter().cloned().chain(usual_files(environment)).collect(),
             origins: vec![Origin::Default; KEYS.len()],

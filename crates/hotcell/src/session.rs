@@ -189,6 +189,7 @@ pub(crate) fn settings(
         log_keep_s: config.log_keep_s,
         max_running: config.max_running,
         output_bytes: config.output_mb << 20,
+        sessions: config.sessions,
         names: match workspaces {
             AllowedWorkspaces::Any => AllowedNames::Any,
             AllowedWorkspaces::Only(_) => AllowedNames::Only(NameRules::default()),

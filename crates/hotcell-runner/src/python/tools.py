@@ -3,7 +3,7 @@
 import _thread
 import select
 import sys
-from os import getpid as _getpid, read as _read, write as _write
+from os import close as _close, getpid as _getpid, read as _read, write as _write
 from time import monotonic as _now
 
 _RESERVED = ("Call", "ToolError", "gather", "search")
@@ -84,6 +84,7 @@ class Client:
         self.reading = False
         self.halfway = False
         self.closed = None
+        self.retired = False
         self.buffer = b""
         self.followed = 0
         self.follower = None
@@ -116,6 +117,8 @@ class Client:
 
     def send(self, frame):
         with self.writing:
+            if self.retired:
+                return
             try:
                 sent = _write(self.descriptor, frame)
                 while sent < len(frame):
@@ -167,7 +170,10 @@ class Client:
         """Gives up reading; somebody who still waits goes on with it."""
         with self.state:
             self.reading = False
-            if self.followed and self.follower is not None:
+            if self.retired and self.follower is None:
+                _close(self.descriptor)
+                return
+            if (self.followed or self.retired) and self.follower is not None:
                 _release(self.follower)
                 return
             for call in self.pending.values():
@@ -264,6 +270,27 @@ class Client:
         for call in calls:
             self.complete(call, None, ("unavailable", self.closed, None))
 
+    def retire(self):
+        """Lets go of the socket, once nobody reads from it: its number may become another's."""
+        import _socket
+        from os import dup
+
+        why = "the run that made this call has ended"
+        with self.writing, self.state:
+            self.retired = True
+            self.closed = self.closed or why
+            if self.reading or self.follower is not None:
+                # Whoever reads wakes up.
+                ours = _socket.socket(fileno=dup(self.descriptor))
+                ours.shutdown(_socket.SHUT_RDWR)
+                ours.close()
+            else:
+                _close(self.descriptor)
+        self.close(why)
+        with self.state:
+            if self.follower is not None and not self.reading:
+                _release(self.follower)
+
     def follow(self, call, function):
         """Calls a function when the call is done, from another thread; says whether it will."""
         if _getpid() != self.pid:
@@ -284,6 +311,9 @@ class Client:
         while True:
             self.follower.acquire()
             with self.state:
+                if self.retired and not self.reading:
+                    _close(self.descriptor)
+                    return
                 if self.reading or not self.followed:
                     continue
                 self.reading = True

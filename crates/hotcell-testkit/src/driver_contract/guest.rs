@@ -11,7 +11,8 @@ use hotcell_journal::{Align, Batch, Ended, ExecTable, LogReader, read_journal};
 use hotcell_link::{Ask, FollowEvent, Following, Link, LinkError, Tell};
 use hotcell_model::{
     CellId, CellSpec, CellStats, CloseReason, Command, Driver, Exec, ExecEnd, ExecId, ExecSpec,
-    Isolation, Keep, LIMITS, Limits, Network, Pace, Record, Signal, Stdin, Stream, Timestamp,
+    Isolation, Keep, LIMITS, Limits, Network, Pace, Record, SessionBounds, Signal, Stdin, Stream,
+    Timestamp,
 };
 use tokio::time::sleep;
 
@@ -58,6 +59,7 @@ pub(super) fn spec(driver: &dyn Driver) -> CellSpec {
         },
         max_running: LIMITS.max_running,
         output_bytes: LIMITS.output_bytes,
+        sessions: SessionBounds::default(),
         network: Network::None,
         workspace: None,
         env: BTreeMap::new(),

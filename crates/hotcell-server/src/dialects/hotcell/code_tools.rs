@@ -6,8 +6,8 @@ use hotcell_brief::{
 };
 use hotcell_model::{
     Artifact, Code, CodeError, CodeLanguage, CodeOutcome, CodeReport, CodeValue, Command, EndCause,
-    Error, Exec, ExecResult, ExecRun, ExecState, Record, Reply, Request, Result, Stream,
-    ToolDetail, ToolSearch, ToolUse, ToolsFound, Usage,
+    Error, Exec, ExecResult, ExecRun, ExecState, Record, Reply, Request, Result, SessionTurn,
+    SessionUse, Stream, ToolDetail, ToolSearch, ToolUse, ToolsFound, Usage,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -70,9 +70,13 @@ struct Run {
     /// at most 50
     #[serde(default = "wait")]
     wait_s: f64,
-    /// how long output is cut: auto, truncate, summarise, sample
+    /// auto, truncate, summarise, sample
     #[serde(default = "auto")]
     strategy: String,
+    /// keeps variables
+    session: Option<String>,
+    #[serde(default)]
+    reset: bool,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -117,7 +121,15 @@ fn run(arguments: JsonObject) -> Result<Request> {
                 .hint("use python; run other languages with exec_run"));
         }
     };
-    let command = Command::Code(Code { language, text: asked.code });
+    let session = match (asked.session, asked.reset) {
+        (Some(name), reset) => Some(SessionTurn { name: name.parse()?, reset }),
+        (None, false) => None,
+        (None, true) => {
+            return Err(Error::invalid("reset was given without a session")
+                .hint("name the session that is to begin anew"));
+        }
+    };
+    let command = Command::Code(Code { language, text: asked.code, session });
     Ok(ExecRun {
         timeout_s: (asked.timeout_s != 0.0).then_some(asked.timeout_s),
         wait_s: asked.wait_s.min(MOST_WAIT_S),
@@ -187,28 +199,56 @@ struct Ran {
     usage: Option<Spent>,
 }
 
+/// The session that code took part in.
+#[derive(Debug, Serialize)]
+struct SessionView {
+    name: String,
+    /// Whether no variables of an earlier run were there.
+    is_new: bool,
+    /// Whether the next run finds its variables.
+    is_kept: bool,
+}
+
+impl SessionView {
+    fn of(exec: &Exec) -> Option<Self> {
+        let Command::Code(Code { session: Some(turn), .. }) = &exec.command else { return None };
+        let SessionUse { is_new, is_kept } = exec.end.as_ref()?.session?;
+        Some(Self { name: turn.name.to_string(), is_new, is_kept })
+    }
+
+    /// The same for readers.
+    fn told(&self) -> String {
+        let found = if self.is_new { "new" } else { "went on" };
+        let left = if self.is_kept { "" } else { "; it has ended, the next run begins anew" };
+        format!("{}: {found}{left}", self.name)
+    }
+}
+
 /// What code gave back, within its budget.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct CodeView {
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Anything")]
+    #[schemars(with = "Option<Anything>")]
     result: Option<Value>,
-    /// all of a result that is shown in part
+    /// the whole result
     #[serde(skip_serializing_if = "Option::is_none")]
     result_file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     error: Option<CodeError>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<Object>")]
+    #[schemars(with = "Option<Vec<Object>>")]
     artifacts: Vec<Artifact>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<Object>")]
+    #[schemars(with = "Option<Vec<Object>>")]
     tools_called: Vec<ToolUse>,
-    /// what was cut, and how to read it
+    /// how to read the rest
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<Object>")]
+    #[schemars(with = "Option<Vec<Object>>")]
     cut: Vec<Cut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    session: Option<SessionView>,
 }
 
 #[derive(Debug, Serialize)]
@@ -241,6 +281,7 @@ pub(super) fn ran(result: ExecResult, strategy: Strategy) -> CallToolResult {
     });
     let shown = briefed(&report, Parts { stdout, stderr, ..Parts::default() }, strategy);
     let tokens = Tokens { shown: shown.tokens };
+    let session = SessionView::of(&exec);
     let view = Ran {
         cell: exec.cell.to_string(),
         exec_id: exec.id.to_string(),
@@ -249,7 +290,7 @@ pub(super) fn ran(result: ExecResult, strategy: Strategy) -> CallToolResult {
         checkpoint: exec.checkpoint.as_ref().map(ToString::to_string),
         stdout: shown.stdout.clone(),
         stderr: shown.stderr.clone(),
-        code: CodeView::new(report, shown),
+        code: CodeView::new(report, shown, session),
         next_seq,
         usage: usage.map(|usage| Spent { usage, tokens }),
     };
@@ -282,13 +323,19 @@ fn briefed<'a>(report: &'a CodeReport, streams: Parts<'a>, strategy: Strategy) -
 }
 
 impl CodeView {
-    /// A report alone.
-    pub(super) fn of(report: CodeReport) -> Self {
+    /// What is told of code that has ended; nothing of a command.
+    pub(super) fn of(exec: &Exec, report: Option<CodeReport>) -> Option<Self> {
+        let session = SessionView::of(exec);
+        if report.is_none() && session.is_none() {
+            return None;
+        }
+        // What has no report has no error of its own to tell either.
+        let report = report.unwrap_or_default();
         let shown = briefed(&report, Parts::default(), Strategy::Auto);
-        Self::new(report, shown)
+        Some(Self::new(report, shown, session))
     }
 
-    fn new(report: CodeReport, shown: Shown) -> Self {
+    fn new(report: CodeReport, shown: Shown, session: Option<SessionView>) -> Self {
         let line = report.error.as_ref().and_then(|error| error.line);
         Self {
             result: shown.result.map(|shown| match shown {
@@ -305,6 +352,7 @@ impl CodeView {
             artifacts: report.artifacts,
             tools_called: report.tools,
             cut: shown.cut,
+            session,
         }
     }
 
@@ -325,6 +373,9 @@ impl CodeView {
         }
         if let Some(file) = &self.result_file {
             add_part(text, "whole result", file);
+        }
+        if let Some(session) = &self.session {
+            add_part(text, "session", &session.told());
         }
     }
 }
