@@ -109,6 +109,11 @@ pub(crate) struct LimitCounts {
     pub(crate) refused_pids: u64,
 }
 
+fn cpus() -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u32::try_from(cpus).unwrap_or(u32::MAX)
+}
+
 /// Whether an exec goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -130,6 +135,8 @@ pub(crate) struct Running {
     pub(crate) code: Option<CodeEnds>,
     pub(crate) started: Moment,
     pub(crate) deadline: Option<Moment>,
+    /// The CPU time that it may use.
+    pub(crate) cpu: Option<Duration>,
     /// Between the request to end and the end, once its time is over.
     pub(crate) grace: Duration,
     pub(crate) before: LimitCounts,
@@ -154,6 +161,7 @@ pub(crate) struct Parts {
     pub(crate) terminal: Option<OwnedFd>,
     pub(crate) code: Option<CodeEnds>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) cpu: Option<Duration>,
     pub(crate) grace: Duration,
     pub(crate) before: LimitCounts,
 }
@@ -172,6 +180,7 @@ impl Running {
             code: parts.code,
             started,
             deadline: parts.timeout.map(|timeout| started.after(timeout)),
+            cpu: parts.cpu,
             grace: parts.grace,
             before: parts.before,
             held_back: false,
@@ -241,7 +250,20 @@ impl Running {
                         let intent = Intent { cause: EndCause::TimedOut, limit: None };
                         self.terminate(intent, Signal::TERM, self.grace);
                     }
-                    deadline => return Step::GoesOn(deadline),
+                    deadline => match self.cpu_left() {
+                        None => return Step::GoesOn(deadline),
+                        Some(Duration::ZERO) => {
+                            let limit = Some(LimitHit::Cpu);
+                            let intent = Intent { cause: EndCause::TimedOut, limit };
+                            self.terminate(intent, Signal::TERM, self.grace);
+                        }
+                        Some(left) => {
+                            // It cannot use that up before, on all CPUs at once.
+                            let look_at = now.after((left / cpus()).max(LOOK_AGAIN));
+                            let look_at = deadline.map_or(look_at, |at| at.min(look_at));
+                            return Step::GoesOn(Some(look_at));
+                        }
+                    },
                 },
                 Phase::Terminating { kill_at } => {
                     if now >= kill_at || (self.ended.is_some() && self.is_gone()) {
@@ -275,6 +297,23 @@ impl Running {
                     return Step::GoesOn(Some(now.after(LOOK_AGAIN)));
                 }
             }
+        }
+    }
+
+    /// The CPU time that is left to it, where it is bounded and all its processes are counted.
+    fn cpu_left(&self) -> Option<Duration> {
+        let used = self.cgroup.as_ref().and_then(ExecCgroup::cpu_us);
+        Some(self.cpu?.saturating_sub(Duration::from_micros(used?)))
+    }
+
+    /// Whether the kernel ended it for its CPU time, as it does where nobody counts: by a signal
+    /// that can be ignored, and a second later by one that cannot.
+    fn used_up(&self, signal: Option<Signal>) -> bool {
+        let used = self.ended.map(|reaped| Duration::from_micros(reaped.cpu_us));
+        match (self.cpu, signal) {
+            (Some(_), Some(Signal::XCPU)) => true,
+            (Some(most), Some(Signal::KILL)) => used.is_some_and(|used| used >= most),
+            (_, _) => false,
         }
     }
 
@@ -366,7 +405,7 @@ impl Running {
     }
 
     /// How it ended; called once all its processes are gone.
-    pub(crate) fn into_end(self, now: LimitCounts) -> (ExecEnd, OutputLog, Option<ExecCgroup>) {
+    pub(crate) fn into_end(mut self, now: LimitCounts) -> (ExecEnd, OutputLog, Option<ExecCgroup>) {
         let ending = self.ended.map(|reaped| reaped.ending());
         let signal = match ending {
             Some(Ending::Signaled(number)) => Signal::from_number(number),
@@ -376,6 +415,9 @@ impl Running {
             Some(Ending::Exited(code)) => Some(code),
             Some(Ending::Signaled(_)) | None => None,
         };
+        if self.intent.is_none() && self.used_up(signal) {
+            self.intent = Some(Intent { cause: EndCause::TimedOut, limit: Some(LimitHit::Cpu) });
+        }
         let cause = match self.intent {
             Some(intent) => intent.cause,
             None if signal == Some(Signal::KILL) && now.oom_kills > self.before.oom_kills => {

@@ -72,6 +72,7 @@ impl Supervisor {
             }
         };
         parts.timeout = spec.timeout_ms.map(Duration::from_millis);
+        parts.cpu = spec.code.cpu_ms.map(Duration::from_millis);
         parts.grace = match &spec.command {
             Command::Shell(_) | Command::Argv(_) => TIMEOUT_GRACE,
             // It has nothing to tidy up that would be worth going on for, and may well not listen.
@@ -122,7 +123,7 @@ impl Supervisor {
         let mut wiring =
             wire(spec, prepared.identity).map_err(failed("open the standard streams"))?;
         if let Command::Code(code) = &spec.command {
-            let ends = wire_code(&spec.id, code, None, carried);
+            let ends = wire_code(spec, code, None, carried);
             wiring.code = Some(ends.map_err(failed("hand the code over"))?);
         }
         let cgroup = match &mut self.exec_cgroups {
@@ -176,7 +177,7 @@ impl Supervisor {
                 }
                 let Wiring { outputs, input, terminal, code, .. } = wiring;
                 let code = code.map(|(ours, _)| ours);
-                let (timeout, grace) = (None, TIMEOUT_GRACE);
+                let (timeout, cpu, grace) = (None, None, TIMEOUT_GRACE);
                 Ok(Parts {
                     main,
                     cgroup,
@@ -186,6 +187,7 @@ impl Supervisor {
                     terminal,
                     code,
                     timeout,
+                    cpu,
                     grace,
                     before,
                 })
@@ -210,8 +212,8 @@ impl Supervisor {
     ) -> Option<Parts> {
         let Command::Code(code) = &spec.command else { return None };
         let env = Some(prepared.variables.clone());
-        let ends = wire_code(&spec.id, code, env, carried).ok()?;
-        let claimed = self.claim_warm()?;
+        let ends = wire_code(spec, code, env, carried).ok()?;
+        let claimed = self.claim_warm(&spec.code)?;
         let handed = self.hand_over(spec, prepared, ends, &claimed);
         let Some((wiring, log)) = handed else {
             self.drop_claimed(claimed);
@@ -224,8 +226,11 @@ impl Supervisor {
         let Wiring { outputs, input, terminal, code, .. } = wiring;
         let code = code.map(|(ours, _)| ours);
         let (main, cgroup) = (Main::Child(claimed.pid), Some(claimed.cgroup));
-        let (timeout, grace) = (None, TIMEOUT_GRACE);
-        Some(Parts { main, cgroup, log, outputs, input, terminal, code, timeout, grace, before })
+        let (timeout, cpu, grace) = (None, None, TIMEOUT_GRACE);
+        #[rustfmt::skip]
+        let parts =
+            Parts { main, cgroup, log, outputs, input, terminal, code, timeout, cpu, grace, before };
+        Some(parts)
     }
 
     fn hand_over(

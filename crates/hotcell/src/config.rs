@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use hotcell_engine::{Admission, TenantTable};
+use hotcell_engine::{Admission, CodeSettings, TenantTable};
 use hotcell_model::{
     Error, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, Tenant, Workspace,
 };
@@ -192,6 +192,8 @@ pub(crate) struct Config {
     pub(crate) policy: PolicyConfig,
     /// What is said of the ledger.
     pub(crate) ledger: LedgerConfig,
+    /// What is said of runs of code.
+    pub(crate) code: CodeSettings,
     /// What is said of servers whose tools code may call.
     pub(crate) toolbox: ToolboxConfig,
     /// Where a configuration was looked for, and may be looked for again.
@@ -281,6 +283,7 @@ impl Config {
             secrets: SecretsConfig::default(),
             policy: PolicyConfig::default(),
             ledger: LedgerConfig::default(),
+            code: CodeSettings::default(),
             toolbox: ToolboxConfig::default(),
             files: overrides.file.iter().cloned().chain(usual_files(environment)).collect(),
             origins: vec![Origin::Default; KEYS.len()],

@@ -218,7 +218,7 @@ impl From<ExecPage> for PageView {
             next_seq: page.next_seq,
             complete: page.complete,
             dropped: page.dropped,
-            code: page.report.map(|report| CodeView::of(*report)),
+            code: page.code.map(|code| CodeView::beside(*code)),
         }
     }
 }
