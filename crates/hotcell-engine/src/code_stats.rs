@@ -62,13 +62,15 @@ pub(crate) async fn code_stats(
             ledger.scan(&filter, &mut |record| sums.add(&record))?;
             return Ok(sums.told());
         }
-        // What was read once is not read again.
+        // What was read once is not read again, whosever it was.
         let mut known = site.code_sums.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, sums) = known.entry(tenant.clone()).or_default();
-        let filter = LedgerFilter { tenant, after: Some(*last), ..filter };
+        let filter = LedgerFilter { after: Some(*last), ..filter };
         ledger.scan(&filter, &mut |record| {
             *last = (*last).max(record.n);
-            sums.add(&record);
+            if tenant.as_ref().is_none_or(|tenant| record.tenant == *tenant) {
+                sums.add(&record);
+            }
         })?;
         Ok(sums.told())
     })
