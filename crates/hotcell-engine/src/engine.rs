@@ -26,6 +26,7 @@ use crate::checkpoint::{
     checkpoint_compare, checkpoint_create, checkpoint_delete, checkpoint_list, checkpoint_restore,
 };
 use crate::code_calls::serve_calls;
+use crate::code_stats::code_stats;
 use crate::default_cell::{self, Standing};
 use crate::diagnose::diagnose;
 use crate::exec_cancel::exec_cancel;
@@ -258,6 +259,9 @@ impl Engine {
             Request::TokenRevoke(it) => Reply::Token(token_revoke(site, it).await?),
             Request::AuditQuery(it) => audit(site, caller, AuditCall::Query(it)).await?,
             Request::AuditSummary(it) => audit(site, caller, AuditCall::Summary(it)).await?,
+            Request::CodeStats(it) => {
+                Reply::CodeFigures(Box::new(Box::pin(code_stats(site, caller, it)).await?))
+            }
             Request::Diagnose(_) => Reply::Diagnoses(diagnose(site).await?),
             Request::Probe(_) => Reply::Probed(probe(site).await),
             Request::ExecFollow(request) => {
@@ -334,6 +338,7 @@ impl Engine {
 
     /// Answers the calls of code that was just started, for as long as it runs.
     pub(crate) async fn carry_calls(&self, caller: &Caller, exec: &ExecId, link: &Link) {
+        self.site.counts.begin(exec);
         match link.calls(exec.clone()).await {
             Ok(connection) => {
                 let (caller, exec) = (caller.clone(), exec.clone());

@@ -23,7 +23,11 @@ mod cell_standing;
 mod check;
 mod checkpoint;
 mod code_calls;
+mod code_counts;
+mod code_images;
 mod code_report;
+mod code_shown;
+mod code_stats;
 mod default_cell;
 mod diagnose;
 mod digest;
@@ -89,6 +93,10 @@ mod cell_standing_tests;
 #[cfg(test)]
 mod check_tests;
 #[cfg(test)]
+mod code_calls_tests;
+#[cfg(test)]
+mod code_stats_tests;
+#[cfg(test)]
 mod exec_control_tests;
 #[cfg(test)]
 mod exec_follow_tests;
@@ -123,5 +131,5 @@ pub use exec_stream::{ExecEvent, ExecStream};
 pub use files::{ContentReceiver, ContentSender, FileTransfer, Transferred};
 pub use policies::{Policies, PolicyUse};
 pub use ports::PortStream;
-pub use settings::{AllowedNames, AllowedSecrets, AllowedWorkspaces, Settings};
+pub use settings::{AllowedNames, AllowedSecrets, AllowedWorkspaces, CodeSettings, Settings};
 pub use tenant_table::{Allowed, Quota, TenantSettings, TenantTable};

@@ -249,6 +249,7 @@ fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
         | Request::SecretRemove(_)
         | Request::AuditQuery(_)
         | Request::AuditSummary(_)
+        | Request::CodeStats(_)
         | Request::TokenCreate(_)
         | Request::TokensList(_)
         | Request::TokenRevoke(_)

@@ -82,6 +82,7 @@ pub(crate) async fn confine(
         | Request::ToolNames(_)
         | Request::AuditQuery(_)
         | Request::AuditSummary(_)
+        | Request::CodeStats(_)
         | Request::TokenCreate(_)
         | Request::TokensList(_)
         | Request::TokenRevoke(_)

@@ -13,6 +13,7 @@ use hotcell_toolbox::{
 };
 use serde_json::Value;
 
+use crate::code_shown::cost_of;
 use crate::fault;
 use crate::site::Site;
 
@@ -184,7 +185,8 @@ fn value_of(answer: ToolAnswer) -> ToolRan {
         }
         (_, None) => Value::Array(content),
     };
-    ToolRan { value, failed: is_error, bytes }
+    let tokens = value.as_str().map_or_else(|| cost_of(&value.to_string()), cost_of);
+    ToolRan { value, failed: is_error, bytes, tokens }
 }
 
 /// Looks for tools.

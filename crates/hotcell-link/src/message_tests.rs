@@ -75,6 +75,7 @@ fn a_start_on_the_wire() {
         pace: Pace::Follower,
         approval: None,
         checkpoint: None,
+        code: hotcell_model::CodeTerms::default(),
     };
     let wire = json!({ "start": {
         "spec": {

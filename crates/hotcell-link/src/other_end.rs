@@ -121,6 +121,7 @@ pub(crate) fn exec_spec() -> ExecSpec {
         pace: hotcell_model::Pace::Free,
         approval: None,
         checkpoint: None,
+        code: hotcell_model::CodeTerms::default(),
     }
 }
 

@@ -132,6 +132,38 @@ pub enum CodeLanguage {
     Python,
 }
 
+impl CodeLanguage {
+    /// The language as it stands on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+        }
+    }
+}
+
+/// What the operator says of a run of code.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CodeTerms {
+    /// Milliseconds of CPU time that all its processes may use together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<u64>,
+    /// MiB of data that each of its processes may have in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u64>,
+    /// Modules that are imported ahead of it; what code usually needs when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imports: Option<Vec<String>>,
+}
+
+impl CodeTerms {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// What code told when it ended. It is the code's own word: nothing may be decided by it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CodeReport {
@@ -147,8 +179,114 @@ pub struct CodeReport {
     pub error: Option<CodeError>,
     /// Files that it made for people to look at.
     pub artifacts: Vec<Artifact>,
-    /// The tools that it called.
+}
+
+/// A run of code as its caller is told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodeRun {
+    /// Where it stands.
+    pub status: CodeStatus,
+    /// What it told of itself, if it has ended and did.
+    pub report: Option<CodeReport>,
+    /// The tools that it called so far, counted where its calls were answered.
     pub tools: Vec<ToolUse>,
+    /// Those of its artifacts that are pictures and small enough to be shown, as they were read from
+    /// the cell.
+    pub images: Vec<CodeImage>,
+    /// What is shown of it, within the budget.
+    pub shown: CodeShown,
+}
+
+/// Where a run of code stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeStatus {
+    /// It has not ended.
+    Running,
+    /// It came to its end.
+    Ok,
+    /// An exception ended it, or something that was not asked for.
+    Error,
+    /// Its time was over.
+    TimedOut,
+    /// A caller cancelled it.
+    Cancelled,
+    /// It was not approved.
+    Denied,
+}
+
+impl CodeStatus {
+    /// The status as it stands on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::Denied => "denied",
+        }
+    }
+}
+
+/// How what does not fit a budget is made to fit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CutStrategy {
+    /// As fits what it is.
+    #[default]
+    Auto,
+    /// Beginning and end.
+    Truncate,
+    /// What it is made of.
+    Summarise,
+    /// Evenly spaced parts.
+    Sample,
+}
+
+impl CutStrategy {
+    /// Whether nobody chose.
+    #[must_use]
+    pub fn is_auto(&self) -> bool {
+        *self == Self::Auto
+    }
+}
+
+/// What is shown of a run of code.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CodeShown {
+    /// Of what was printed.
+    pub stdout: String,
+    /// Of what was printed as diagnostics.
+    pub stderr: String,
+    /// Of the result: a value, or a text about one that was too large.
+    pub result: Option<Value>,
+    /// Of what ended it.
+    pub error: Option<CodeError>,
+    /// What was cut, and how to read it.
+    pub cut: Vec<Value>,
+    /// What that costs and spares a model.
+    pub tokens: CodeTokens,
+}
+
+/// What a run of code costs and spares a model, by estimate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CodeTokens {
+    /// What is shown.
+    pub shown: u64,
+    /// What tools answered or code printed and returned, whichever is more, without what is shown.
+    pub kept_out: u64,
+}
+
+/// A picture that code made: its content is what its type says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeImage {
+    /// Where it is in the cell.
+    pub path: String,
+    /// What it is.
+    pub mime: &'static str,
+    /// The file.
+    pub content: Vec<u8>,
 }
 
 /// Whether code came to its end.
@@ -201,7 +339,7 @@ pub struct Artifact {
 }
 
 /// How often code called a tool, and what that moved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolUse {
     /// The server.
     pub server: String,
@@ -215,4 +353,7 @@ pub struct ToolUse {
     pub bytes_in: u64,
     /// Bytes of results, which the caller never saw.
     pub bytes_out: u64,
+    /// What those would have cost a model, by estimate.
+    #[serde(skip)]
+    pub tokens: u64,
 }

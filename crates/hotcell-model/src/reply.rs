@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AccessToken, AccessTokens, Approvals, Asked, AuditPage, Cell, CellId, Checkpoint,
-    CheckpointDiff, Checkpoints, CodeReport, Diagnosis, Dropped, Error, Exec, ExecId, FileDone,
-    LedgerSummary, NamesFound, NetRecords, NetworkState, NetworkStats, PolicyVerdict,
+    CheckpointDiff, Checkpoints, CodeFigures, CodeRun, Diagnosis, Dropped, Error, Exec, ExecId,
+    FileDone, LedgerSummary, NamesFound, NetRecords, NetworkState, NetworkStats, PolicyVerdict,
     ProjectApplied, ProjectChanges, ProjectDiscarded, Record, Secret, SecretList, SessionInfo,
     Tenant, TokenCreated, ToolRan, ToolsFound,
 };
@@ -80,6 +80,8 @@ pub enum Reply {
     AuditPage(AuditPage),
     /// What stands out in the ledger.
     LedgerSummary(LedgerSummary),
+    /// What runs of code came to.
+    CodeFigures(Box<CodeFigures>),
     /// What the machine can enforce.
     Diagnoses(Diagnoses),
     /// Whether the store can be reached and drivers be used.
@@ -163,8 +165,8 @@ pub struct ExecResult {
     pub truncated: bool,
     /// What to poll after.
     pub next_seq: u64,
-    /// What it reported, if it was code and has ended.
-    pub report: Option<Box<CodeReport>>,
+    /// What there is to tell of it, if it is code.
+    pub code: Option<Box<CodeRun>>,
 }
 
 /// Part of an exec's output.
@@ -180,8 +182,8 @@ pub struct ExecPage {
     pub complete: bool,
     /// What is missing within this page because it was not kept.
     pub dropped: Option<Dropped>,
-    /// What it reported, if it was code and there is nothing more to read.
-    pub report: Option<Box<CodeReport>>,
+    /// What there is to tell of it, if it was code and there is nothing more to read.
+    pub code: Option<Box<CodeRun>>,
 }
 
 /// Input was taken.

@@ -18,7 +18,9 @@ fn passes(file: &str) {
     let source = directory.path().join("runner.py");
     fs::write(&source, hotcell_runner::source()).unwrap();
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(file);
-    let output = Command::new("python3")
+    // One with packages, where there is one.
+    let python = std::env::var("HOTCELL_TEST_PYTHON").ok().filter(|path| !path.is_empty());
+    let output = Command::new(python.as_deref().unwrap_or("python3"))
         .arg("-B")
         .arg(&tests)
         .env("HOTCELL_RUNNER_SOURCE", &source)

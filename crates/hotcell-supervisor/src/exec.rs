@@ -99,6 +99,11 @@ pub(crate) struct LimitCounts {
     pub(crate) refused_pids: u64,
 }
 
+fn cpus() -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u32::try_from(cpus).unwrap_or(u32::MAX)
+}
+
 /// Whether an exec goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -121,6 +126,8 @@ pub(crate) struct Running {
     pub(crate) code: Option<CodeEnds>,
     pub(crate) started: Moment,
     pub(crate) deadline: Option<Moment>,
+    /// The CPU time that it may use.
+    pub(crate) cpu: Option<Duration>,
     /// Between the request to end and the end, once its time is over.
     pub(crate) grace: Duration,
     pub(crate) before: LimitCounts,
@@ -155,6 +162,7 @@ pub(crate) struct Parts {
     pub(crate) terminal: Option<OwnedFd>,
     pub(crate) code: Option<CodeEnds>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) cpu: Option<Duration>,
     pub(crate) grace: Duration,
     pub(crate) before: LimitCounts,
 }
@@ -172,6 +180,7 @@ impl Running {
             code: parts.code,
             started,
             deadline: parts.timeout.map(|timeout| started.after(timeout)),
+            cpu: parts.cpu,
             grace: parts.grace,
             before: parts.before,
             held_back: false,
@@ -268,7 +277,20 @@ impl Running {
                         let intent = Intent { cause: EndCause::TimedOut, limit: None };
                         self.terminate(intent, Signal::TERM, self.grace);
                     }
-                    deadline => return Step::GoesOn(deadline),
+                    deadline => match self.cpu_left() {
+                        None => return Step::GoesOn(deadline),
+                        Some(Duration::ZERO) => {
+                            let limit = Some(LimitHit::Cpu);
+                            let intent = Intent { cause: EndCause::TimedOut, limit };
+                            self.terminate(intent, Signal::TERM, self.grace);
+                        }
+                        Some(left) => {
+                            // It cannot use that up before, on all CPUs at once.
+                            let look_at = now.after((left / cpus()).max(LOOK_AGAIN));
+                            let look_at = deadline.map_or(look_at, |at| at.min(look_at));
+                            return Step::GoesOn(Some(look_at));
+                        }
+                    },
                 },
                 Phase::Terminating { kill_at } => {
                     if now >= kill_at || (self.ended.is_some() && self.is_gone()) {
@@ -302,6 +324,28 @@ impl Running {
                     return Step::GoesOn(Some(now.after(LOOK_AGAIN)));
                 }
             }
+        }
+    }
+
+    /// The CPU time that is left to it, where it is bounded and all its processes are counted.
+    fn cpu_left(&self) -> Option<Duration> {
+        let most = self.cpu?;
+        let counted = self.family.cgroup.as_ref().and_then(ExecCgroup::cpu_us);
+        let in_turn = self
+            .turn
+            .as_ref()
+            .map(|turn| self.family.used().cpu_us.saturating_sub(turn.cpu_us_before));
+        Some(most.saturating_sub(Duration::from_micros(counted.or(in_turn)?)))
+    }
+
+    /// Whether the kernel ended it for its CPU time, as it does where nobody counts: by a signal
+    /// that can be ignored, and a second later by one that cannot.
+    fn used_up(&self, signal: Option<Signal>) -> bool {
+        let used = self.ended.map(|reaped| Duration::from_micros(reaped.cpu_us));
+        match (self.cpu.filter(|_| self.turn.is_none()), signal) {
+            (Some(_), Some(Signal::XCPU)) => true,
+            (Some(most), Some(Signal::KILL)) => used.is_some_and(|used| used >= most),
+            (_, _) => false,
         }
     }
 
@@ -348,7 +392,7 @@ impl Running {
     }
 
     /// How it ended, and what is left of it; called once all its processes are gone.
-    pub(crate) fn into_end(self, now: LimitCounts) -> (ExecEnd, Family, Option<Turn>) {
+    pub(crate) fn into_end(mut self, now: LimitCounts) -> (ExecEnd, Family, Option<Turn>) {
         let ending = self.ended.map(|reaped| reaped.ending());
         let signal = match ending {
             Some(Ending::Signaled(number)) => Signal::from_number(number),
@@ -358,6 +402,9 @@ impl Running {
             Some(Ending::Exited(code)) => Some(code),
             Some(Ending::Signaled(_)) | None => None,
         };
+        if self.intent.is_none() && self.used_up(signal) {
+            self.intent = Some(Intent { cause: EndCause::TimedOut, limit: Some(LimitHit::Cpu) });
+        }
         let cause = match self.intent {
             Some(intent) => intent.cause,
             None if signal == Some(Signal::KILL) && now.oom_kills > self.before.oom_kills => {

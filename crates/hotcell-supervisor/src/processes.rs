@@ -57,8 +57,9 @@ struct Handed {
 impl Handed {
     fn taken_on_by(self, family: Family, turn: Option<Turn>) -> Parts {
         let Self { outputs, input, log, code, before } = self;
-        let (terminal, code, timeout, grace) = (None, Some(code), None, TIMEOUT_GRACE);
-        Parts { family, turn, log, outputs, input, terminal, code, timeout, grace, before }
+        let (terminal, code, timeout, cpu) = (None, Some(code), None, None);
+        let grace = TIMEOUT_GRACE;
+        Parts { family, turn, log, outputs, input, terminal, code, timeout, cpu, grace, before }
     }
 }
 
@@ -83,6 +84,7 @@ impl Supervisor {
             }
         };
         parts.timeout = spec.timeout_ms.map(Duration::from_millis);
+        parts.cpu = spec.code.cpu_ms.map(Duration::from_millis);
         parts.grace = match &spec.command {
             Command::Shell(_) | Command::Argv(_) => TIMEOUT_GRACE,
             // It has nothing to tidy up that would be worth going on for, and may well not listen.
@@ -163,7 +165,7 @@ impl Supervisor {
         let mut wiring =
             wire(spec, prepared.identity).map_err(failed("open the standard streams"))?;
         if let Command::Code(code) = &spec.command {
-            let ends = wire_code(&spec.id, code, None, carried);
+            let ends = wire_code(spec, code, None, carried);
             let (ours, mut theirs) = ends.map_err(failed("hand the code over"))?;
             if code.session.is_some() {
                 let (our_turns, their_turns) = control_pair().map_err(failed("open a session"))?;
@@ -223,7 +225,7 @@ impl Supervisor {
                 }
                 let Wiring { outputs, input, terminal, code, .. } = wiring;
                 let code = code.map(|(ours, _)| ours);
-                let (timeout, grace) = (None, TIMEOUT_GRACE);
+                let (timeout, cpu, grace) = (None, None, TIMEOUT_GRACE);
                 let (family, turn) = (Family::new(main, cgroup), None);
                 let parts = Parts {
                     family,
@@ -234,6 +236,7 @@ impl Supervisor {
                     terminal,
                     code,
                     timeout,
+                    cpu,
                     grace,
                     before,
                 };
@@ -257,7 +260,7 @@ impl Supervisor {
         prepared: &Prepared,
         carried: Option<&OwnedFd>,
     ) -> Option<(Parts, Option<OwnedFd>)> {
-        let claimed = self.claim_warm()?;
+        let claimed = self.claim_warm(&spec.code)?;
         let Some(handed) = self.hand_over(spec, prepared, carried, &claimed.control) else {
             self.drop_claimed(claimed);
             return None;
@@ -301,7 +304,7 @@ impl Supervisor {
     ) -> Option<Handed> {
         let Command::Code(code) = &spec.command else { return None };
         let env = Some(prepared.variables.clone());
-        let (ours, theirs) = wire_code(&spec.id, code, env, carried).ok()?;
+        let (ours, theirs) = wire_code(spec, code, env, carried).ok()?;
         let wiring = wire(spec, prepared.identity).ok()?;
         let bound = self.plan.spec.output_bytes;
         let log = OutputLog::new(self.records.as_fd(), &spec.id, bound).ok()?;

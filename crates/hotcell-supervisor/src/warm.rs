@@ -14,6 +14,7 @@ use std::time::Duration;
 use hotcell_jail::cgroup::ExecCgroup;
 use hotcell_jail::process::{Launch, Streams};
 use hotcell_link::Root;
+use hotcell_model::CodeTerms;
 use hotcell_runner::{FORK, READY, RUN, ZygoteOrder};
 use rustix::cmsg_space;
 use rustix::fs::{Mode, OFlags};
@@ -71,6 +72,8 @@ pub(crate) struct Warm {
     /// The groups of those that were dismissed and may not be gone yet.
     leaving: Vec<ExecCgroup>,
     next: u64,
+    /// What the operator wants imported; what code usually needs unless said.
+    imports: Option<Vec<String>>,
     cold_until: Option<Moment>,
     used_at: Option<Moment>,
 }
@@ -197,8 +200,13 @@ impl Warm {
 
 impl Supervisor {
     /// A child that can take code on at once, if there is one.
-    pub(crate) fn claim_warm(&mut self) -> Option<Claimed> {
+    pub(crate) fn claim_warm(&mut self, terms: &CodeTerms) -> Option<Claimed> {
         self.warm.used_at = Some(Moment::now());
+        if self.warm.imports != terms.imports {
+            self.warm.imports.clone_from(&terms.imports);
+            self.dismiss_warm();
+            return None;
+        }
         let zygote = self.warm.zygote.as_ref()?;
         if !zygote.packages.iter().all(Changed::is_as_it_was) {
             self.dismiss_warm();
@@ -261,7 +269,10 @@ impl Supervisor {
         cgroup: &ExecCgroup,
     ) -> Option<(Pid, OwnedFd)> {
         let (ours, theirs) = control_pair().ok()?;
-        let imports = IMPORTS.iter().map(|name| (*name).to_owned()).collect();
+        let imports = match &self.warm.imports {
+            Some(imports) => imports.clone(),
+            None => IMPORTS.iter().map(|name| (*name).to_owned()).collect(),
+        };
         let order = serde_json::to_vec(&ZygoteOrder { imports }).ok()?;
         let order = sealed("order", &order).ok()?;
         let source = sealed("runner", hotcell_runner::source().as_bytes()).ok()?;

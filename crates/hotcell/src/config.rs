@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use hotcell_engine::{Admission, TenantTable};
+use hotcell_engine::{Admission, CodeSettings, TenantTable};
 use hotcell_model::{
     Error, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, SessionBounds, Tenant,
     Workspace,
@@ -195,6 +195,8 @@ pub(crate) struct Config {
     pub(crate) ledger: LedgerConfig,
     /// What sessions of code may take up in a cell.
     pub(crate) sessions: SessionBounds,
+    /// What is said of runs of code.
+    pub(crate) code: CodeSettings,
     /// What is said of servers whose tools code may call.
     pub(crate) toolbox: ToolboxConfig,
     /// Where a configuration was looked for, and may be looked for again.
@@ -285,6 +287,7 @@ impl Config {
             policy: PolicyConfig::default(),
             ledger: LedgerConfig::default(),
             sessions: SessionBounds::default(),
+            code: CodeSettings::default(),
             toolbox: ToolboxConfig::default(),
             files: overrides.file.iter().cloned().chain(usual_files(environment)).collect(),
             origins: vec![Origin::Default; KEYS.len()],

@@ -4,6 +4,7 @@ mod args;
 mod audit_args;
 mod auth_config;
 mod cell_path;
+mod code_keys;
 mod commands;
 mod config;
 mod config_keys;

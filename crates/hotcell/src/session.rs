@@ -204,6 +204,7 @@ pub(crate) fn settings(
         redact_shapes: config.redact_shapes,
         redact_names: config.redact_names.clone(),
         tenants: config.tenants.clone(),
+        code: config.code.clone(),
     }
 }
 

@@ -218,6 +218,17 @@ def prepare_run(order):
         del RUN.sources[next(iter(RUN.sources))]
     limits = order.get("limits") or {}
     RUN.report_bytes = int(limits.get("report_bytes") or RUN.report_bytes)
+    cpu, memory = limits.get("cpu_seconds"), limits.get("memory_bytes")
+    if cpu or memory:
+        import resource
+
+        if cpu:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+        if memory:
+            try:
+                resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+            except ValueError:
+                pass  # An earlier run of the session was bounded by less, which still holds.
     environment = order.get("env")
     if environment is not None:
         os.environ.clear()
@@ -424,7 +435,7 @@ def _write_out_files():
                 pass
 
 
-def report_text(result, error, artifacts, tools):
+def report_text(result, error, artifacts):
     report = {
         "status": "ok" if error is None else "error",
         "result": result,
@@ -432,21 +443,19 @@ def report_text(result, error, artifacts, tools):
         "result_file": RUN.result_file,
         "error": error,
         "artifacts": artifacts,
-        "tools": tools,
     }
     return to_json(report).encode("utf-8", "replace")
 
 
 def write_report():
     RUN.report_text = report_text
-    tools = RUN.client.statistics() if RUN.client is not None else []
     try:
-        report = report_text(RUN.result, RUN.error, RUN.artifacts, tools)
+        report = report_text(RUN.result, RUN.error, RUN.artifacts)
     except Exception as error:
         RUN.result = None
-        report = report_text(None, RUN.error or {"type": type(error).__name__}, [], tools)
+        report = report_text(None, RUN.error or {"type": type(error).__name__}, [])
     if len(report) > RUN.report_bytes:
-        report = part("values").shortened_report(tools)
+        report = part("values").shortened_report()
     view = memoryview(report)
     while view:
         view = view[_write(RUN.report, view) :]
@@ -481,7 +490,7 @@ def rehearse():
         order = read_order(descriptor)
     prepare_run(order)
     execute()
-    report_text(RUN.result, None, [], [])
+    report_text(RUN.result, None, [])
     os.environ.clear()
     os.environ.update(kept)
     sys.path[:] = path

@@ -78,7 +78,6 @@ class Client:
         self.pid = run.pid
         self.next_id = 0
         self.pending = {}
-        self.counts = {}
         self.state = _lock()
         self.writing = _lock()
         self.reading = False
@@ -105,12 +104,6 @@ class Client:
                 raise ToolError("unavailable", self.closed)
             self.next_id = number = self.next_id + 1
             self.pending[number] = call
-            if tool is not None:
-                count = self.counts.get(tool)
-                if count is None:
-                    count = self.counts[tool] = [0, 0, 0, 0]
-                count[0] += 1
-                count[2] += len(arguments)
         frame = b'{"id":%d,%s%s}' % (number, head, arguments)
         self.send(len(frame).to_bytes(4, "big") + frame)
         return call
@@ -233,11 +226,6 @@ class Client:
             call = self.pending.pop(number, None)
             if call is None:
                 return
-            count = self.counts.get(call._tool)
-            if count is not None:
-                count[3] += len(payload)
-                if error is not None:
-                    count[1] += 1
         if error is not None:
             hint = error.get("hint")
             error = (
@@ -264,9 +252,6 @@ class Client:
             self.closed = self.closed or why
             calls = list(self.pending.values())
             self.pending.clear()
-            for call in calls:
-                if call._tool in self.counts:
-                    self.counts[call._tool][1] += 1
         for call in calls:
             self.complete(call, None, ("unavailable", self.closed, None))
 
@@ -322,21 +307,6 @@ class Client:
                     self.read_some()
             finally:
                 self.hand_over()
-
-    def statistics(self):
-        told = []
-        for (server, tool), count in list(self.counts.items()):
-            told.append(
-                {
-                    "server": server,
-                    "tool": tool,
-                    "calls": count[0],
-                    "errors": count[1],
-                    "bytes_in": count[2],
-                    "bytes_out": count[3],
-                }
-            )
-        return told
 
 
 def _release(lock):

@@ -84,6 +84,7 @@ pub(super) fn program(words: &[&str]) -> ExecSpec {
         pace: Pace::Free,
         approval: None,
         checkpoint: None,
+        code: hotcell_model::CodeTerms::default(),
     }
 }
 

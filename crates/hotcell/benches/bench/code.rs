@@ -80,7 +80,7 @@ pub(crate) fn put_into(engine: &mut Engine) -> Result<()> {
 
 impl Site {
     fn code(&self, cell: &CellId, text: &str) -> ExecRun {
-        let code = Code { language: CodeLanguage::Python, text: text.to_owned() };
+        let code = Code { language: CodeLanguage::Python, text: text.to_owned(), session: None };
         ExecRun { wait_s: 50.0, ..ExecRun::new(cell.clone(), Command::Code(code)) }
     }
 
@@ -90,7 +90,7 @@ impl Site {
         let began = Instant::now();
         let result = self.runtime.block_on(self.engine.ask(self.caller(), request))?;
         let took = began.elapsed();
-        let report = result.report.context("code gave no report")?;
+        let report = result.code.and_then(|code| code.report).context("code gave no report")?;
         match report.result {
             Some(CodeValue::Json(value)) => Ok((value, took)),
             other => anyhow::bail!("code gave {other:?} back, and {:?}", report.error),
@@ -113,9 +113,9 @@ impl Site {
                 let (engine, caller) = (Arc::clone(&self.engine), self.caller().clone());
                 let request = self.code(cell, &format!("sum(range({number}))"));
                 tasks.spawn(async move {
-                    let report = engine.ask(&caller, request).await?.report;
+                    let code = engine.ask(&caller, request).await?.code;
                     let expected = json!(number * number.saturating_sub(1) / 2);
-                    let result = report.and_then(|report| report.result);
+                    let result = code.and_then(|code| code.report?.result);
                     anyhow::Ok(u32::from(result == Some(CodeValue::Json(expected))))
                 });
             }

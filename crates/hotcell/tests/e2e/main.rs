@@ -20,6 +20,7 @@ mod client_settings;
 mod clients;
 mod clock_jumps;
 mod code;
+mod code_figures;
 mod code_sessions;
 mod code_tools;
 mod command_line;

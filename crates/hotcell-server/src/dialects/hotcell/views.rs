@@ -212,7 +212,7 @@ impl From<ExecPage> for PageView {
             data: String::from_utf8_lossy(&record.bytes).into_owned(),
             ts: record.ts,
         });
-        let code = CodeView::of(&page.exec, page.report.map(|report| *report));
+        let code = page.code.map(|code| CodeView::beside(*code, &page.exec));
         Self {
             standing: (&page.exec).into(),
             messages: messages.collect(),
