@@ -43,6 +43,15 @@ pub(crate) struct Server {
     chores: Arc<Chores>,
 }
 
+/// What becomes of a server of which no list is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unlisted {
+    /// It is started to be asked.
+    Started,
+    /// It is left as it is.
+    LeftAlone,
+}
+
 /// What is being done for servers. It ends with them.
 #[derive(Debug, Default)]
 pub(crate) struct Chores(Mutex<JoinSet<()>>);
@@ -125,15 +134,16 @@ impl Server {
     }
 
     /// What it offers, from memory, from disk or from the server itself.
-    pub(crate) async fn listed(self: &Arc<Self>) -> ServerTools {
+    pub(crate) async fn listed(self: &Arc<Self>, unlisted: Unlisted) -> ServerTools {
         let mut listing = self.known().await;
         let mut fault = None;
-        if listing.is_none() {
+        if listing.is_none() && unlisted == Unlisted::Started {
             fault = self.session(Instant::now() + self.spec.timeout).await.err();
             listing = self.state().listing.clone();
         }
         if listing.is_none() && fault.is_none() {
-            fault = self.state().last_error.clone();
+            let last = self.state().last_error.clone();
+            fault = Some(last.unwrap_or_else(|| Error::unavailable("it was not listed yet")));
         }
         let (about, tools) = match listing {
             Some(listing) => {

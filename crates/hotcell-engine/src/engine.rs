@@ -8,8 +8,8 @@ use std::time::Duration;
 use hotcell_link::Link;
 use hotcell_model::{
     ApprovalNeed, Caller, CheckpointPurpose, Driver, Error, ExecFollow, ExecId, FileStream, Ledger,
-    NameRules, NetRule, PortDial, Query, Reply, Request, Result, SecretStore, Store, TokenStore,
-    ToolServers, Workspace,
+    NameRules, NetRule, PortDial, Query, Reply, Request, Result, SecretStore, Store, Tenant,
+    TokenStore, ToolServers, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -328,6 +328,14 @@ impl Engine {
             .ok_or_else(|| Error::internal("the engine is in use already"))?;
         site.toolbox = Some(Toolbox::new(servers));
         Ok(())
+    }
+
+    /// Keeps what cells see at `/tools` as the lists of servers are, for as long as this engine is
+    /// there: servers that were never listed are started for it. The tree of this tenant is made at
+    /// once, those of others with their first cell.
+    pub fn show_tools(&self, home: Tenant) {
+        let site = Arc::clone(&self.site);
+        self.spawn_beside(async move { site.keep_tools_shown(&home).await });
     }
 
     /// The same engine for what goes on beside a call and asks for something itself.

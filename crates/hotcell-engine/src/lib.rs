@@ -77,7 +77,9 @@ mod tenancy;
 mod tenant_room;
 mod tenant_table;
 mod tokens;
+mod tool_tree;
 mod toolbox;
+mod tree_files;
 mod turns;
 mod veil;
 mod view;
@@ -124,6 +126,8 @@ mod tenancy_tests;
 mod testing;
 #[cfg(test)]
 mod testing_supervisor;
+#[cfg(test)]
+mod tree_files_tests;
 
 pub use admission::Admission;
 pub use engine::{Answer, Engine};

@@ -109,6 +109,11 @@ impl Site {
         self.state_dir.join("cells")
     }
 
+    /// Where each tenant has what its cells see at `/tools`.
+    pub(crate) fn tools_dir(&self) -> PathBuf {
+        self.state_dir.join("tools")
+    }
+
     /// Where those show themselves who wait for room.
     pub(crate) fn waiting_dir(&self) -> PathBuf {
         self.state_dir.join("waiting")

@@ -12,9 +12,11 @@ use hotcell_toolbox::{
     ToolKey, ToolPolicy, ToolQuery, Trust, seeded_policy, show_hits,
 };
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::code_shown::cost_of;
 use crate::fault;
+use crate::policies::told_of_tool;
 use crate::site::Site;
 
 /// Names that are told where one was not found.
@@ -28,6 +30,8 @@ pub(crate) struct Toolbox {
     /// What tools were seen to answer, for each tenant by itself: what one was answered is nothing to
     /// another.
     seen: Mutex<std::collections::BTreeMap<Tenant, Observations>>,
+    /// Told when there may be more to show at `/tools`.
+    pub(crate) learned: Notify,
 }
 
 /// All tools, as they were listed together.
@@ -38,9 +42,16 @@ pub(crate) struct Shelf {
     index: ToolIndex,
     trusted: BTreeSet<String>,
     faults: Vec<String>,
+    /// The servers of whose tools nothing is known.
+    unlisted: Vec<String>,
 }
 
 impl Shelf {
+    /// The tools of no servers.
+    pub(crate) fn empty() -> Self {
+        Self::new(&ToolListings { version: 0, servers: Vec::new() })
+    }
+
     fn new(listings: &ToolListings) -> Self {
         let catalog = Catalog::new(listings.servers.iter().map(|server| {
             let mut listing = ServerListing::read(&server.name, &server.tools);
@@ -52,13 +63,20 @@ impl Shelf {
         let faults = listings.servers.iter().filter_map(|server| {
             server.fault.as_ref().map(|fault| format!("{}: {}", server.name, fault.message))
         });
+        let unlisted = listings.servers.iter().filter(|server| server.fault.is_some());
         Self {
             version: listings.version,
             index,
             catalog,
             trusted: trusted.map(|server| server.name.clone()).collect(),
             faults: faults.collect(),
+            unlisted: unlisted.map(|server| server.name.clone()).collect(),
         }
+    }
+
+    /// The servers of whose tools nothing is known.
+    pub(crate) fn unlisted(&self) -> &[String] {
+        &self.unlisted
     }
 
     /// What is decided about a tool of which no rule speaks.
@@ -114,7 +132,7 @@ fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> String {
 
 impl Toolbox {
     pub(crate) fn new(servers: Arc<dyn ToolServers>) -> Self {
-        Self { servers, shelf: Mutex::default(), seen: Mutex::default() }
+        Self { servers, shelf: Mutex::default(), seen: Mutex::default(), learned: Notify::new() }
     }
 
     /// All tools as they are now.
@@ -136,9 +154,27 @@ impl Toolbox {
         Ok(shelf)
     }
 
+    /// The tools that are known of already; no server is started.
+    pub(crate) async fn known_shelf(&self) -> Result<Arc<Shelf>> {
+        let listings = self.servers.known_listings().await;
+        fault::blocking(move || Ok(Arc::new(Shelf::new(&listings)))).await
+    }
+
+    /// Waits until servers list other tools.
+    pub(crate) async fn changed_since(&self, shelf: &Shelf) {
+        self.servers.changed(shelf.version).await;
+    }
+
+    /// What tools were seen to answer to a tenant.
+    pub(crate) fn seen_by(&self, tenant: &Tenant) -> Observations {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(tenant).cloned().unwrap_or_default()
+    }
+
     fn learn(&self, tenant: &Tenant, catalog: &Catalog, key: &ToolKey, result: &Value) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.entry(tenant.clone()).or_default().learn(catalog, key, result);
+        self.learned.notify_one();
     }
 }
 
@@ -219,7 +255,9 @@ pub(crate) async fn tool_search(
     let seen = toolbox.seen.lock().unwrap_or_else(PoisonError::into_inner);
     let unseen = Observations::default();
     let observations = seen.get(tenant).unwrap_or(&unseen);
-    let tools = show_hits(&shelf.catalog, &hits, detail, observations, &|key| shelf.policy(key));
+    let policy = site.rules_obeyed();
+    let told = |key: &_| told_of_tool(policy.as_deref(), &shelf, key);
+    let tools = show_hits(&shelf.catalog, &hits, detail, observations, &told);
     let of = shelf.catalog.tools().count() as u64;
     Ok(ToolsFound { tools, of, faults: shelf.faults.clone() })
 }

@@ -24,6 +24,8 @@ pub(super) struct Guest {
     pub(super) driver: Arc<dyn Driver>,
     pub(super) spec: CellSpec,
     pub(super) records: PathBuf,
+    /// What is shown in it at `/tools`.
+    pub(super) tools: Option<PathBuf>,
     pub(super) link: Link,
     pub(super) isolation: Isolation,
     /// As the driver says of all its cells.
@@ -121,13 +123,23 @@ impl Guest {
 
     /// Starts this cell.
     pub(super) async fn of(place: &DriverPlace, spec: CellSpec) -> Result<Self> {
+        Self::with_tools(place, spec, None).await
+    }
+
+    /// Starts this cell with a directory of the host at `/tools`.
+    pub(super) async fn with_tools(
+        place: &DriverPlace,
+        spec: CellSpec,
+        tools: Option<PathBuf>,
+    ) -> Result<Self> {
         let driver = place.open()?;
         let records = place.records().join(spec.id.as_str());
         std::fs::create_dir_all(&records).context("make the records directory")?;
-        let isolation = driver.start(&spec, &records).await.context("start")?.isolation;
+        let placed = driver.start(&spec, &records, tools.as_deref()).await.context("start")?;
+        let isolation = placed.isolation;
         let link = connect(driver.as_ref(), &spec.id).await?;
         let own_root = driver.capabilities().await?.own_root;
-        Ok(Self { driver, spec, records, link, isolation, own_root })
+        Ok(Self { driver, spec, records, tools, link, isolation, own_root })
     }
 
     /// Another connection.
@@ -137,7 +149,8 @@ impl Guest {
 
     /// Starts the cell again, which has no supervisor, and connects to it.
     pub(super) async fn wake(&mut self) -> Result<()> {
-        self.driver.start(&self.spec, &self.records).await.context("start again")?;
+        let (spec, tools) = (&self.spec, self.tools.as_deref());
+        self.driver.start(spec, &self.records, tools).await.context("start again")?;
         self.link = self.connect().await?;
         Ok(())
     }

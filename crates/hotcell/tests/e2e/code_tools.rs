@@ -17,7 +17,7 @@ in_worlds! { [root]
 }
 
 /// A configuration with these servers.
-fn declare(world: &World, place: &Path) -> String {
+pub(crate) fn declare(world: &World, place: &Path) -> String {
     let script = |package: &str| {
         let path = place.join("node_modules/@modelcontextprotocol").join(package);
         path.join("dist/index.js").display().to_string()

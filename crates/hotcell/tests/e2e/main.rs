@@ -73,5 +73,6 @@ mod state_directory;
 mod system_calls;
 mod tenants;
 mod terminals;
+mod tools_tree;
 mod tree_kill;
 mod ways_out;
