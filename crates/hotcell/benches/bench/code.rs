@@ -59,6 +59,10 @@ impl ToolServers for Echo {
         Arc::clone(&self.0)
     }
 
+    async fn known_listings(&self) -> Arc<ToolListings> {
+        self.listings().await
+    }
+
     async fn call(&self, call: ToolCall) -> hotcell_model::Result<ToolAnswer> {
         let structured = Some(Value::Object(call.arguments));
         Ok(ToolAnswer { structured, content: Vec::new(), is_error: false, bytes: 8 })
