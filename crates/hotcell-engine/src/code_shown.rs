@@ -194,6 +194,13 @@ fn ended_by_force(exec: &Exec, status: CodeStatus, terms: &CodeTerms) -> Option<
             let seconds = terms.cpu_ms.unwrap_or(end.usage.cpu_ms) as f64 / 1000.0;
             format!("the run used {seconds} s of CPU time, which is the most (code.cpu_s)")
         }
+        (_, None, _) if end.cause == EndCause::TimedOut => {
+            let seconds = end.usage.wall_ms as f64 / 1000.0;
+            format!("it was ended after {seconds:.1} s, for timeout_s; what it printed is kept")
+        }
+        (_, None, _) if end.cause == EndCause::OomKilled => {
+            "the cell has no more memory for it".to_owned()
+        }
         (_, Some(code), _) => format!("the process exited with code {code}"),
         (_, None, Some(signal)) => format!("the process was ended by {signal}"),
         (_, None, None) => "the process never ran or was lost".to_owned(),
