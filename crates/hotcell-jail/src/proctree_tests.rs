@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::*;
 
-/// A shell with two children, one of which has a child of its own.
+/// A shell with two children, one of which has a child of its own and outlives it.
 fn family() -> Child {
-    let script = "sleep 1000 & sh -c 'sleep 1000 & wait' & wait";
+    let script = "sleep 1000 & sh -c 'sleep 1000 & wait; kill -STOP $$' & wait";
     Command::new("sh").args(["-c", script]).stdin(Stdio::null()).spawn().unwrap()
 }
 
