@@ -194,7 +194,7 @@ fn ended_by_force(exec: &Exec, status: CodeStatus, terms: &CodeTerms) -> Option<
             let seconds = terms.cpu_ms.unwrap_or(end.usage.cpu_ms) as f64 / 1000.0;
             format!("the run used {seconds} s of CPU time, which is the most (code.cpu_s)")
         }
-        (_, None, _) if end.cause == EndCause::TimedOut => {
+        (_, None, Some(_)) if end.cause == EndCause::TimedOut => {
             let seconds = end.usage.wall_ms as f64 / 1000.0;
             format!("it was ended after {seconds:.1} s, for timeout_s; what it printed is kept")
         }

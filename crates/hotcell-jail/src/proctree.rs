@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
@@ -10,8 +10,8 @@ use crate::signals;
 
 /// Passes after which a tree that still grows is given up to the next call.
 const MOST_PASSES: usize = 200;
-/// How often it is looked whether a process has stopped.
-const STOP_LOOKS: usize = 1000;
+/// How long all processes together may take to stop, and how often it is looked.
+const STOP_WITHIN: Duration = Duration::from_millis(500);
 const STOP_PAUSE: Duration = Duration::from_micros(500);
 /// States of threads that do not run: stopped, traced, ended.
 const STILL: &[char] = &['T', 't', 'Z', 'X'];
@@ -91,6 +91,7 @@ pub fn stop_descendants(root: Pid) -> io::Result<Vec<i32>> {
 
 /// A signal is only the beginning of a stop: until some thread takes it, all others go on, and fork.
 fn stop_all(root: Pid, stopped: &mut Vec<i32>) -> io::Result<()> {
+    let until = Instant::now() + STOP_WITHIN;
     let mut seen = HashSet::new();
     for _ in 0..MOST_PASSES {
         let fresh: Vec<i32> = descendants(root)?.difference(&seen).copied().collect();
@@ -104,7 +105,7 @@ fn stop_all(root: Pid, stopped: &mut Vec<i32>) -> io::Result<()> {
             }
         }
         for pid in fresh {
-            wait_until_still(pid)?;
+            wait_until_still(pid, until)?;
             seen.insert(pid);
         }
     }
@@ -119,14 +120,18 @@ pub fn stop(pid: Pid) -> io::Result<()> {
     signals::send(pid, libc::SIGSTOP)
 }
 
-fn wait_until_still(pid: i32) -> io::Result<()> {
-    for _ in 0..STOP_LOOKS {
-        if are_threads(pid, STILL) {
-            return Ok(());
+fn wait_until_still(pid: i32, until: Instant) -> io::Result<()> {
+    while !are_threads(pid, STILL) {
+        if Instant::now() >= until {
+            return stuck_in_kernel(pid);
         }
         std::thread::sleep(STOP_PAUSE);
     }
-    // Who waits in the kernel for a child that was stopped before it ran its program stays there.
+    Ok(())
+}
+
+/// Who waits in the kernel for a child that was stopped before it ran its program stays there.
+fn stuck_in_kernel(pid: i32) -> io::Result<()> {
     if are_threads(pid, &[STILL, &['D']].concat()) {
         return Ok(());
     }

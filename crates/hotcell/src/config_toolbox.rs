@@ -28,7 +28,7 @@ pub(crate) const TOOLBOX_KEYS: &[(&str, &str)] = &[
     ("cwd", "the directory it runs in; HOME unless given"),
     (
         "cell",
-        "whether it runs in a cell of its own, without a network and without the files of this machine; false unless given",
+        "whether it runs in a cell of its own, without a network and with nothing of this machine but its programs; false unless given",
     ),
     ("allow", "names that it can reach from its cell, as `--allow` of `hotcell run`"),
     ("url", "where the server is, instead of a program: https, or http on this machine"),
