@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell_model::{Result, Tenant};
+use hotcell_model::{Result, StoredCell, Tenant, Tenants};
 use hotcell_policy::Policy;
 use hotcell_toolbox::{Observations, ToolKey, ToolTree};
 use tokio::time::sleep;
@@ -108,7 +108,7 @@ impl Site {
                 None => (Arc::new(Shelf::empty()), Observations::default()),
             };
             let content = Content { shelf, observations, policy: self.rules_obeyed() };
-            write(files.clone(), tenant.clone(), content).await?;
+            write(&files, tenant, content).await?;
             // There may be more to tell by now.
             if let Some(toolbox) = &self.toolbox {
                 toolbox.learned.notify_one();
@@ -170,21 +170,38 @@ impl Site {
             if shown.get(&tenant) == Some(&content) {
                 continue;
             }
-            match write(files.clone(), tenant.clone(), content.clone()).await {
+            match self.show(&files, &tenant, content.clone()).await {
                 Ok(()) => drop(shown.insert(tenant, content)),
                 Err(error) => tracing::warn!(%error, "the tree of tools cannot be written"),
             }
         }
     }
+
+    /// Writes the tree of a tenant and lets its cells look anew.
+    async fn show(&self, files: &TreeFiles, tenant: &Tenant, content: Content) -> Result<()> {
+        if write(files, tenant, content).await? == 0 {
+            return Ok(());
+        }
+        let mut told = Ok(());
+        for StoredCell { spec, .. } in self.list_stored(&Tenants::Of(tenant.clone())).await? {
+            told = told.and(self.driver(&spec.driver)?.tools_changed(&spec.id).await);
+        }
+        told?;
+        let (files, tenant) = (files.clone(), tenant.clone());
+        fault::blocking(move || {
+            let what = format_args!("note who knows of the tools of tenant {tenant}");
+            files.mark_told(&tenant).map_err(|error| fault::io(what, &error))
+        })
+        .await
+    }
 }
 
-async fn write(files: TreeFiles, tenant: Tenant, content: Content) -> Result<()> {
-    fault::blocking(move || match files.write(&tenant, &content) {
-        Ok(changes) => {
-            tracing::debug!(%tenant, changes, "the tree of tools was written");
-            Ok(())
-        }
-        Err(error) => Err(fault::io(format_args!("write the tools of tenant {tenant}"), &error)),
+/// How many changes cells that run do not know of.
+async fn write(files: &TreeFiles, tenant: &Tenant, content: Content) -> Result<usize> {
+    let (files, tenant) = (files.clone(), tenant.clone());
+    fault::blocking(move || {
+        let what = format_args!("write the tools of tenant {tenant}");
+        files.write(&tenant, &content).map_err(|error| fault::io(what, &error))
     })
     .await
 }

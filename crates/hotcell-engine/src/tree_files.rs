@@ -1,8 +1,8 @@
 //! The files of `/tools` on disk: a directory for each tenant, which the tenant's cells have mounted.
 //!
-//! Files are replaced one by one, by rename, inside the directory that is mounted, so that cells that
-//! run see what is new. Several processes do so, one at a time, and whichever is killed leaves every
-//! file whole.
+//! Files are replaced one by one, by rename, inside the directory that is mounted; cells that run
+//! see what is new once they were told. Several processes do so, one at a time; whichever is killed
+//! leaves every file whole and a note of whom it has not told yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -21,6 +21,7 @@ pub(crate) const INDEX: &str = "INDEX.md";
 /// What is not a tenant's directory begins with a dot, as no tenant's name does.
 const LOCK: &str = ".lock";
 const STAGING: &str = ".new";
+const UNTOLD: &str = ".untold-";
 
 /// What is to stand in a tree.
 pub(crate) trait TreeSource {
@@ -64,7 +65,7 @@ impl TreeFiles {
     }
 
     /// Writes what is different in a tenant's tree, and removes what is in it no more; how many
-    /// files were written or removed.
+    /// changes cells that run do not know of.
     pub(crate) fn write(&self, tenant: &Tenant, source: &dyn TreeSource) -> io::Result<usize> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
         let lock = File::create(self.root.join(LOCK))?;
@@ -73,11 +74,22 @@ impl TreeFiles {
         // What a process left that was killed.
         remove(&staging)?;
         fs::create_dir(&staging)?;
-        let mut writing = Writing { tree: self.directory(tenant), staging, changes: 0 };
+        let untold = self.untold(tenant);
+        let changes = usize::from(untold.exists());
+        let mut writing = Writing { tree: self.directory(tenant), staging, untold, changes };
         make_directory(&writing.tree)?;
         let written = writing.all(source);
         remove(&writing.staging)?;
         written.map(|()| writing.changes)
+    }
+
+    /// Notes that all cells of a tenant know of what was changed.
+    pub(crate) fn mark_told(&self, tenant: &Tenant) -> io::Result<()> {
+        remove(&self.untold(tenant))
+    }
+
+    fn untold(&self, tenant: &Tenant) -> PathBuf {
+        self.root.join(format!("{UNTOLD}{tenant}"))
     }
 }
 
@@ -85,6 +97,8 @@ impl TreeFiles {
 struct Writing {
     tree: PathBuf,
     staging: PathBuf,
+    /// The note that there are changes of which cells do not know.
+    untold: PathBuf,
     changes: usize,
 }
 
@@ -136,7 +150,14 @@ impl Writing {
         file.write_all(text.as_bytes())?;
         // Whatever the umask says: in the cell it is somebody else's.
         file.set_permissions(Permissions::from_mode(0o644))?;
-        fs::rename(&new, &place)?;
+        self.note_change()?;
+        fs::rename(&new, &place)
+    }
+
+    fn note_change(&mut self) -> io::Result<()> {
+        if self.changes == 0 {
+            File::create(&self.untold)?;
+        }
         self.changes += 1;
         Ok(())
     }
@@ -149,15 +170,15 @@ impl Writing {
                 continue;
             }
             let Some(files) = name.to_str().and_then(|name| kept.get(name)) else {
+                self.note_change()?;
                 remove(&entry.path())?;
-                self.changes += 1;
                 continue;
             };
             for file in fs::read_dir(entry.path())? {
                 let file = file?;
                 if !file.file_name().to_str().is_some_and(|name| files.contains(name)) {
+                    self.note_change()?;
                     remove(&file.path())?;
-                    self.changes += 1;
                 }
             }
         }

@@ -51,7 +51,9 @@ impl World {
     }
 
     fn write(&self, source: &Source) -> usize {
-        self.files.write(&self.tenant, source).unwrap()
+        let changes = self.files.write(&self.tenant, source).unwrap();
+        self.files.mark_told(&self.tenant).unwrap();
+        changes
     }
 
     /// What is in the tree, by path.
@@ -75,6 +77,22 @@ impl World {
     fn inode(&self, path: &str) -> u64 {
         fs::metadata(self.tree().join(path)).unwrap().ino()
     }
+}
+
+#[test]
+fn a_change_that_nobody_was_told_of_stays_one() {
+    let world = World::new();
+    let files = &world.files;
+    let source = Source::of(&[("a/x.pyi", "x")]);
+    assert_eq!(files.write(&world.tenant, &source).unwrap(), 2);
+    assert_eq!(files.write(&world.tenant, &source).unwrap(), 1);
+    files.mark_told(&world.tenant).unwrap();
+    assert_eq!(files.write(&world.tenant, &source).unwrap(), 0);
+    // Nor one of which there is nothing but the note.
+    let other: Tenant = "other".parse().unwrap();
+    assert_eq!(files.write(&other, &source).unwrap(), 2);
+    assert_eq!(files.write(&world.tenant, &source).unwrap(), 0);
+    assert_eq!(files.tenants().unwrap().len(), 2);
 }
 
 #[test]

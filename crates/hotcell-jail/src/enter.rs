@@ -17,12 +17,13 @@ use crate::lists::{
     DEVICE_LINKS, DEVICES, PROC_HIDDEN_DIRECTORIES, PROC_HIDDEN_FILES, PROC_READ_ONLY, SYS_VISIBLE,
 };
 use crate::mounts::{
-    Depth, Layer, Shared, attach, copy_tree, fresh, make_read_only, make_read_only_devices,
+    Depth, Layer, OverlayMaker, Shared, attach, copy_tree, fresh, make_read_only, make_read_only_devices,
 };
 use crate::overlay::layers_from_inside;
 use crate::process::Groups;
 use crate::trusted::{self, Trusted};
-use crate::{Step, StepError, loopback, shown};
+use crate::shown::{self, Shown};
+use crate::{Step, StepError, loopback};
 
 /// Where a cell's layers come from.
 #[expect(missing_debug_implementations, reason = "a function has nothing to show")]
@@ -54,7 +55,7 @@ pub struct Inside<'a> {
     /// The most that shared memory segments of System V may hold.
     pub segments_bytes: u64,
     /// The directory of the host that is shown at `/tools`.
-    pub tools: Option<&'a Path>,
+    pub tools: Option<Shown<'a>>,
     /// What its programs are to trust besides.
     pub trusted: Option<Trusted<'a>>,
 }
@@ -105,7 +106,8 @@ pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<(), StepError> {
         Layers::Coming(receive) => receive()?,
         Layers::ToMake => {
             let mut mounts = layers_from_inside(inside.layers)?;
-            mounts.extend(inside.tools.map(shown::make).transpose()?);
+            let make_shown = |tools| shown::make(tools, OverlayMaker::Inside);
+            mounts.extend(inside.tools.map(make_shown).transpose()?);
             mounts
         }
     };

@@ -7,9 +7,10 @@ use std::path::Path;
 use rustix::process::Pid;
 
 use crate::ids::IdLayout;
-use crate::mounts::Layer;
+use crate::mounts::{Layer, OverlayMaker};
 use crate::overlay::layers_from_host;
-use crate::{Step, StepError, shown};
+use crate::shown::{self, Shown};
+use crate::{Step, StepError};
 
 /// Makes a cell's layers as root of the host, for the cell whose first process is `cell`.
 ///
@@ -28,8 +29,8 @@ pub fn make_layers(
 ///
 /// # Errors
 /// The step that failed.
-pub fn make_shown(directory: &Path) -> Result<OwnedFd, StepError> {
-    shown::make(directory)
+pub fn make_shown(shown: Shown<'_>) -> Result<OwnedFd, StepError> {
+    shown::make(shown, OverlayMaker::Host)
 }
 
 /// The same descriptor under a number of at least `least`, so that lower numbers are free.

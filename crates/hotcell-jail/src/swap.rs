@@ -92,13 +92,21 @@ pub fn refresh_layer(
 ) -> Result<(), StepError> {
     let name = || format!("refresh {}", target.display());
     in_process_of_its_own("refresh a layer of a cell", || {
-        if !matches!(ids, IdLayout::Private { .. }) {
-            join(cell.user.as_fd(), LinkNameSpaceType::User)?;
-        }
-        join(cell.mount.as_fd(), LinkNameSpaceType::Mount)?;
+        join_mounts(cell, ids)?;
         let context = fspick(CWD, target, FsPickFlags::FSPICK_CLOEXEC).step(name)?;
         // With every option as it is: all that happens is that what is not in use is forgotten.
         fsconfig_reconfigure(&context).step(name)
+    })
+}
+
+/// The same for what is shown at `/tools`.
+///
+/// # Errors
+/// The step that failed.
+pub fn refresh_shown(cell: &CellNamespaces, ids: &IdLayout) -> Result<(), StepError> {
+    in_process_of_its_own("refresh the tools of a cell", || {
+        join_mounts(cell, ids)?;
+        shown::look_anew()
     })
 }
 
@@ -112,6 +120,14 @@ pub fn enter_network(cell: &CellNamespaces) -> Result<(), StepError> {
     join(cell.network.as_fd(), LinkNameSpaceType::Network)?;
     become_root();
     Ok(())
+}
+
+/// Moves this process to the mounts of a cell, with the power over them of whoever made them.
+fn join_mounts(cell: &CellNamespaces, ids: &IdLayout) -> Result<(), StepError> {
+    if !matches!(ids, IdLayout::Private { .. }) {
+        join(cell.user.as_fd(), LinkNameSpaceType::User)?;
+    }
+    join(cell.mount.as_fd(), LinkNameSpaceType::Mount)
 }
 
 fn join(namespace: BorrowedFd<'_>, kind: LinkNameSpaceType) -> Result<(), StepError> {

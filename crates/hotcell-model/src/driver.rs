@@ -110,8 +110,8 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
 
     /// Starts the cell's supervisor: makes the cell if it is new, wakes it otherwise. The
     /// supervisor writes its journal and logs into `records`. Where a cell has a root of its own, what
-    /// lies in `tools` is seen in it at `/tools`, by everybody and as it changes, and nobody in the
-    /// cell can write there. Idempotent: a cell that runs is left as it is. If it fails or is
+    /// lies in `tools` is seen in it at `/tools`, by everybody, and nobody in the cell can write
+    /// there. Idempotent: a cell that runs is left as it is. If it fails or is
     /// cancelled, a later call goes on from whatever was done.
     async fn start(
         &self,
@@ -119,6 +119,13 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
         records: &Path,
         tools: Option<&Path>,
     ) -> Result<Placement>;
+
+    /// Makes what was changed in `tools` since the cell was started visible in it. A cell that does
+    /// not run is left alone.
+    async fn tools_changed(&self, cell: &CellId) -> Result<()> {
+        let _ = cell;
+        Ok(())
+    }
 
     /// Opens a stream to the cell's supervisor; `None` when there is none.
     async fn connect(&self, cell: &CellId) -> Result<Option<UnixStream>>;

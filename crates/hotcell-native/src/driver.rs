@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{host_base, layers};
 use crate::isolation::hierarchies;
+use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
 use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
@@ -142,6 +143,22 @@ impl Driver for NativeDriver {
         let (spec, records) = (spec.clone(), records.to_owned());
         let tools = tools.map(Path::to_owned);
         self.blocking(move |native| native.start(spec, records, tools)).await
+    }
+
+    async fn tools_changed(&self, cell: &CellId) -> Result<()> {
+        let cell = cell.clone();
+        self.blocking(move |native| {
+            let paths = native.paths.cell(&cell);
+            match ask_keeper(&paths, &KeeperAsk::RefreshTools) {
+                Ok(Outcome::Failed(error)) => Err(error),
+                // Without a keeper the cell does not run.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(at("refresh the tools of", &paths, &error))
+                }
+                Ok(_) | Err(_) => Ok(()),
+            }
+        })
+        .await
     }
 
     async fn connect(&self, cell: &CellId) -> Result<Option<UnixStream>> {

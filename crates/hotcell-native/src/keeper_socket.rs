@@ -21,7 +21,9 @@ pub(crate) enum KeeperAsk {
     Swap,
     /// To make what the host changed in the cell's project visible.
     Refresh,
-    /// The same, also if the host changed nothing.
+    /// The same of what is shown at `/tools`.
+    RefreshTools,
+    /// Like `Refresh`, also if the host changed nothing.
     ShowAnew,
     /// To see to it that connections of its cell are carried, if it may reach anything.
     Network,
@@ -46,7 +48,7 @@ impl KeeperAsk {
     fn is_change(&self) -> bool {
         match self {
             Self::Swap | Self::ShowAnew | Self::Measure => true,
-            Self::Refresh | Self::Network | Self::Lend(_) => false,
+            Self::Refresh | Self::RefreshTools | Self::Network | Self::Lend(_) => false,
         }
     }
 }

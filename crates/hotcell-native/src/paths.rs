@@ -187,6 +187,11 @@ impl CellPaths {
         self.root.join("scratch")
     }
 
+    /// An empty directory, which lies below what is shown at `/tools`.
+    pub(crate) fn nothing(&self) -> PathBuf {
+        self.root.join("nothing")
+    }
+
     /// Listens at the link's socket; a socket of a dead supervisor is replaced.
     pub(crate) fn listen(&self) -> io::Result<UnixListener> {
         self.listen_at(SOCKET)

@@ -11,6 +11,7 @@ use hotcell_egress::BUNDLES;
 use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies, join};
 use hotcell_jail::enter::{Inside, Layers, MemoryFiles, enter, go_on_with};
 use hotcell_jail::host::{make_layers, make_shown};
+use hotcell_jail::shown::Shown;
 use hotcell_jail::ids::{EXEC_ID, IdLayout};
 use hotcell_jail::process::{Confinement, Groups, Readiness};
 use hotcell_jail::swap::CellNamespaces;
@@ -68,7 +69,7 @@ pub(crate) struct Fresh {
 struct Birth<'a> {
     placed: &'a Placed,
     /// The directory of the host that is shown at `/tools`.
-    tools: Option<&'a Path>,
+    tools: Option<Shown<'a>>,
     listener: UnixListener,
     records: OwnedFd,
     supervise: Supervise,
@@ -92,7 +93,11 @@ pub(crate) fn start(
     let (hierarchies, cgroups) = (&groups.hierarchies, &groups.cell);
     // Before the groups: a cell without directories is taken for one without groups.
     make_uppers(&placed.layers, &placed.ids).step(|| "make the cell's directories".to_owned())?;
-    std::fs::create_dir_all(paths.scratch()).step(|| "make the cell's directories".to_owned())?;
+    let nothing = paths.nothing();
+    for directory in [&paths.scratch(), &nothing] {
+        std::fs::create_dir_all(directory).step(|| "make the cell's directories".to_owned())?;
+    }
+    let tools = tools.map(|directory| Shown { directory, empty: &nothing });
     groups.create(&cell_limits(&placed.spec.limits), placed.ids.supervisor())?;
     let (uid, gid) = placed.ids.supervisor();
     give_records(&placed.records, uid, gid)?;
@@ -136,7 +141,7 @@ pub(crate) fn start(
 fn raise(
     paths: &CellPaths,
     placed: &Placed,
-    tools: Option<&Path>,
+    tools: Option<Shown<'_>>,
     isolation: &Isolation,
     pid: Pid,
     child: &UnixStream,

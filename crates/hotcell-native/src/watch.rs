@@ -7,9 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hotcell_egress::EgressSettings;
+use hotcell_jail::StepError;
 use hotcell_jail::cgroup::Together;
 use hotcell_jail::mounts::Layer;
-use hotcell_jail::swap::{CellNamespaces, refresh_layer, swap_layers};
+use hotcell_jail::swap::{CellNamespaces, refresh_layer, refresh_shown, swap_layers};
 use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
 use hotcell_model::{Error, RequiredIsolation, WorkspaceMode};
@@ -99,6 +100,7 @@ pub(crate) fn watch(
                 }
                 KeeperAsk::Lend(secrets) => carrier.lend(paths, secrets, namespaces.as_ref()),
                 KeeperAsk::Refresh => refresh(&placed, project.as_mut(), namespaces.as_ref()),
+                KeeperAsk::RefreshTools => refresh_tools(&placed, namespaces.as_ref()),
                 KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), namespaces.as_ref()),
             });
             if asked == Some(true) {
@@ -229,14 +231,34 @@ fn show_anew(
     namespaces: Option<&CellNamespaces>,
 ) -> Outcome {
     let Some(project) = project else { return Outcome::Done };
+    let refreshed = in_namespaces(namespaces, |namespaces| {
+        refresh_layer(namespaces, &placed.ids, Path::new(TARGET))
+    });
+    if matches!(refreshed, Outcome::Done) {
+        project.mark_seen();
+    }
+    refreshed
+}
+
+/// Makes what the host changed in what is shown at `/tools` visible.
+fn refresh_tools(placed: &Placed, namespaces: Option<&CellNamespaces>) -> Outcome {
+    match placed.way() {
+        Way::InNamespaces => {
+            in_namespaces(namespaces, |namespaces| refresh_shown(namespaces, &placed.ids))
+        }
+        Way::OnHost => Outcome::Done,
+    }
+}
+
+fn in_namespaces(
+    namespaces: Option<&CellNamespaces>,
+    work: impl FnOnce(&CellNamespaces) -> Result<(), StepError>,
+) -> Outcome {
     let Some(namespaces) = namespaces else {
         return Outcome::Failed(Error::unavailable("the namespaces of the cell are out of reach"));
     };
-    match refresh_layer(namespaces, &placed.ids, Path::new(TARGET)) {
-        Ok(()) => {
-            project.mark_seen();
-            Outcome::Done
-        }
+    match work(namespaces) {
+        Ok(()) => Outcome::Done,
         Err(error) => Outcome::Failed(Error::unavailable(error.to_string())),
     }
 }

@@ -136,10 +136,11 @@ class Exits(cell.CellTest):
             "class A:\n    def __del__(self): print('del')\n"
             "a = A(); a.self = a\n"
             "atexit.register(print, 'atexit')\n"
-            "def late():\n    time.sleep(0.2); print('thread')\n"
+            "told = threading.Event()\n"
+            "def late():\n    told.wait(); time.sleep(0.2); print('thread')\n"
             "threading.Thread(target=late).start()\n"
             "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
-            "print('main', end=' ')\n'value'"
+            "print('main', end=' '); told.set()\n'value'"
         )
         for how in (self.warm, self.cold):
             outcome = how(code)

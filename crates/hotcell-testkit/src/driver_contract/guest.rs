@@ -106,6 +106,11 @@ pub(super) fn random() -> u64 {
 }
 
 impl Guest {
+    /// Tells the cell that what is shown in it was changed.
+    pub(super) async fn tools_changed(&self) -> Result<()> {
+        Ok(self.driver.tools_changed(&self.spec.id).await?)
+    }
+
     /// Starts a cell.
     pub(super) async fn start(place: &DriverPlace) -> Result<Self> {
         Self::start_with(place, |_| {}).await

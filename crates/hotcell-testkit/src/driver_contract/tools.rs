@@ -49,6 +49,7 @@ pub(super) async fn a_directory_of_the_host_is_seen_as_it_changes(
     fs::create_dir(tools.join("other"))?;
     fs::set_permissions(tools.join("other"), fs::Permissions::from_mode(0o755))?;
     put(&tools, "other/tool.pyi", "new\n", 0o644)?;
+    guest.tools_changed().await?;
     let seen = guest.output_of("cat /tools/INDEX.md; cd /tools; find . | sort").await?;
     ensure!(seen == "second\n.\n./INDEX.md\n./other\n./other/tool.pyi\n", "{seen:?}");
 
