@@ -17,12 +17,13 @@ use crate::lists::{
     DEVICE_LINKS, DEVICES, PROC_HIDDEN_DIRECTORIES, PROC_HIDDEN_FILES, PROC_READ_ONLY, SYS_VISIBLE,
 };
 use crate::mounts::{
-    Depth, Layer, OverlayMaker, Shared, attach, copy_tree, fresh, make_read_only, make_read_only_devices,
+    Depth, Layer, OverlayMaker, Shared, attach, copy_tree, fresh, make_read_only,
+    make_read_only_devices,
 };
 use crate::overlay::layers_from_inside;
 use crate::process::Groups;
-use crate::trusted::{self, Trusted};
 use crate::shown::{self, Shown};
+use crate::trusted::{self, Trusted};
 use crate::{Step, StepError, loopback};
 
 /// Where a cell's layers come from.

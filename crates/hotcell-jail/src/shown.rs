@@ -8,9 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, statat};
 use rustix::io::Errno;
-use rustix::mount::{
-    FsPickFlags, MoveMountFlags, fsconfig_reconfigure, fspick, move_mount,
-};
+use rustix::mount::{FsPickFlags, MoveMountFlags, fsconfig_reconfigure, fspick, move_mount};
 
 use crate::mounts::{Below, OverlayMaker, forbid_programs, overlay};
 use crate::{Step, StepError};

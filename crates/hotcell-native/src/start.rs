@@ -11,9 +11,9 @@ use hotcell_egress::BUNDLES;
 use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies, join};
 use hotcell_jail::enter::{Inside, Layers, MemoryFiles, enter, go_on_with};
 use hotcell_jail::host::{make_layers, make_shown};
-use hotcell_jail::shown::Shown;
 use hotcell_jail::ids::{EXEC_ID, IdLayout};
 use hotcell_jail::process::{Confinement, Groups, Readiness};
+use hotcell_jail::shown::Shown;
 use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::trusted::Trusted;
 use hotcell_jail::{

@@ -39,6 +39,7 @@ def serve():
     os.environ["MPLBACKEND"] = "Agg"
     for name in list(wanted) + ["linecache", "traceback"]:
         _import(str(name))
+    _keep_directories()
     for name in PARTS:
         part(name)
     rehearse()
@@ -63,6 +64,14 @@ def _import(name):
     except BaseException as error:
         if not isinstance(error, ImportError):
             print("hotcell: %s is not imported ahead: %r" % (name, error), file=sys.stderr)
+
+
+def _keep_directories():
+    """Directories that imports made for themselves: no run may remove them, there are others."""
+    if "shutil" in sys.modules:
+        import atexit
+
+        atexit.unregister(sys.modules["shutil"].rmtree)
 
 
 def _cloner(ctypes, system):

@@ -196,7 +196,9 @@ class Zygote:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         order, text = memory(json.dumps({"imports": list(imports)}).encode()), source()
         given = ((theirs.fileno(), 3), (order, 5), (text, 6))
-        self.process = start("zygote", given, env={"PATH": os.environ["PATH"], "SECRET": "zygote"})
+        # Without a home matplotlib makes a directory for itself, which all children have.
+        env = {"PATH": os.environ["PATH"], "HOME": os.devnull, "TMPDIR": tempfile.gettempdir()}
+        self.process = start("zygote", given, env=dict(env, SECRET="zygote"))
         theirs.close()
         os.close(order)
         os.close(text)

@@ -2,6 +2,9 @@
 
 import gzip
 import os
+import shutil
+import subprocess
+import tempfile
 import unittest
 
 import cell
@@ -278,8 +281,18 @@ class Surroundings(cell.CellTest):
 class Pictures(cell.CellTest):
     imports = ("matplotlib.pyplot",)
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # Looking for fonts is told of on a slow machine, and done once for each directory.
+        cls.fonts = tempfile.mkdtemp(prefix="hotcell-fonts-")
+        cls.addClassCleanup(shutil.rmtree, cls.fonts, True)
+        cls.env = {"PATH": os.environ["PATH"], "MPLCONFIGDIR": cls.fonts}
+        look = [cell.PYTHON, "-c", "import matplotlib.font_manager"]
+        subprocess.run(look, env=cls.env, stderr=subprocess.DEVNULL, check=True)
+
     def pictures(self, code, how="warm"):
-        outcome = getattr(self, how)(code)
+        outcome = getattr(self, how)(code, env=dict(self.env, HOME=self.cwd))
         self.assertEqual(outcome.report["status"], "ok", outcome)
         found = outcome.report["artifacts"]
         for each in found:
