@@ -190,7 +190,8 @@ async fn answer(engine: &Engine, caller: &Caller, exec: ExecId, frame: &[u8], ca
 async fn done(engine: &Engine, caller: &Caller, exec: ExecId, what: What) -> Result<Outcome> {
     match what {
         What::Call { server, tool, arguments } => {
-            let ran = engine.ask(caller, ToolRun { exec, server, tool, arguments }).await?;
+            let ran =
+                engine.ask(caller, ToolRun { exec: Some(exec), server, tool, arguments }).await?;
             Ok(if ran.failed {
                 let message = ran.value.as_str().map(str::to_owned);
                 let message = message.unwrap_or_else(|| ran.value.to_string());

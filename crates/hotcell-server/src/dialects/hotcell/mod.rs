@@ -35,6 +35,7 @@ pub(crate) struct HotcellDialect {
     file_tools: Vec<&'static FileTool>,
     bounds: FileBounds,
     tools: Vec<Tool>,
+    passes_tools: bool,
 }
 
 const INSTRUCTIONS: &str = "Cells are sandboxes with a persistent /workspace. Leave `cell` out to \
@@ -70,7 +71,8 @@ impl HotcellDialect {
         };
         let tools = kinds.iter().map(|kind| kind.describe());
         let tools = tools.chain(file_tools.iter().map(|tool| tool.describe())).collect();
-        Self { kinds, file_tools, bounds, tools }
+        let passes_tools = toolsets.has(Toolset::Code);
+        Self { kinds, file_tools, bounds, tools, passes_tools }
     }
 
     fn file_tool(&self, tool: &str) -> Option<&'static FileTool> {
@@ -89,6 +91,10 @@ impl Dialect for HotcellDialect {
 
     fn tools(&self) -> &[Tool] {
         &self.tools
+    }
+
+    fn passes_tools(&self) -> bool {
+        self.passes_tools
     }
 
     fn hint(&self, hint: &str) -> String {
