@@ -14,6 +14,7 @@ use hotcell_toolbox::{
 };
 use serde_json::Value;
 
+use crate::asked::bounded;
 use crate::engine::{Answer, Engine};
 use crate::fault;
 use crate::passed::passed;
@@ -21,6 +22,10 @@ use crate::site::Site;
 
 /// Names that are told where one was not found.
 const MOST_NEAR: usize = 8;
+/// Servers that are told of whose tools are not known.
+const MOST_FAULTS: usize = 5;
+/// How much is told of what is wrong with each.
+const FAULT_CHARS: usize = 160;
 /// How deep code may have code and commands run by Hotcell's own tools.
 const MOST_DEPTH: u8 = 3;
 /// What Hotcell says of its own tools.
@@ -70,7 +75,8 @@ impl Shelf {
         let index = ToolIndex::new(&catalog);
         let trusted = listings.servers.iter().filter(|server| server.trusted);
         let faults = listings.servers.iter().filter_map(|server| {
-            server.fault.as_ref().map(|fault| format!("{}: {}", server.name, fault.message))
+            let fault = server.fault.as_ref()?;
+            Some(format!("{}: {}", server.name, bounded(&fault.message, FAULT_CHARS)))
         });
         let trusted: BTreeSet<String> = trusted.map(|server| server.name.clone()).collect();
         let passed = passed(&catalog, pass_through_tokens, |server| trusted.contains(server));
@@ -80,7 +86,7 @@ impl Shelf {
             catalog,
             passed,
             trusted,
-            faults: faults.collect(),
+            faults: faults.take(MOST_FAULTS).collect(),
         }
     }
 

@@ -694,7 +694,7 @@ const FIRST: &[Key] = &[
         about: "what the definitions of all tools of [toolbox.NAME] may cost, in tokens, for clients to be \
                 given them as they are; 0 for never",
         set: |config, text| {
-            config.toolbox.pass_through_tokens = count(text, 1 << 30)?.into();
+            config.toolbox.pass_through_tokens = limit(text, 1 << 30)?.unwrap_or(0);
             Ok(())
         },
         get: |config| config.toolbox.pass_through_tokens.into(),

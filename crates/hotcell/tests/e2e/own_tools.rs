@@ -77,7 +77,7 @@ fn the_rules_for_callers_hold_for_code_too(world: &World) {
     let code = "from tools.hotcell import fs_delete, fs_write\n\
                 fs_write(path='kept.txt', content='x')\nfs_delete(path='kept.txt')";
     let ran = run(&mut client, code);
-    assert_eq!(ran["error"]["type"], "ToolError", "{ran}");
+    assert_eq!(ran["error"]["type"], "tools.ToolError", "{ran}");
     assert!(ran["error"]["message"].to_string().contains("denied"), "{ran}");
     assert_eq!(client.call("fs_read", json!({ "path": "kept.txt" }))["content"], "x");
 }

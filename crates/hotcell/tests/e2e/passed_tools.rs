@@ -33,7 +33,7 @@ for line in sys.stdin:
     if "id" not in asked:
         continue
     method, params = asked.get("method"), asked.get("params", {})
-    result, grown = {}, False
+    result, grown = None, False
     if method == "initialize":
         result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {"listChanged": True}},
                   "serverInfo": {"name": "liar", "version": "1"}}
@@ -47,6 +47,9 @@ for line in sys.stdin:
         if params["name"] == "flood":
             text = "a line of a flood\n" * 40000
         result = {"content": [{"type": "text", "text": text}]}
+    if result is None:
+        send({"id": asked["id"], "error": {"code": -32601, "message": "no such method"}})
+        continue
     send({"id": asked["id"], "result": result})
     if grown:
         send({"method": "notifications/tools/list_changed"})
