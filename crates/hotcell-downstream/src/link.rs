@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use hotcell_model::Error;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification,
+    ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ServerNotification,
 };
 use rmcp::transport::Transport;
 use std::sync::Arc;
@@ -90,17 +91,21 @@ impl Link {
 pub(crate) struct Watched<T> {
     inner: T,
     link: Arc<Link>,
+    /// The greeting of the older kind that has no answer yet. What else is answered meanwhile is the
+    /// question of the newer kind that was asked before, and given up.
+    greeting: Option<RequestId>,
 }
 
 impl<T> Watched<T> {
     pub(crate) fn new(inner: T, link: Arc<Link>) -> Self {
-        Self { inner, link }
+        Self { inner, link, greeting: None }
     }
 
     /// Whether a message is to be passed on.
-    fn is_wanted(&self, message: &ServerJsonRpcMessage) -> bool {
+    fn is_wanted(&mut self, message: &ServerJsonRpcMessage) -> bool {
         match message {
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => true,
+            JsonRpcMessage::Response(answer) => self.is_awaited(Some(&answer.id)),
+            JsonRpcMessage::Error(error) => self.is_awaited(error.id.as_ref()),
             JsonRpcMessage::Request(_) => {
                 self.link.count_unasked();
                 true
@@ -120,6 +125,21 @@ impl<T> Watched<T> {
     }
 }
 
+impl<T> Watched<T> {
+    /// Whether somebody still waits for an answer: of a server that is slow to start, the answer to a
+    /// question that was given up comes first.
+    fn is_awaited(&mut self, id: Option<&RequestId>) -> bool {
+        match &self.greeting {
+            Some(greeting) if id.is_some_and(|id| id != greeting) => false,
+            Some(_) => {
+                self.greeting = None;
+                true
+            }
+            None => true,
+        }
+    }
+}
+
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     type Error = T::Error;
 
@@ -127,6 +147,11 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        if let JsonRpcMessage::Request(request) = &message
+            && let ClientRequest::InitializeRequest(_) = &request.request
+        {
+            self.greeting = Some(request.id.clone());
+        }
         self.inner.send(message)
     }
 

@@ -43,12 +43,19 @@ struct Query {
     half: Half,
 }
 
-/// Every other query was looked at when the search was made better.
+/// Which queries were looked at when the search was made better.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Half {
+    /// Every other one, again and again.
     Tuned,
+    /// The ones between, once at the beginning.
     KeptBack,
+    /// Those behind [`APART`], never.
+    Apart,
 }
+
+/// The line before queries that nothing was tuned to.
+const APART: &str = "# Apart:";
 
 /// What a set of servers costs.
 struct Figures {
@@ -163,14 +170,23 @@ fn read_listings(directory: &Path) -> Result<Vec<Listed>> {
 
 fn read_queries(text: &str) -> Result<Vec<Query>> {
     let mut queries = Vec::new();
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
+    let (text, apart) = text.split_once(APART).unwrap_or((text, ""));
+    let lines = text
+        .lines()
+        .map(|line| (line, false))
+        .chain(apart.lines().skip(1).map(|line| (line, true)));
+    for (line, apart) in lines.filter(|(line, _)| !line.starts_with('#')) {
         let (text, right) = line.split_once(" => ").ok_or_else(|| format!("no answer: {line}"))?;
         let mut keys = Vec::new();
         for name in right.split(" | ") {
             let (server, tool) = name.split_once('.').ok_or_else(|| format!("no tool: {line}"))?;
             keys.push(ToolKey { server: server.to_owned(), tool: tool.to_owned() });
         }
-        let half = if queries.len() % 2 == 0 { Half::Tuned } else { Half::KeptBack };
+        let half = match (apart, queries.len() % 2) {
+            (true, _) => Half::Apart,
+            (false, 0) => Half::Tuned,
+            (false, _) => Half::KeptBack,
+        };
         queries.push(Query { text: text.to_owned(), right: keys, half });
     }
     Ok(queries)
@@ -227,7 +243,11 @@ fn measured(counter: &Counter, servers: &[&Listed], queries: &[Query]) -> Figure
         let right = place.and_then(|place| hits.get(place));
         figures.places.push((query.half, place));
         if place.is_none() {
-            let half = if query.half == Half::Tuned { "tuned" } else { "kept back" };
+            let half = match query.half {
+                Half::Tuned => "tuned",
+                Half::KeptBack => "kept back",
+                Half::Apart => "apart",
+            };
             figures.missed.push(format!("{} ({half})", query.text));
         }
         let call = counter.count(&json!({ "query": query.text }).to_string());
@@ -296,6 +316,9 @@ fn print_sets(sets: &[Figures], fixed: usize) {
     row("- of the half that was tuned on", &|set| set.found(&[Half::Tuned], HITS));
     row("- of the half that was kept back", &|set| set.found(&[Half::KeptBack], HITS));
     row("right tool first", &|set| set.found(both, 1));
+    row("right tool among the first five, of words that avoid its own", &|set| {
+        set.found(&[Half::Apart], HITS)
+    });
     for set in sets {
         for query in &set.missed {
             println!("\nnot found among {} tools: {query}", set.tools);

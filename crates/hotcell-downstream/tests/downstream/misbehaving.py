@@ -143,6 +143,9 @@ def main():
         if os.path.exists(sys.argv[2]):
             sys.exit(6)
         open(sys.argv[2], "w").close()
+    if mode == "very-slow":
+        # Longer than the SDK waits for an answer to its first question.
+        time.sleep(11)
     if mode == "slow":
         time.sleep(2)
     if mode in ("count", "slow"):

@@ -381,6 +381,12 @@ async fn a_slow_start_goes_on_without_whoever_waits_for_it() {
 }
 
 #[tokio::test]
+async fn a_server_that_answers_an_old_question_late_is_greeted() {
+    let servers = serve(misbehaving(&["very-slow"]));
+    call(&servers, "echo", json!({ "text": "" })).await.unwrap();
+}
+
+#[tokio::test]
 async fn all_of_a_server_ends_with_its_owner() {
     let servers = serve(misbehaving(&[]));
     let group = call(&servers, "pids", json!({})).await.unwrap().structured.unwrap();

@@ -313,7 +313,7 @@ def by_calls(installed):
 
 def check(task, turns):
     if task["right"] not in turns[-1][2]:
-        raise SystemExit(f"{task['task']}: {task['right']!r} is not in what came: {turns[-1]}")
+        raise SystemExit(f"{task['task']}: {task['right']!r} is not in what came: {turns}")
 
 
 def main():

@@ -48,9 +48,9 @@ fn an_ordinary_discovery_is_bounded() {
 
 /// Tools whose schemas are as long as they can be made.
 fn monsters() -> Vec<Value> {
-    let words = "an argument that is told of at great length and with many words ".repeat(40);
+    let words = "an argument that is told of at great length and with many words ".repeat(12);
     let values: Vec<String> = (0..60).map(|n| format!("a value of many letters {n}")).collect();
-    let deep = (0..12).fold(json!({ "type": "string", "description": words }), |inner, n| {
+    let deep = (0..6).fold(json!({ "type": "string", "description": words }), |inner, n| {
         json!({ "type": "object", "description": words, "properties": { format!("level_{n}"): inner } })
     });
     let shapes = [
@@ -62,13 +62,13 @@ fn monsters() -> Vec<Value> {
     (0..5)
         .map(|n| {
             let names: Vec<String> =
-                (0..80).map(|at| format!("argument_number_{at}_of_{n}")).collect();
+                (0..40).map(|at| format!("argument_number_{at}_of_{n}")).collect();
             let properties: serde_json::Map<String, Value> = names
                 .iter()
                 .enumerate()
                 .map(|(at, name)| (name.clone(), shapes[at % shapes.len()].clone()))
                 .collect();
-            let required: Vec<&String> = names.iter().take(20 * n).collect();
+            let required: Vec<&String> = names.iter().take(10 * n).collect();
             json!({
                 "name": format!("monster_{n}_{}", "of_many_words_".repeat(4)),
                 "description": words,
