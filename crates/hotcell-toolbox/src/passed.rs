@@ -72,10 +72,8 @@ impl Tool {
     /// false.
     #[must_use]
     pub fn shown_schema(&self) -> Map<String, Value> {
-        let mut schema = match plain(&self.listing().input_schema, DEEPEST) {
-            Value::Object(schema) => schema,
-            _ => Map::new(),
-        };
+        let schema = plain(&self.listing().input_schema, DEEPEST);
+        let mut schema = schema.as_object().cloned().unwrap_or_default();
         schema.insert("type".to_owned(), json!("object"));
         if !matches!(schema.get("properties"), Some(Value::Object(_))) {
             schema.insert("properties".to_owned(), json!({}));

@@ -13,6 +13,8 @@ const LINE_TOKENS: usize = 68;
 const ABOUT_TOKENS: usize = 20;
 /// What of it the type of the result may cost.
 const RESULT_TOKENS: usize = 10;
+/// The most members of a union that is told briefly.
+const MOST_MEMBERS: usize = 3;
 /// What stands for arguments that are not shown.
 const MORE: &str = "**more: Any";
 
@@ -124,10 +126,14 @@ fn plain(kind: &Type) -> Type {
         Type::Literal(values) => Type::one_of(values.iter().map(crate::types::kind_of)),
         Type::List(_) | Type::Tuple(..) => Type::List(Box::new(Type::Any)),
         Type::Map(_) => Type::Map(Box::new(Type::Any)),
-        Type::Union(members) => match Type::one_of(members.iter().map(plain)) {
-            Type::Union(members) if members.len() > 3 => Type::Any,
-            fewer => fewer,
-        },
+        Type::Union(members) => {
+            let joined = Type::one_of(members.iter().map(plain));
+            if matches!(&joined, Type::Union(members) if members.len() > MOST_MEMBERS) {
+                Type::Any
+            } else {
+                joined
+            }
+        }
         simple @ (Type::Any
         | Type::Never
         | Type::Null

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-SECONDS = 90
+SECONDS = 300
 MOST_PAGES = 100
 
 
