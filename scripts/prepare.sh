@@ -25,6 +25,9 @@ server_memory_version=2026.8.31
 server_sqlite_version=2025.4.25
 server_time_version=2026.10.19
 mcp_of_sqlite_version=1.26.0
+numpy_version=2.4.6
+pandas_version=3.1.1
+matplotlib_version=3.11.2
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -241,6 +244,27 @@ install_tool_server() {
     shift
     python3 -m venv "$venv" && twice "$venv/bin/pip" install --quiet --disable-pip-version-check \
         --retries 1 --only-binary :all: "$@"
+}
+
+# What code works with in the tests: a python3 with packages for tables and figures.
+python_packages=$tools/python
+
+install_python_packages() {
+    local stamp=$python_packages/installed-$numpy_version-$pandas_version-$matplotlib_version
+    if [[ ! -e $stamp ]]; then
+        say "installing packages of Python (once)"
+        rm -rf "$python_packages"
+        if python3 -m venv "$python_packages" &&
+            twice "$python_packages/bin/pip" install --quiet --disable-pip-version-check --retries 1 \
+                --only-binary :all: "numpy==$numpy_version" "pandas==$pandas_version" \
+                "matplotlib==$matplotlib_version"; then
+            touch "$stamp"
+        else
+            say "no packages of Python here: tests that need them skip"
+            return 0
+        fi
+    fi
+    export HOTCELL_TEST_PYTHON=$python_packages/bin/python3
 }
 
 # What the part `files` of scripts/bench compares with. Compiled as a release: it is to be fast.

@@ -91,21 +91,34 @@ impl Link {
 pub(crate) struct Watched<T> {
     inner: T,
     link: Arc<Link>,
-    /// The greeting of the older kind that has no answer yet. What else is answered meanwhile is the
-    /// question of the newer kind that was asked before, and given up.
-    greeting: Option<RequestId>,
+    /// The question for the newest protocol, until it is given up and the older one is tried. A server
+    /// that starts slowly answers both, and the first answer is then nothing to anybody.
+    probe: Option<RequestId>,
+    given_up: Option<RequestId>,
 }
 
 impl<T> Watched<T> {
     pub(crate) fn new(inner: T, link: Arc<Link>) -> Self {
-        Self { inner, link, greeting: None }
+        Self { inner, link, probe: None, given_up: None }
+    }
+
+    fn note_sent(&mut self, message: &ClientJsonRpcMessage) {
+        let JsonRpcMessage::Request(asked) = message else { return };
+        if let ClientRequest::DiscoverRequest(_) = &asked.request {
+            self.probe = Some(asked.id.clone());
+        }
+        if let ClientRequest::InitializeRequest(_) = &asked.request {
+            self.given_up = self.probe.take();
+        }
     }
 
     /// Whether a message is to be passed on.
-    fn is_wanted(&mut self, message: &ServerJsonRpcMessage) -> bool {
+    fn is_wanted(&self, message: &ServerJsonRpcMessage) -> bool {
         match message {
-            JsonRpcMessage::Response(answer) => self.is_awaited(Some(&answer.id)),
-            JsonRpcMessage::Error(error) => self.is_awaited(error.id.as_ref()),
+            JsonRpcMessage::Response(answer) => self.given_up.as_ref() != Some(&answer.id),
+            JsonRpcMessage::Error(error) => {
+                self.given_up.is_none() || error.id.is_none() || self.given_up != error.id
+            }
             JsonRpcMessage::Request(_) => {
                 self.link.count_unasked();
                 true
@@ -125,21 +138,6 @@ impl<T> Watched<T> {
     }
 }
 
-impl<T> Watched<T> {
-    /// Whether somebody still waits for an answer: of a server that is slow to start, the answer to a
-    /// question that was given up comes first.
-    fn is_awaited(&mut self, id: Option<&RequestId>) -> bool {
-        match &self.greeting {
-            Some(greeting) if id.is_some_and(|id| id != greeting) => false,
-            Some(_) => {
-                self.greeting = None;
-                true
-            }
-            None => true,
-        }
-    }
-}
-
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     type Error = T::Error;
 
@@ -147,11 +145,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
-        if let JsonRpcMessage::Request(request) = &message
-            && let ClientRequest::InitializeRequest(_) = &request.request
-        {
-            self.greeting = Some(request.id.clone());
-        }
+        self.note_sent(&message);
         self.inner.send(message)
     }
 

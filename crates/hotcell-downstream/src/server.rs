@@ -1,5 +1,6 @@
 //! One declared server: started when it is needed, watched, started again, ended when it is not.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -42,6 +43,15 @@ pub(crate) struct Server {
     chores: Arc<Chores>,
 }
 
+/// What becomes of a server of which no list is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unlisted {
+    /// It is started to be asked.
+    Started,
+    /// It is left as it is.
+    LeftAlone,
+}
+
 /// What is being done for servers. It ends with them.
 #[derive(Debug, Default)]
 pub(crate) struct Chores(Mutex<JoinSet<()>>);
@@ -73,8 +83,22 @@ struct State {
     starts: u64,
     restarts: u64,
     calls: u64,
+    /// The numbers of calls that wait for an answer.
+    under_way: BTreeSet<u64>,
     errors: u64,
     last_error: Option<Error>,
+}
+
+/// A call that waits for an answer.
+struct UnderWay<'a> {
+    server: &'a Server,
+    number: u64,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.server.state().under_way.remove(&self.number);
+    }
 }
 
 impl State {
@@ -110,15 +134,16 @@ impl Server {
     }
 
     /// What it offers, from memory, from disk or from the server itself.
-    pub(crate) async fn listed(self: &Arc<Self>) -> ServerTools {
+    pub(crate) async fn listed(self: &Arc<Self>, unlisted: Unlisted) -> ServerTools {
         let mut listing = self.known().await;
         let mut fault = None;
-        if listing.is_none() {
+        if listing.is_none() && unlisted == Unlisted::Started {
             fault = self.session(Instant::now() + self.spec.timeout).await.err();
             listing = self.state().listing.clone();
         }
         if listing.is_none() && fault.is_none() {
-            fault = self.state().last_error.clone();
+            let last = self.state().last_error.clone();
+            fault = Some(last.unwrap_or_else(|| Error::unavailable("it was not listed yet")));
         }
         let (about, tools) = match listing {
             Some(listing) => {
@@ -154,8 +179,12 @@ impl Server {
     pub(crate) async fn call(self: &Arc<Self>, call: ToolCall) -> Result<ToolAnswer> {
         let patience = call.timeout.map_or(self.spec.timeout, |asked| asked.min(self.spec.timeout));
         let deadline = Instant::now() + patience;
-        self.state().calls += 1;
-        let answered = self.call_by(call, deadline, patience).await;
+        let number = {
+            let mut state = self.state();
+            state.calls += 1;
+            state.calls
+        };
+        let answered = self.call_by(call, number, deadline, patience).await;
         let is_error = answered.as_ref().map_or(true, |answer| answer.is_error);
         let mut state = self.state();
         state.errors += u64::from(is_error);
@@ -168,6 +197,7 @@ impl Server {
     async fn call_by(
         self: &Arc<Self>,
         call: ToolCall,
+        number: u64,
         deadline: Instant,
         patience: Duration,
     ) -> Result<ToolAnswer> {
@@ -183,18 +213,25 @@ impl Server {
         };
         self.state().used = Some(Instant::now());
         let left = deadline.saturating_duration_since(Instant::now());
+        self.state().under_way.insert(number);
+        let _under_way = UnderWay { server: self, number };
         let answered = session.call(&call.tool, call.arguments, left, self.spec.most_bytes).await;
         self.state().used = Some(Instant::now());
         if answered.as_ref().is_err_and(|error| error.code == ErrorCode::Timeout) {
-            self.look_soon(&session);
+            self.look_soon(&session, number);
         }
         answered
     }
 
     /// Has a server that let a call wait looked after.
-    fn look_soon(self: &Arc<Self>, session: &Arc<Session>) {
+    fn look_soon(self: &Arc<Self>, session: &Arc<Session>, number: u64) {
         let (server, session) = (Arc::downgrade(self), Arc::clone(session));
-        self.chores.spawn(async move { see_whether_well(&server, &session).await });
+        self.chores.spawn(async move { see_whether_well(&server, &session, number).await });
+    }
+
+    /// Whether the server may be at work on a call that came before this one.
+    fn is_busy_since_before(&self, number: u64) -> bool {
+        self.state().under_way.first().is_some_and(|first| *first < number)
     }
 
     /// The connection, made if there is none. A start goes on when whoever waits for it gives up:
@@ -417,9 +454,10 @@ async fn look_after(server: Weak<Server>, session: Arc<Session>) {
 
 /// Ends a connection to a server that cannot be heard any more. A server that does one thing at a
 /// time and is at one is left alone.
-async fn see_whether_well(server: &Weak<Server>, session: &Arc<Session>) {
-    let is_called = || server.upgrade().is_none_or(|server| server.is_called());
-    if !is_called() && !session.is_well().await && !is_called() {
+async fn see_whether_well(server: &Weak<Server>, session: &Arc<Session>, number: u64) {
+    // Calls that came later may wait for nothing but the end of the one that was given up.
+    let is_busy = || server.upgrade().is_none_or(|server| server.is_busy_since_before(number));
+    if !is_busy() && !session.is_well().await && !is_busy() {
         session.give_up();
     }
 }

@@ -14,7 +14,7 @@ use hotcell_model::{
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::server::{Chores, Server};
+use crate::server::{Chores, Server, Unlisted};
 use crate::spec::{ServerName, ServerSpec};
 
 /// Looks a secret up. It may wait for files.
@@ -88,12 +88,12 @@ impl McpServers {
         Ok(Self { servers: by_name.into_values().collect(), version, chores })
     }
 
-    async fn collect(&self) -> ToolListings {
+    async fn collect(&self, unlisted: Unlisted) -> ToolListings {
         let version = *self.version.borrow();
         let mut asked = JoinSet::new();
         for (place, server) in self.servers.iter().enumerate() {
             let server = Arc::clone(server);
-            asked.spawn(async move { (place, server.listed().await) });
+            asked.spawn(async move { (place, server.listed(unlisted).await) });
         }
         let mut servers = asked.join_all().await;
         servers.sort_by_key(|(place, _)| *place);
@@ -104,12 +104,16 @@ impl McpServers {
 #[async_trait]
 impl ToolServers for McpServers {
     async fn listings(&self) -> Arc<ToolListings> {
-        let first = self.collect().await;
+        let first = self.collect(Unlisted::Started).await;
         if first.version == *self.version.borrow() {
             return Arc::new(first);
         }
         // Servers were listed for the first time; what they said is in memory now.
-        Arc::new(self.collect().await)
+        Arc::new(self.collect(Unlisted::Started).await)
+    }
+
+    async fn known_listings(&self) -> Arc<ToolListings> {
+        Arc::new(self.collect(Unlisted::LeftAlone).await)
     }
 
     async fn call(&self, call: ToolCall) -> Result<ToolAnswer> {

@@ -81,6 +81,7 @@ pub(crate) fn what(request: &Request) -> String {
         | Request::TokenRevoke(_)
         | Request::AuditQuery(_)
         | Request::AuditSummary(_)
+        | Request::CodeStats(_)
         | Request::Diagnose(_)
         | Request::Probe(_) => request.name().replace('_', " "),
     }

@@ -17,7 +17,7 @@ const MOST_ENTRIES: u32 = 10_000;
 
 /// What of the ledger exists for a caller.
 #[derive(Debug, Clone)]
-enum Sight {
+pub(crate) enum Sight {
     /// All of it.
     All,
     /// The entries of one tenant, without what tells of others.
@@ -25,7 +25,7 @@ enum Sight {
 }
 
 impl Sight {
-    fn of(caller: &Caller) -> Self {
+    pub(crate) fn of(caller: &Caller) -> Self {
         match caller.is_local_operator() {
             true => Self::All,
             false => Self::Own(caller.tenant.clone()),
@@ -33,7 +33,7 @@ impl Sight {
     }
 
     /// The tenant to look for; `None` when what is asked for does not exist for the caller.
-    fn tenant(&self, asked: Option<Tenant>) -> Option<Option<Tenant>> {
+    pub(crate) fn tenant(&self, asked: Option<Tenant>) -> Option<Option<Tenant>> {
         match (self, asked) {
             (Self::All, asked) => Some(asked),
             (Self::Own(own), Some(asked)) if asked != *own => None,
@@ -129,7 +129,7 @@ async fn audit_summary(
     .await
 }
 
-fn ledger(site: &Site) -> Result<Arc<dyn Ledger>> {
+pub(crate) fn ledger(site: &Site) -> Result<Arc<dyn Ledger>> {
     site.ledger.as_ref().map(Arc::clone).ok_or_else(no_ledger)
 }
 
@@ -141,11 +141,16 @@ fn without_number(record: LedgerRecord) -> LedgerRecord {
 impl Site {
     /// Takes over into the ledger all that happened in cells so far.
     pub(crate) async fn bring_ledger_up_to_date(&self) -> Result<()> {
-        crate::exec_list::bring_up_to_date(self, &Tenants::All, None).await?;
+        self.bring_ends_up_to_date().await?;
         for cell in self.cells_on_disk()? {
             self.note_network(&cell).await;
         }
         Ok(())
+    }
+
+    /// Takes over into the ledger which execs have ended.
+    pub(crate) async fn bring_ends_up_to_date(&self) -> Result<()> {
+        crate::exec_list::bring_up_to_date(self, &Tenants::All, None).await
     }
 
     /// What a cell may be called in the ledger: its id, and the name it was asked for by.

@@ -214,7 +214,7 @@ fn milliseconds(time: Duration) -> u64 {
 }
 
 /// The most frequent first.
-fn tallies(counted: BTreeMap<impl Into<String>, u64>, most: usize) -> Vec<Tally> {
+pub(crate) fn tallies(counted: BTreeMap<impl Into<String>, u64>, most: usize) -> Vec<Tally> {
     let mut tallies: Vec<Tally> =
         counted.into_iter().map(|(name, count)| Tally { name: name.into(), count }).collect();
     tallies.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));

@@ -127,7 +127,9 @@ impl Site {
             }
         };
         let began = Timestamp::now();
-        let placement = self.driver(&spec.driver)?.start(spec, &self.records(&spec.id)).await?;
+        let tools = self.tools_of(&spec.tenant).await?;
+        let driver = self.driver(&spec.driver)?;
+        let placement = driver.start(spec, &self.records(&spec.id), Some(&tools)).await?;
         tracing::debug!(cell = %spec.id, took = ?began.until(Timestamp::now()), "cell started");
         if cell.isolation.as_ref() != Some(&placement.isolation) {
             self.store.set_isolation(&spec.id, &placement.isolation).await?;

@@ -331,6 +331,7 @@ impl<'a> Spawn<'a> {
             limits: self.limits,
             max_running: settings.max_running,
             output_bytes: settings.output_bytes,
+            sessions: settings.sessions,
             network: self.network.clone(),
             workspace: self.workspace.clone(),
             env: request.env.clone(),

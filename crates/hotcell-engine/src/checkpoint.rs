@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hotcell_link::{Ask, Link, LinkError, Stillness};
+use hotcell_link::{Ask, Link, LinkError, SESSIONS, Stillness};
 use hotcell_model::{
     CellId, CellLock, CellRef, Checkpoint, CheckpointCompare, CheckpointCreate, CheckpointDelete,
     CheckpointDiff, CheckpointId, CheckpointList, CheckpointMeans, CheckpointPurpose,
@@ -87,8 +87,10 @@ pub(crate) async fn checkpoint_delete(
 /// What becomes of execs that run in a cell that is to be held still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Running {
-    /// They make it a conflict.
+    /// They make it a conflict. Sessions of code that wait end.
     Conflict,
+    /// They make it a conflict, and so do sessions of code that wait.
+    Spared,
     /// They are frozen.
     Frozen,
     /// They are ended.
@@ -118,6 +120,7 @@ impl Site {
         self.checkpointer(&cell)?;
         let link = match running {
             Running::Conflict => self.pause(&cell, Stillness::Empty).await?,
+            Running::Spared => self.pause(&cell, Stillness::Vacant).await?,
             Running::Frozen => self.pause(&cell, Stillness::Frozen).await?,
             Running::Ended => {
                 // It wakes at the next use; nothing that runs is to see its files change.
@@ -134,7 +137,7 @@ impl Site {
 
     /// The same, with whatever runs frozen.
     pub(crate) async fn hold_for_checkpoint(&self, cell: &CellRef) -> Result<HeldCell> {
-        match self.hold_still(cell, Running::Conflict).await {
+        match self.hold_still(cell, Running::Spared).await {
             Err(error) if error.code == ErrorCode::Conflict => {
                 self.hold_still(cell, Running::Frozen).await
             }
@@ -148,6 +151,10 @@ impl Site {
         let mut attempts = 0;
         while attempts < ATTEMPTS {
             let Some(link) = self.find_link(&cell.spec).await? else { return Ok(None) };
+            let stillness = match stillness {
+                Stillness::Vacant if !link.can(SESSIONS) => Stillness::Empty,
+                known @ (Stillness::Vacant | Stillness::Empty | Stillness::Frozen) => known,
+            };
             match links::ask(&link, &cell.spec.id, &Ask::Pause(stillness)).await {
                 Ok(_) => return Ok(Some(link)),
                 // One that is just ending is soon not there.

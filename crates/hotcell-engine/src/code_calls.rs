@@ -2,6 +2,7 @@
 //! whoever had the code run.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use hotcell_link::{DataSender, EventReceiver, PortConnection, PortEvent};
 use hotcell_model::{
@@ -12,14 +13,9 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::Engine;
+use crate::code_counts::RunCounts;
+use crate::{CodeSettings, Engine};
 
-/// Calls of one run that are under way at once; more wait in the code.
-const AT_ONCE: usize = 64;
-/// Calls of one run in all.
-const MOST_CALLS: u64 = 10_000;
-/// The longest call.
-const MOST_BYTES: usize = 16 << 20;
 const LENGTH_BYTES: usize = 4;
 const MOST_FOUND: u32 = 50;
 
@@ -84,9 +80,12 @@ pub(crate) fn serve_calls(
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
         let PortConnection { sender, receiver } = connection;
-        let (answers, to_send) = mpsc::channel(AT_ONCE);
+        let counts = engine.site().counts.begin(&exec);
+        let limits = engine.site().settings.code.clone();
+        let (answers, to_send) = mpsc::channel(limits.parallel_calls);
         let sending = send_all(sender, to_send);
-        let taking = take_all(&engine, &caller, &exec, receiver, answers);
+        let run = Run { engine, caller, exec: exec.clone(), counts, limits };
+        let taking = take_all(Arc::new(run), receiver, answers);
         let (taken, ()) = tokio::join!(taking, sending);
         if let Err(error) = taken {
             tracing::debug!(%exec, %error, "the calls of code are no longer answered");
@@ -103,31 +102,50 @@ async fn send_all(sender: DataSender, mut answers: mpsc::Receiver<Vec<u8>>) {
     let _ = sender.finish().await;
 }
 
+/// Code that runs, and what it may call.
+struct Run {
+    engine: Engine,
+    caller: Caller,
+    exec: ExecId,
+    counts: Arc<RunCounts>,
+    limits: CodeSettings,
+}
+
 async fn take_all(
-    engine: &Engine,
-    caller: &Caller,
-    exec: &ExecId,
+    run: Arc<Run>,
     mut receiver: EventReceiver<PortEvent>,
     answers: mpsc::Sender<Vec<u8>>,
 ) -> Result<()> {
     let mut under_way = JoinSet::new();
     let mut unread = Vec::new();
     let mut calls = 0;
+    let mut skipped = Skipped::default();
     loop {
         match receiver.next().await? {
-            PortEvent::Data(bytes) => unread.extend_from_slice(&bytes),
+            PortEvent::Data(bytes) => skipped.put(&bytes, &mut unread),
             PortEvent::End | PortEvent::Closed => break,
             PortEvent::Failed(error) => return Err(error),
         }
-        while let Some(frame) = next_frame(&mut unread)? {
+        loop {
+            let frame = match next_frame(&mut unread, run.limits.call_bytes) {
+                Frame::Whole(frame) => Ok(frame),
+                Frame::TooLong { length, head } => {
+                    skipped.left = (LENGTH_BYTES + length).saturating_sub(unread.len());
+                    unread.drain(..unread.len().min(LENGTH_BYTES + length));
+                    Err((length, head))
+                }
+                Frame::Part => break,
+            };
             calls += 1;
-            while under_way.len() >= AT_ONCE {
+            while under_way.len() >= run.limits.parallel_calls {
                 under_way.join_next().await;
             }
-            let (engine, answers) = (engine.beside_itself(), answers.clone());
-            let (caller, exec) = (caller.clone(), exec.clone());
+            let (run, answers) = (Arc::clone(&run), answers.clone());
             under_way.spawn(async move {
-                let told = answer(&engine, &caller, exec, &frame, calls).await;
+                let told = match frame {
+                    Ok(frame) => run.answer(&frame, calls).await,
+                    Err((length, head)) => run.too_long(length, &head),
+                };
                 // Nobody to tell is the end of the code.
                 let _ = answers.send(framed(&told)).await;
             });
@@ -138,22 +156,59 @@ async fn take_all(
     Ok(())
 }
 
-/// Takes the first whole message out.
-fn next_frame(unread: &mut Vec<u8>) -> Result<Option<Vec<u8>>> {
-    let Some((length, _)) = unread.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+/// What is thrown away as it comes: the rest of a call that is too long.
+#[derive(Debug, Default)]
+pub(crate) struct Skipped {
+    pub(crate) left: usize,
+}
+
+impl Skipped {
+    pub(crate) fn put(&mut self, bytes: &[u8], unread: &mut Vec<u8>) {
+        let skipped = self.left.min(bytes.len());
+        self.left -= skipped;
+        unread.extend_from_slice(&bytes[skipped..]);
+    }
+}
+
+/// What stands first among bytes that came.
+pub(crate) enum Frame {
+    /// A message, which was taken out.
+    Whole(Vec<u8>),
+    /// A message that is longer than it may be, with its beginning.
+    TooLong { length: usize, head: Vec<u8> },
+    /// Not enough to tell.
+    Part,
+}
+
+/// Of a message that is too long, so much tells whose answer is awaited.
+const HEAD_BYTES: usize = 32;
+
+pub(crate) fn next_frame(unread: &mut Vec<u8>, most: usize) -> Frame {
+    let Some((length, rest)) = unread.split_first_chunk::<LENGTH_BYTES>() else {
+        return Frame::Part;
+    };
     let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-    if length > MOST_BYTES {
-        return Err(Error::limit_exceeded(format!("code made a call of {length} bytes"))
-            .hint(format!("a call may have {MOST_BYTES} bytes")));
+    if length > most {
+        if rest.len() < HEAD_BYTES.min(length) {
+            return Frame::Part;
+        }
+        return Frame::TooLong { length, head: rest[..HEAD_BYTES.min(length)].to_vec() };
     }
     let end = LENGTH_BYTES + length;
     if unread.len() < end {
-        return Ok(None);
+        return Frame::Part;
     }
     let rest = unread.split_off(end);
     let mut frame = std::mem::replace(unread, rest);
     frame.drain(..LENGTH_BYTES);
-    Ok(Some(frame))
+    Frame::Whole(frame)
+}
+
+/// The id of a message by its beginning, where it stands first.
+pub(crate) fn id_of(head: &[u8]) -> u64 {
+    let digits = head.strip_prefix(br#"{"id":"#).unwrap_or_default();
+    let digits = digits.iter().map_while(|byte| char::from(*byte).to_digit(10));
+    digits.fold(0, |id: u64, digit| id.saturating_mul(10).saturating_add(digit.into()))
 }
 
 fn framed(told: &Told) -> Vec<u8> {
@@ -166,48 +221,61 @@ fn framed(told: &Told) -> Vec<u8> {
     bytes
 }
 
-async fn answer(engine: &Engine, caller: &Caller, exec: ExecId, frame: &[u8], calls: u64) -> Told {
-    let call: Call = match serde_json::from_slice(frame) {
-        Ok(call) => call,
-        Err(error) => {
-            let id = serde_json::from_slice::<Value>(frame).ok();
-            let id = id.and_then(|value| value.get("id")?.as_u64()).unwrap_or_default();
-            let error = Error::invalid(format!("a call of code cannot be understood: {error}"));
-            return Told { id, outcome: refused(error) };
-        }
-    };
-    let outcome = if calls > MOST_CALLS {
-        refused(
-            Error::limit_exceeded(format!("the code made {MOST_CALLS} calls, which is the most"))
-                .hint("make fewer calls, each for more; or go on in another run"),
-        )
-    } else {
-        done(engine, caller, exec, call.what).await.unwrap_or_else(refused)
-    };
-    Told { id: call.id, outcome }
-}
+impl Run {
+    fn too_long(&self, length: usize, head: &[u8]) -> Told {
+        let most = self.limits.call_bytes;
+        let error = Error::limit_exceeded(format!("the code made a call of {length} bytes"))
+            .hint(format!("a call may have {most} bytes; pass less, or in parts"));
+        Told { id: id_of(head), outcome: refused(error) }
+    }
 
-async fn done(engine: &Engine, caller: &Caller, exec: ExecId, what: What) -> Result<Outcome> {
-    match what {
-        What::Call { server, tool, arguments } => {
-            let ran =
-                engine.ask(caller, ToolRun { exec: Some(exec), server, tool, arguments }).await?;
-            Ok(if ran.failed {
-                let message = ran.value.as_str().map(str::to_owned);
-                let message = message.unwrap_or_else(|| ran.value.to_string());
-                Outcome::Error { code: TOOL_FAILED.to_owned(), message, hint: None }
-            } else {
-                Outcome::Ok(ran.value)
-            })
-        }
-        What::List { server } => {
-            let found = engine.ask(caller, ToolNames { server }).await?;
-            Ok(Outcome::Ok(json!(found.names)))
-        }
-        What::Search { query, detail, server, limit } => {
-            let limit = limit.min(MOST_FOUND);
-            let found = engine.ask(caller, ToolSearch { query, detail, server, limit }).await?;
-            Ok(Outcome::Ok(Value::String(found.tools.join("\n"))))
+    async fn answer(&self, frame: &[u8], calls: u64) -> Told {
+        let call: Call = match serde_json::from_slice(frame) {
+            Ok(call) => call,
+            Err(error) => {
+                let id = serde_json::from_slice::<Value>(frame).ok();
+                let id = id.and_then(|value| value.get("id")?.as_u64()).unwrap_or_default();
+                let error = Error::invalid(format!("a call of code cannot be understood: {error}"));
+                return Told { id, outcome: refused(error) };
+            }
+        };
+        let most = self.limits.calls;
+        let outcome = if calls > most {
+            refused(
+                Error::limit_exceeded(format!("the code made {most} calls, which is the most"))
+                    .hint("make fewer calls, each for more; or go on in another run"),
+            )
+        } else {
+            self.done(call.what).await.unwrap_or_else(refused)
+        };
+        Told { id: call.id, outcome }
+    }
+
+    async fn done(&self, what: What) -> Result<Outcome> {
+        let (engine, caller) = (&self.engine, &self.caller);
+        match what {
+            What::Call { server, tool, arguments } => {
+                let call = ToolRun { exec: Some(self.exec.clone()), server, tool, arguments };
+                let counted = self.counts.call(&call);
+                let ran = engine.ask(caller, call).await?;
+                counted.answered(&ran);
+                Ok(if ran.failed {
+                    let message = ran.value.as_str().map(str::to_owned);
+                    let message = message.unwrap_or_else(|| ran.value.to_string());
+                    Outcome::Error { code: TOOL_FAILED.to_owned(), message, hint: None }
+                } else {
+                    Outcome::Ok(ran.value)
+                })
+            }
+            What::List { server } => {
+                let found = engine.ask(caller, ToolNames { server }).await?;
+                Ok(Outcome::Ok(json!(found.names)))
+            }
+            What::Search { query, detail, server, limit } => {
+                let limit = limit.min(MOST_FOUND);
+                let found = engine.ask(caller, ToolSearch { query, detail, server, limit }).await?;
+                Ok(Outcome::Ok(Value::String(found.tools.join("\n"))))
+            }
         }
     }
 }

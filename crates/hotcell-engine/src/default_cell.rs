@@ -67,6 +67,7 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         | Request::TokensList(_)
         | Request::TokenRevoke(_)
         | Request::AuditSummary(_)
+        | Request::CodeStats(_)
         | Request::Diagnose(_)
         | Request::Probe(_) => Ok(()),
     };

@@ -81,6 +81,7 @@ pub(crate) fn arguments(request: &Request) -> Vec<u8> {
         Request::PortDial(it) => json(it),
         Request::AuditQuery(it) => json(it),
         Request::AuditSummary(it) => json(it),
+        Request::CodeStats(it) => json(it),
         Request::PolicyCheck(it) => json(it),
         Request::ApprovalList(it) => json(it),
         Request::ApprovalGive(it) => json(it),

@@ -9,7 +9,7 @@ use hotcell_link::Link;
 use hotcell_model::{
     ApprovalNeed, Caller, CheckpointPurpose, Driver, Error, ExecFollow, ExecId, FileStream, Ledger,
     NameRules, NetRule, OwnTools, PortDial, Query, Reply, Request, Result, SecretStore, Store,
-    TokenStore, ToolServers, Workspace,
+    Tenant, TokenStore, ToolServers, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -26,6 +26,7 @@ use crate::checkpoint::{
     checkpoint_compare, checkpoint_create, checkpoint_delete, checkpoint_list, checkpoint_restore,
 };
 use crate::code_calls::serve_calls;
+use crate::code_stats::code_stats;
 use crate::default_cell::{self, Standing};
 use crate::diagnose::diagnose;
 use crate::exec_cancel::exec_cancel;
@@ -260,6 +261,9 @@ impl Engine {
             Request::TokenRevoke(it) => Reply::Token(token_revoke(site, it).await?),
             Request::AuditQuery(it) => audit(site, caller, AuditCall::Query(it)).await?,
             Request::AuditSummary(it) => audit(site, caller, AuditCall::Summary(it)).await?,
+            Request::CodeStats(it) => {
+                Reply::CodeFigures(Box::new(Box::pin(code_stats(site, caller, it)).await?))
+            }
             Request::Diagnose(_) => Reply::Diagnoses(diagnose(site).await?),
             Request::Probe(_) => Reply::Probed(probe(site).await),
             Request::ExecFollow(request) => {
@@ -352,6 +356,14 @@ impl Engine {
         self.site.toolbox.as_ref().is_some_and(Toolbox::may_pass)
     }
 
+    /// Keeps what cells see at `/tools` as the lists of servers are, for as long as this engine is
+    /// there: servers that were never listed are started for it. The tree of this tenant is made at
+    /// once, those of others with their first cell.
+    pub fn show_tools(&self, home: Tenant) {
+        let site = Arc::clone(&self.site);
+        self.spawn_beside(async move { site.keep_tools_shown(&home).await });
+    }
+
     /// The same engine for what goes on beside a call and asks for something itself.
     pub(crate) fn beside_itself(&self) -> Self {
         let (site, swept) = (Arc::clone(&self.site), AtomicBool::new(true));
@@ -360,6 +372,7 @@ impl Engine {
 
     /// Answers the calls of code that was just started, for as long as it runs.
     pub(crate) async fn carry_calls(&self, caller: &Caller, exec: &ExecId, link: &Link) {
+        self.site.counts.begin(exec);
         match link.calls(exec.clone()).await {
             Ok(connection) => {
                 let (caller, exec) = (caller.clone(), exec.clone());

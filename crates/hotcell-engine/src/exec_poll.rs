@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use hotcell_journal::Ended;
 use hotcell_link::{FollowEvent, Following};
-use hotcell_model::{Exec, ExecPage, ExecPoll, ExecState, Pace, Result};
+use hotcell_model::{CutStrategy, Exec, ExecPage, ExecPoll, ExecState, Pace, Result};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::code_shown::Printed;
 use crate::page::{Page, Wanted};
 use crate::site::Site;
 use crate::view::View;
@@ -29,10 +30,14 @@ pub(crate) async fn exec_poll(site: &Site, request: ExecPoll, view: &View) -> Re
         let over = exec.state == ExecState::Ended || Instant::now() >= deadline;
         if over || !page.is_empty() {
             let complete = exec.state == ExecState::Ended && page.at_end;
-            let report = if complete { site.report_of(&exec, view).await } else { None };
+            let printed = Printed::Beside(&page.records);
+            let code = match complete {
+                true => site.code_of(&exec, printed, CutStrategy::Auto, view).await,
+                false => None,
+            };
             return Ok(ExecPage {
                 complete,
-                report,
+                code,
                 exec,
                 records: page.records,
                 next_seq: page.next_seq,

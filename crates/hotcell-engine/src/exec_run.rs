@@ -6,12 +6,14 @@ use std::task::Poll;
 
 use hotcell_link::{LinkError, Started};
 use hotcell_model::{
-    ApprovalNeed, Caller, CellId, CellRef, CheckpointId, Claim, Command, Error, ErrorCode, Exec,
-    ExecId, ExecResult, ExecRun, ExecSpec, ExecState, KeyScope, Pace, Result, Timestamp,
+    ApprovalNeed, Caller, CellId, CellRef, CheckpointId, Claim, CodeTerms, Command, CutStrategy,
+    Error, ErrorCode, Exec, ExecId, ExecResult, ExecRun, ExecSpec, ExecState, KeyScope, Pace,
+    Result, Timestamp,
 };
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cell_spawn::KEY_KEEP_S;
+use crate::code_shown::Printed;
 use crate::links::{ANSWER_WITHIN, stuck};
 use crate::new_id::new_exec_id;
 use crate::result_bound::{HeadAndTail, half_of};
@@ -46,7 +48,8 @@ pub(crate) async fn exec_run(
         }
     };
     let deadline = Instant::now() + wait;
-    collect(site, stream, half_of(request.result_bytes), deadline, view).await
+    let shown = Showing { half_bytes: half_of(request.result_bytes), strategy: request.strategy };
+    collect(site, stream, shown, deadline, view).await
 }
 
 /// What is asked for, and by whom.
@@ -171,7 +174,8 @@ async fn start(
             site.note_start(&id, &ready.id, request).await?;
             noted = true;
         }
-        let begin = ready.link.start_with(spec(request, before, id.clone()), secrets);
+        let spec = spec(request, before, id.clone(), &site.settings.code.terms);
+        let begin = ready.link.start_with(spec, secrets);
         let begun_or_not = timeout(ANSWER_WITHIN, begin).await;
         drop(begins);
         match begun_or_not {
@@ -222,16 +226,25 @@ async fn before<T>(deadline: Instant, future: impl Future<Output = T>) -> Option
     .await
 }
 
+/// How much of an exec a result has, and how code is shown in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Showing {
+    /// How much of the head and of the tail of its output.
+    pub(crate) half_bytes: u64,
+    /// How what code left behind is made to fit.
+    pub(crate) strategy: CutStrategy,
+}
+
 /// Takes output until the end or the deadline. The records are raw: a character may be cut at the
 /// end of the last one while the exec runs.
 pub(crate) async fn collect(
     site: &Site,
     mut stream: ExecStream,
-    half_bytes: u64,
+    shown: Showing,
     deadline: Instant,
     view: &View,
 ) -> Result<ExecResult> {
-    let mut kept = HeadAndTail::new(half_bytes);
+    let mut kept = HeadAndTail::new(shown.half_bytes);
     let mut next_seq = 0;
     let ended = loop {
         let event = match stream.exec().state {
@@ -268,11 +281,11 @@ pub(crate) async fn collect(
         (None, ExecState::Running | ExecState::Ended) => stream.exec().clone(),
     };
     let (records, truncated) = kept.finish();
-    let report = site.report_of(&exec, view).await;
-    Ok(ExecResult { exec, records, truncated, next_seq, report })
+    let code = site.code_of(&exec, Printed::Here(&records), shown.strategy, view).await;
+    Ok(ExecResult { exec, records, truncated, next_seq, code })
 }
 
-fn spec(request: &ExecRun, before: &Before, id: ExecId) -> ExecSpec {
+fn spec(request: &ExecRun, before: &Before, id: ExecId, terms: &CodeTerms) -> ExecSpec {
     ExecSpec {
         id,
         command: request.command.clone(),
@@ -286,6 +299,10 @@ fn spec(request: &ExecRun, before: &Before, id: ExecId) -> ExecSpec {
         as_root: request.as_root,
         approval: before.approval.clone(),
         checkpoint: before.checkpoint.clone(),
+        code: match &request.command {
+            Command::Code(_) => terms.clone(),
+            Command::Shell(_) | Command::Argv(_) => CodeTerms::default(),
+        },
     }
 }
 

@@ -25,6 +25,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// What comes of following an exec.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "the large one comes once, as the last of a stream")]
 pub enum ExecEvent {
     /// Output, as it was printed.
     Record(Record),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use hotcell_model::{ExecResult, ExecWait, Pace, Result};
+use hotcell_model::{CutStrategy, ExecResult, ExecWait, Pace, Result};
 use tokio::time::Instant;
 
-use crate::exec_run::collect;
+use crate::exec_run::{Showing, collect};
 use crate::result_bound::half_of;
 use crate::site::Site;
 use crate::view::View;
@@ -20,5 +20,7 @@ pub(crate) async fn exec_wait(
     let deadline = Instant::now() + check::wait(request.wait_s)?;
     let exec = site.get_exec(&request.exec).await?;
     let stream = ExecStream::open(site, exec, 0, Pace::Free, view).await?;
-    collect(site, stream, half_of(request.result_bytes), deadline, view).await
+    let half_bytes = half_of(request.result_bytes);
+    let shown = Showing { half_bytes, strategy: CutStrategy::Auto };
+    collect(site, stream, shown, deadline, view).await
 }

@@ -23,7 +23,11 @@ mod cell_standing;
 mod check;
 mod checkpoint;
 mod code_calls;
+mod code_counts;
+mod code_images;
 mod code_report;
+mod code_shown;
+mod code_stats;
 mod default_cell;
 mod diagnose;
 mod digest;
@@ -74,7 +78,9 @@ mod tenancy;
 mod tenant_room;
 mod tenant_table;
 mod tokens;
+mod tool_tree;
 mod toolbox;
+mod tree_files;
 mod turns;
 mod veil;
 mod view;
@@ -89,6 +95,10 @@ mod cell_spawn_tests;
 mod cell_standing_tests;
 #[cfg(test)]
 mod check_tests;
+#[cfg(test)]
+mod code_calls_tests;
+#[cfg(test)]
+mod code_stats_tests;
 #[cfg(test)]
 mod exec_control_tests;
 #[cfg(test)]
@@ -117,6 +127,8 @@ mod tenancy_tests;
 mod testing;
 #[cfg(test)]
 mod testing_supervisor;
+#[cfg(test)]
+mod tree_files_tests;
 
 pub use admission::Admission;
 pub use engine::{Answer, Engine};
@@ -125,5 +137,5 @@ pub use files::{ContentReceiver, ContentSender, FileTransfer, Transferred};
 pub use hotcell_toolbox::PASS_THROUGH_TOKENS;
 pub use policies::{Policies, PolicyUse};
 pub use ports::PortStream;
-pub use settings::{AllowedNames, AllowedSecrets, AllowedWorkspaces, Settings};
+pub use settings::{AllowedNames, AllowedSecrets, AllowedWorkspaces, CodeSettings, Settings};
 pub use tenant_table::{Allowed, Quota, TenantSettings, TenantTable};

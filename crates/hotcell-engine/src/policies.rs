@@ -9,10 +9,12 @@ use hotcell_model::{
     PolicyVerdict, Request, Result, Stdin, ToolRun,
 };
 use hotcell_policy::{Act, Around, Decision, Dynamic, Policy, PolicyError, Verdict};
+use hotcell_toolbox::{ToolKey, ToolPolicy};
 
 use crate::asked::bounded;
 use crate::long_text::is_long;
 use crate::site::Site;
+use crate::toolbox::Shelf;
 
 /// Where the rules in force are. They may be others with every call.
 pub trait Policies: Send + Sync + std::fmt::Debug {
@@ -152,6 +154,28 @@ async fn judge_tool(site: &Site, rules: &Rules, asked_by: &str, call: &ToolRun) 
     }
 }
 
+/// What stubs say is decided about a tool: by a rule, else by what its server says of it. It is what
+/// [`judge_tool`] comes to.
+pub(crate) fn told_of_tool(policy: Option<&Policy>, shelf: &Shelf, key: &ToolKey) -> ToolPolicy {
+    let by_rule = shelf.catalog.find_by_key(key).zip(policy).and_then(|(tool, policy)| {
+        let name = format!("{}.{}", tool.server_identifier(), tool.identifier());
+        let verdict = policy.decide(&Act::Tool { name: &name });
+        let decision = match verdict.decision {
+            Decision::Allow => PolicyDecision::Allow,
+            Decision::Ask => PolicyDecision::Ask,
+            Decision::Deny => PolicyDecision::Deny,
+        };
+        match (verdict.rule, decision) {
+            (Some(rule), _) => Some(ToolPolicy { decision, why: format!("rule {rule}") }),
+            (None, PolicyDecision::Deny) => {
+                Some(ToolPolicy { decision, why: "the default of the policy".to_owned() })
+            }
+            (None, PolicyDecision::Allow | PolicyDecision::Ask) => None,
+        }
+    });
+    by_rule.unwrap_or_else(|| shelf.policy(key))
+}
+
 fn judge_by(rules: &Rules, asked_by: &str, request: &Request) -> Judged {
     let policy = rules.policies.in_force();
     if policy.allows_all() {
@@ -250,6 +274,7 @@ fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
         | Request::SecretRemove(_)
         | Request::AuditQuery(_)
         | Request::AuditSummary(_)
+        | Request::CodeStats(_)
         | Request::TokenCreate(_)
         | Request::TokensList(_)
         | Request::TokenRevoke(_)
@@ -283,7 +308,7 @@ fn of_command<'a>(command: &'a Command, as_root: bool, directory: Option<&'a str
         // Which shell a cell has is only known inside it.
         Command::Shell(text) => Act::AnyShell { text, as_root, directory },
         Command::Argv(argv) => Act::Argv { argv, as_root, directory },
-        Command::Code(Code { language: CodeLanguage::Python, text: code }) => {
+        Command::Code(Code { language: CodeLanguage::Python, text: code, .. }) => {
             Act::Python { code, as_root, directory }
         }
     }

@@ -27,7 +27,7 @@ pub(crate) async fn project_diff(
 pub(crate) async fn project_apply(site: &Site, request: ProjectApply) -> Result<ProjectApplied> {
     let cell = site.get_cell(&request.cell).await?;
     let projects = site.projects_of(&cell)?;
-    let (held, occupancy) = match site.hold_still(&request.cell, Running::Conflict).await {
+    let (held, occupancy) = match site.hold_still(&request.cell, Running::Spared).await {
         Err(error) if error.code == ErrorCode::Conflict => {
             (site.hold_still(&request.cell, Running::Frozen).await?, Occupancy::Frozen)
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hotcell_journal::{Entry, read_journal};
 use hotcell_model::{
-    CellId, CellSpec, ErrorCode, Keep, LIMITS, Limits, Network, Result, StoredCell, Tenant,
-    Tenants, Timestamp,
+    CellId, CellSpec, ErrorCode, Keep, LIMITS, Limits, Network, Result, SessionBounds, StoredCell,
+    Tenant, Tenants, Timestamp,
 };
 
 use crate::fault;
@@ -173,6 +173,7 @@ fn bare_spec(id: CellId, tenant: Tenant, created_at: Timestamp) -> CellSpec {
         },
         max_running: LIMITS.max_running,
         output_bytes: LIMITS.output_bytes,
+        sessions: SessionBounds::default(),
         network: Network::None,
         workspace: None,
         env: BTreeMap::new(),

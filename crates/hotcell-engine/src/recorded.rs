@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hotcell_model::{
-    AppendWait, Appended, ApprovalGive, ApprovalId, At, Caller, CellId, CellRef, Detail, EntryKind,
-    Error, ErrorCode, Exec, ExecId, ExecRun, Grant, Ledger, LedgerEntry, Reply, Request, Result,
-    Scope, Verdict,
+    AppendWait, Appended, ApprovalGive, ApprovalId, At, Caller, CellId, CellRef, CodeRun,
+    CodeStatus, CodeTokens, Command, Detail, EntryKind, Error, ErrorCode, Exec, ExecId, ExecPage,
+    ExecRun, Grant, Ledger, LedgerEntry, Reply, Request, Result, Scope, Verdict,
 };
 
+use crate::code_shown::cost_of_records;
 use crate::engine::Answer;
 use crate::site::Site;
 use crate::{digest, fault};
@@ -119,7 +120,14 @@ impl Recording {
                 entry.exec = Some(exec.clone());
             }
             if let Reply::ExecResult(result) = reply {
-                entry = with_end(entry, &result.exec);
+                entry = with_shown(with_end(entry, &result.exec), result.code.as_deref());
+            }
+            if let Reply::ExecPage(page) = reply {
+                entry = with_page(entry, page);
+            }
+            if let Reply::ToolRan(ran) = reply {
+                entry = entry.with("bytes_out", ran.bytes).with("tokens", ran.tokens);
+                entry = entry.with_some("failed", ran.failed.then_some("yes"));
             }
         }
         // A name may stand for another cell tomorrow.
@@ -148,7 +156,8 @@ impl Drop for Recording {
 /// What nobody asked for: the server looks after cells, counts them for whoever reads its metrics,
 /// and is looked at by probes.
 fn is_nobodys_call(caller: &Caller, request: &Request) -> bool {
-    let is_own_look = caller.at == At::Inside && request.needs() == Some(Scope::Read);
+    let only_looks = matches!(request.needs(), Some(Scope::Read | Scope::Metrics));
+    let is_own_look = caller.at == At::Inside && only_looks;
     is_own_look || is_housekeeping(request)
 }
 
@@ -325,7 +334,9 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
         Request::SecretSet(request) => entry.with("secret", request.name.as_str()),
         Request::SecretRemove(request) => entry.with("secret", request.name.as_str()),
         Request::PortDial(request) => entry.with("port", u64::from(request.port)),
-        Request::ToolRun(request) => entry.with("tool", request.full_name()),
+        Request::ToolRun(request) => {
+            entry.with("tool", request.full_name()).with("bytes_in", request.bytes())
+        }
         Request::NetChange(request) => {
             let names = |rules: &[hotcell_model::NetRule]| {
                 let names: Vec<String> = rules.iter().map(ToString::to_string).collect();
@@ -366,6 +377,7 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
         | Request::SecretsList(_)
         | Request::AuditQuery(_)
         | Request::AuditSummary(_)
+        | Request::CodeStats(_)
         | Request::PolicyCheck(_)
         | Request::ApprovalList(_)
         | Request::TokenCreate(_)
@@ -381,13 +393,36 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
 pub(crate) fn with_end(entry: LedgerEntry, exec: &Exec) -> LedgerEntry {
     let Some(end) = &exec.end else { return entry.with("state", exec.state.as_str()) };
     let limits: Vec<&str> = end.limits_hit.iter().map(|limit| limit.as_str()).collect();
+    let language = match &exec.command {
+        Command::Code(code) => Some(code.language.as_str()),
+        Command::Shell(_) | Command::Argv(_) => None,
+    };
     entry
+        .with_some("code", language)
         .with("cause", end.cause.as_str())
         .with_some("exit_code", end.exit_code)
         .with_some("signal", end.signal.map(|signal| signal.to_string()))
         .with_some("limit", end.limit.map(|limit| limit.as_str()))
         .with_some("limits_hit", (!limits.is_empty()).then(|| limits.join(",")))
         .with("wall_ms", end.usage.wall_ms)
+}
+
+/// What an answer about code costs and spares a model.
+fn with_shown(entry: LedgerEntry, code: Option<&CodeRun>) -> LedgerEntry {
+    let Some(code) = code else { return entry };
+    let CodeTokens { shown, kept_out } = code.shown.tokens;
+    let is_over = code.status != CodeStatus::Running;
+    entry
+        .with("tokens_shown", shown)
+        .with_some("tokens_kept_out", is_over.then_some(kept_out))
+        .with_some("cut", (!code.shown.cut.is_empty()).then_some("yes"))
+}
+
+fn with_page(entry: LedgerEntry, page: &ExecPage) -> LedgerEntry {
+    match (&page.exec.command, &page.code) {
+        (Command::Code(_), None) => entry.with("tokens_shown", cost_of_records(&page.records)),
+        (_, code) => with_shown(entry, code.as_deref()),
+    }
 }
 
 /// The cell that a request names.
@@ -430,6 +465,7 @@ pub(crate) fn cell_of(request: &Request) -> Option<&CellRef> {
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
         | Request::AuditSummary(_)
+        | Request::CodeStats(_)
         | Request::PolicyCheck(_)
         | Request::ApprovalList(_)
         | Request::TokenCreate(_)
@@ -482,6 +518,7 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
         | Request::AuditSummary(_)
+        | Request::CodeStats(_)
         | Request::PolicyCheck(_)
         | Request::ApprovalList(_)
         | Request::ApprovalGive(_)
@@ -524,6 +561,7 @@ fn about(reply: &Reply) -> (Option<&CellId>, Option<&ExecId>) {
         | Reply::Secrets(_)
         | Reply::AuditPage(_)
         | Reply::LedgerSummary(_)
+        | Reply::CodeFigures(_)
         | Reply::PolicyVerdict(_)
         | Reply::TokenCreated(_)
         | Reply::Tokens(_)

@@ -1,6 +1,7 @@
 //! What an operator can choose about the engine.
 
-use hotcell_model::{LIMITS, NameRules, SecretGrant, Tenant, Workspace};
+use hotcell_brief::{DEFAULT_BUDGET, LEAST_BUDGET};
+use hotcell_model::{CodeTerms, LIMITS, NameRules, SecretGrant, SessionBounds, Tenant, Workspace};
 
 use crate::{Admission, TenantTable};
 
@@ -21,6 +22,8 @@ pub struct Settings {
     pub max_running: u32,
     /// Bytes of output kept per exec.
     pub output_bytes: u64,
+    /// What sessions of code may take up in a cell.
+    pub sessions: SessionBounds,
     /// Which directories of the host cells may have as workspaces.
     pub workspaces: AllowedWorkspaces,
     /// Which names cells may reach over the network.
@@ -37,6 +40,40 @@ pub struct Settings {
     pub redact_names: Vec<String>,
     /// What is said of tenants.
     pub tenants: TenantTable,
+    /// What a run of code may use, and how it is shown.
+    pub code: CodeSettings,
+}
+
+/// What a run of code may use, and how it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodeSettings {
+    /// Calls of one run in all.
+    pub calls: u64,
+    /// Calls of one run that are under way at once; more wait in the code.
+    pub parallel_calls: usize,
+    /// Bytes of the longest call.
+    pub call_bytes: usize,
+    /// Tokens that what is shown of a run may cost.
+    pub tokens: usize,
+    /// What its cell is told of it.
+    pub terms: CodeTerms,
+}
+
+impl CodeSettings {
+    /// The least that can be shown, with a word on what was cut.
+    pub const LEAST_TOKENS: usize = LEAST_BUDGET;
+}
+
+impl Default for CodeSettings {
+    fn default() -> Self {
+        Self {
+            calls: 10_000,
+            parallel_calls: 64,
+            call_bytes: 16 << 20,
+            tokens: DEFAULT_BUDGET,
+            terms: CodeTerms::default(),
+        }
+    }
 }
 
 impl Settings {
@@ -97,6 +134,7 @@ impl Default for Settings {
             log_keep_s: DAY_S,
             max_running: LIMITS.max_running,
             output_bytes: LIMITS.output_bytes,
+            sessions: SessionBounds::default(),
             workspaces: AllowedWorkspaces::Only(Vec::new()),
             names: AllowedNames::Only(NameRules::default()),
             admission: Admission::default(),
@@ -105,6 +143,7 @@ impl Default for Settings {
             redact_shapes: true,
             redact_names: Vec::new(),
             tenants: TenantTable::default(),
+            code: CodeSettings::default(),
         }
     }
 }

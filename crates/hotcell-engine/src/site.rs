@@ -12,6 +12,8 @@ use hotcell_model::{
 };
 use tokio::sync::{Mutex, watch};
 
+use crate::code_counts::CodeCounts;
+use crate::code_stats::CodeSums;
 use crate::links::Links;
 use crate::long_text::LongTexts;
 use crate::policies::Rules;
@@ -42,6 +44,10 @@ pub(crate) struct Site {
     pub(crate) toolbox: Option<Toolbox>,
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
+    /// What code that this process started has called.
+    pub(crate) counts: CodeCounts,
+    /// What runs of code came to, as far as the ledger was read.
+    pub(crate) code_sums: CodeSums,
     /// Those who start an exec by the same key.
     pub(crate) keyed_starts: Turns,
     pub(crate) long_texts: LongTexts,
@@ -79,6 +85,8 @@ impl Site {
             toolbox: None,
             links: Links::default(),
             recent: RecentExecs::default(),
+            counts: CodeCounts::default(),
+            code_sums: CodeSums::default(),
             keyed_starts: Turns::default(),
             long_texts: LongTexts::default(),
             hurry: watch::Sender::new(false),
@@ -99,6 +107,11 @@ impl Site {
     /// The directory below which each cell has its own.
     pub(crate) fn cells_dir(&self) -> PathBuf {
         self.state_dir.join("cells")
+    }
+
+    /// Where each tenant has what its cells see at `/tools`.
+    pub(crate) fn tools_dir(&self) -> PathBuf {
+        self.state_dir.join("tools")
     }
 
     /// Where those show themselves who wait for room.

@@ -86,6 +86,7 @@ pub(crate) async fn confine(
         | Request::ToolList(_)
         | Request::AuditQuery(_)
         | Request::AuditSummary(_)
+        | Request::CodeStats(_)
         | Request::TokenCreate(_)
         | Request::TokensList(_)
         | Request::TokenRevoke(_)

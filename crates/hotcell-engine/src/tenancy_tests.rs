@@ -5,13 +5,13 @@ use std::time::Duration;
 use hotcell_model::{
     ApprovalGive, ApprovalId, ApprovalList, AuditQuery, AuditSummary, Caller, CellAdopt, CellFork,
     CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn, Checked, CheckpointCompare,
-    CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList, CheckpointRestore, Command,
-    Diagnose, Error, ErrorCode, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput, ExecList,
-    ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream, Grant, Keep, KillWait, NetChange,
-    NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial, Probe, ProjectApply, ProjectDiff,
-    ProjectDiscard, ProjectPaths, Reply, Request, Result, Role, SecretRemove, SecretSet,
-    SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke, TokensList, ToolDetail,
-    ToolList, ToolNames, ToolRun, ToolSearch,
+    CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList, CheckpointRestore, CodeStats,
+    Command, Diagnose, Error, ErrorCode, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput,
+    ExecList, ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream, Grant, Keep, KillWait,
+    NetChange, NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial, Probe, ProjectApply,
+    ProjectDiff, ProjectDiscard, ProjectPaths, Reply, Request, Result, Role, SecretRemove,
+    SecretSet, SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke, TokensList,
+    ToolDetail, ToolList, ToolNames, ToolRun, ToolSearch,
 };
 
 use crate::testing::House;
@@ -156,6 +156,7 @@ const CASES: &[(&str, Kind, Make)] = &[
     }),
     ("audit_query", Kind::NamesNothing, |_| AuditQuery::default().into()),
     ("audit_summary", Kind::NamesNothing, |_| AuditSummary::default().into()),
+    ("code_stats", Kind::NamesNothing, |_| CodeStats::default().into()),
     ("token_create", Kind::NamesNothing, |_| {
         let (name, tenant, role) = (None, Tenant::default(), Role::Agent);
         TokenCreate { name, tenant, role, scopes: None, expires_at: None }.into()

@@ -88,7 +88,7 @@ impl Driver for FakeDriver {
         Diagnosis { driver: "fake".to_owned(), checks: Vec::new(), isolation: Some(isolation()) }
     }
 
-    async fn start(&self, spec: &CellSpec, records: &Path) -> Result<Placement> {
+    async fn start(&self, spec: &CellSpec, records: &Path, _: Option<&Path>) -> Result<Placement> {
         if self.refuse_to_start.load(Ordering::SeqCst) {
             return Err(Error::unsupported("this machine has no imagination"));
         }

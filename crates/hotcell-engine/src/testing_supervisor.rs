@@ -513,5 +513,6 @@ fn end(cause: EndCause, exit_code: Option<i32>) -> ExecEnd {
         killed_descendants: 0,
         ended_at: Timestamp::now(),
         usage: Usage::default(),
+        session: None,
     }
 }

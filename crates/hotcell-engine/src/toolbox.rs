@@ -13,11 +13,14 @@ use hotcell_toolbox::{
     ToolKey, ToolPolicy, ToolQuery, Trust, seeded_policy, show_hits,
 };
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::asked::bounded;
+use crate::code_shown::cost_of;
 use crate::engine::{Answer, Engine};
 use crate::fault;
 use crate::passed::passed;
+use crate::policies::told_of_tool;
 use crate::site::Site;
 
 /// Names that are told where one was not found.
@@ -44,6 +47,8 @@ pub(crate) struct Toolbox {
     /// What tools were seen to answer, for each tenant by itself: what one was answered is nothing to
     /// another.
     seen: Mutex<std::collections::BTreeMap<Tenant, Observations>>,
+    /// Told when there may be more to show at `/tools`.
+    pub(crate) learned: Notify,
 }
 
 /// All tools, as they were listed together.
@@ -56,9 +61,20 @@ pub(crate) struct Shelf {
     index: ToolIndex,
     trusted: BTreeSet<String>,
     faults: Vec<String>,
+    /// The servers of whose tools nothing is known.
+    unlisted: Vec<String>,
+}
+
+fn no_listings() -> Arc<ToolListings> {
+    Arc::new(ToolListings { version: 0, servers: Vec::new() })
 }
 
 impl Shelf {
+    /// The tools of no servers.
+    pub(crate) fn empty() -> Self {
+        Self::new(&no_listings(), None, 0)
+    }
+
     fn new(listings: &ToolListings, own: Option<&[Value]>, pass_through_tokens: usize) -> Self {
         let of_others = listings.servers.iter().map(|server| {
             let mut listing = ServerListing::read(&server.name, &server.tools);
@@ -80,6 +96,7 @@ impl Shelf {
         });
         let trusted: BTreeSet<String> = trusted.map(|server| server.name.clone()).collect();
         let passed = passed(&catalog, pass_through_tokens, |server| trusted.contains(server));
+        let unlisted = listings.servers.iter().filter(|server| server.fault.is_some());
         Self {
             version: listings.version,
             index,
@@ -87,7 +104,13 @@ impl Shelf {
             passed,
             trusted,
             faults: faults.take(MOST_FAULTS).collect(),
+            unlisted: unlisted.map(|server| server.name.clone()).collect(),
         }
+    }
+
+    /// The servers of whose tools nothing is known.
+    pub(crate) fn unlisted(&self) -> &[String] {
+        &self.unlisted
     }
 
     /// What is decided about a tool of which no rule speaks.
@@ -169,7 +192,7 @@ impl Toolbox {
     pub(crate) async fn shelf(&self) -> Result<Arc<Shelf>> {
         let listings = match &self.servers {
             Some(servers) => servers.listings().await,
-            None => Arc::new(ToolListings { version: 0, servers: Vec::new() }),
+            None => no_listings(),
         };
         let known = self.shelf.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = &known
@@ -177,10 +200,7 @@ impl Toolbox {
         {
             return Ok(Arc::clone(known));
         }
-        let own = self.own.as_ref().map(|own| own.tools());
-        let most = self.pass_through_tokens;
-        let made = fault::blocking(move || Ok(Shelf::new(&listings, own.as_deref(), most)));
-        let shelf = Arc::new(made.await?);
+        let shelf = self.shelf_of(listings).await?;
         if let Some(known) = known {
             let changes = CatalogChanges::between(&known.catalog, &shelf.catalog);
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,9 +210,39 @@ impl Toolbox {
         Ok(shelf)
     }
 
+    async fn shelf_of(&self, listings: Arc<ToolListings>) -> Result<Arc<Shelf>> {
+        let own = self.own.as_ref().map(|own| own.tools());
+        let most = self.pass_through_tokens;
+        fault::blocking(move || Ok(Arc::new(Shelf::new(&listings, own.as_deref(), most)))).await
+    }
+
+    /// The tools that are known of already; no server is started.
+    pub(crate) async fn known_shelf(&self) -> Result<Arc<Shelf>> {
+        let listings = match &self.servers {
+            Some(servers) => servers.known_listings().await,
+            None => no_listings(),
+        };
+        self.shelf_of(listings).await
+    }
+
+    /// Waits until servers list other tools.
+    pub(crate) async fn changed_since(&self, shelf: &Shelf) {
+        match &self.servers {
+            Some(servers) => drop(servers.changed(shelf.version).await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What tools were seen to answer to a tenant.
+    pub(crate) fn seen_by(&self, tenant: &Tenant) -> Observations {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(tenant).cloned().unwrap_or_default()
+    }
+
     fn learn(&self, tenant: &Tenant, catalog: &Catalog, key: &ToolKey, result: &Value) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.entry(tenant.clone()).or_default().learn(catalog, key, result);
+        self.learned.notify_one();
     }
 }
 
@@ -270,7 +320,8 @@ fn value_of(answer: ToolAnswer) -> ToolRan {
         }
         (_, None) => Value::Array(content),
     };
-    ToolRan { value, failed: is_error, bytes, answer: None }
+    let tokens = value.as_str().map_or_else(|| cost_of(&value.to_string()), cost_of);
+    ToolRan { value, failed: is_error, bytes, tokens, answer: None }
 }
 
 /// Looks for tools.
@@ -304,7 +355,9 @@ pub(crate) async fn tool_search(
     let seen = toolbox.seen.lock().unwrap_or_else(PoisonError::into_inner);
     let unseen = Observations::default();
     let observations = seen.get(tenant).unwrap_or(&unseen);
-    let tools = show_hits(&shelf.catalog, &hits, detail, observations, &|key| shelf.policy(key));
+    let policy = site.rules_obeyed();
+    let told = |key: &_| told_of_tool(policy.as_deref(), &shelf, key);
+    let tools = show_hits(&shelf.catalog, &hits, detail, observations, &told);
     let of = shelf.catalog.tools().count() as u64;
     Ok(ToolsFound { tools, of, faults: shelf.faults.clone() })
 }

@@ -129,6 +129,7 @@ impl View {
             | Reply::Token(_)
             | Reply::AuditPage(_)
             | Reply::LedgerSummary(_)
+            | Reply::CodeFigures(_)
             | Reply::Diagnoses(_)
             | Reply::Probed(_) => Ok(()),
         }

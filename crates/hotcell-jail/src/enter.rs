@@ -22,12 +22,13 @@ use crate::mounts::{
 use crate::overlay::layers_from_inside;
 use crate::process::Groups;
 use crate::trusted::{self, Trusted};
-use crate::{Step, StepError, loopback};
+use crate::{Step, StepError, loopback, shown};
 
 /// Where a cell's layers come from.
 #[expect(missing_debug_implementations, reason = "a function has nothing to show")]
 pub enum Layers<'a> {
-    /// From the host's side, where they are being made; this waits for them.
+    /// From the host's side, where they are being made; this waits for them. What is shown at
+    /// `/tools` comes after the layers.
     Coming(Box<dyn FnOnce() -> Result<Vec<OwnedFd>, StepError> + 'a>),
     /// To be made from inside.
     ToMake,
@@ -52,6 +53,8 @@ pub struct Inside<'a> {
     pub shm: MemoryFiles,
     /// The most that shared memory segments of System V may hold.
     pub segments_bytes: u64,
+    /// The directory of the host that is shown at `/tools`.
+    pub tools: Option<&'a Path>,
     /// What its programs are to trust besides.
     pub trusted: Option<Trusted<'a>>,
 }
@@ -100,7 +103,11 @@ pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<(), StepError> {
 
     let mounts = match layers {
         Layers::Coming(receive) => receive()?,
-        Layers::ToMake => layers_from_inside(inside.layers)?,
+        Layers::ToMake => {
+            let mut mounts = layers_from_inside(inside.layers)?;
+            mounts.extend(inside.tools.map(shown::make).transpose()?);
+            mounts
+        }
     };
     let stage = STAGES.into_iter().find(|stage| Path::new(stage).is_dir());
     let stage = stage.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
@@ -118,6 +125,9 @@ pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<(), StepError> {
         }
     }
     give_directories(inside)?;
+    if let (Some(_), Some(tools)) = (inside.tools, mounts.get(inside.layers.len())) {
+        shown::put(tools, CWD)?;
+    }
     mount_dev(&devices, inside.shm, inside.trusted.as_ref())?;
     mount_sys(cpus)?;
     mount_tmpfs("tmp", &inside.tmp.options(), no_programs_gain())?;

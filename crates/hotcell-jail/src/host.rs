@@ -9,7 +9,7 @@ use rustix::process::Pid;
 use crate::ids::IdLayout;
 use crate::mounts::Layer;
 use crate::overlay::layers_from_host;
-use crate::{Step, StepError};
+use crate::{Step, StepError, shown};
 
 /// Makes a cell's layers as root of the host, for the cell whose first process is `cell`.
 ///
@@ -22,6 +22,14 @@ pub fn make_layers(
     scratch: &Path,
 ) -> Result<Vec<OwnedFd>, StepError> {
     layers_from_host(layers, ids, cell, scratch)
+}
+
+/// Makes a directory of the host one that a cell can be shown, as root of the host.
+///
+/// # Errors
+/// The step that failed.
+pub fn make_shown(directory: &Path) -> Result<OwnedFd, StepError> {
+    shown::make(directory)
 }
 
 /// The same descriptor under a number of at least `least`, so that lower numbers are free.

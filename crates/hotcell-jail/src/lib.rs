@@ -23,6 +23,7 @@ pub mod process;
 pub mod proctree;
 pub mod pty;
 mod seccomp;
+mod shown;
 pub mod signals;
 mod step;
 mod surroundings;

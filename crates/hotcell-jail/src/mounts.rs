@@ -340,6 +340,16 @@ pub(crate) fn make_read_only(mount: BorrowedFd<'_>, depth: Depth) -> io::Result<
     set_attributes(mount, depth, &MountAttr { attr_set: attr_set.into(), ..MountAttr::default() })
 }
 
+/// Makes a mount and those below it read-only, and lets no program in them be run.
+pub(crate) fn forbid_programs(mount: BorrowedFd<'_>) -> io::Result<()> {
+    let attr_set = MountAttrFlags::MOUNT_ATTR_RDONLY
+        .union(MountAttrFlags::MOUNT_ATTR_NOEXEC)
+        .union(SAFE)
+        .bits();
+    let attributes = MountAttr { attr_set: attr_set.into(), ..MountAttr::default() };
+    set_attributes(mount, Depth::Tree, &attributes)
+}
+
 /// Makes a mount free of devices and set-user-id programs.
 pub(crate) fn make_safe(mount: BorrowedFd<'_>, depth: Depth) -> io::Result<()> {
     set_attributes(

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::time::Duration;
 
 use rustix::process::Pid;
 
@@ -9,6 +10,11 @@ use crate::signals;
 
 /// Passes after which a tree that still grows is given up to the next call.
 const MOST_PASSES: usize = 200;
+/// How often it is looked whether a process has stopped.
+const STOP_LOOKS: usize = 1000;
+const STOP_PAUSE: Duration = Duration::from_micros(500);
+/// States of threads that do not run: stopped, traced, ended.
+const STILL: &[char] = &['T', 't', 'Z', 'X'];
 
 /// Every process with its parent.
 fn parents() -> io::Result<Vec<(i32, i32)>> {
@@ -68,37 +74,73 @@ pub fn descendants(root: Pid) -> io::Result<HashSet<i32>> {
     Ok(Tree::read()?.below(root, |_| false))
 }
 
-/// Stops all descendants of a process; those that were not stopped before.
+/// Stops all descendants of a process, every thread of them; those that were not stopped before.
 ///
 /// # Errors
-/// `/proc` cannot be read.
+/// `/proc` cannot be read, or one of them does not stop; then all go on.
 pub fn stop_descendants(root: Pid) -> io::Result<Vec<i32>> {
     let mut stopped = Vec::new();
-    let mut seen = HashSet::new();
-    let mut quiet_passes = 0;
-    for _ in 0..MOST_PASSES {
-        let fresh: Vec<i32> = descendants(root)?.difference(&seen).copied().collect();
-        quiet_passes = if fresh.is_empty() { quiet_passes + 1 } else { 0 };
-        if quiet_passes == 2 {
-            break;
-        }
-        for pid in fresh {
-            seen.insert(pid);
-            if !is_stopped(pid) && Pid::from_raw(pid).is_some_and(|pid| stop(pid).is_ok()) {
-                stopped.push(pid);
-            }
+    match stop_all(root, &mut stopped) {
+        Ok(()) => Ok(stopped),
+        Err(error) => {
+            go_on(&stopped);
+            Err(error)
         }
     }
-    Ok(stopped)
 }
 
-fn stop(pid: Pid) -> io::Result<()> {
+/// A signal is only the beginning of a stop: until some thread takes it, all others go on, and fork.
+fn stop_all(root: Pid, stopped: &mut Vec<i32>) -> io::Result<()> {
+    let mut seen = HashSet::new();
+    for _ in 0..MOST_PASSES {
+        let fresh: Vec<i32> = descendants(root)?.difference(&seen).copied().collect();
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        for pid in &fresh {
+            if !are_threads(*pid, STILL) && Pid::from_raw(*pid).is_some_and(|pid| stop(pid).is_ok())
+            {
+                stopped.push(*pid);
+            }
+        }
+        for pid in fresh {
+            wait_until_still(pid)?;
+            seen.insert(pid);
+        }
+    }
+    Err(io::Error::other("the processes grow faster than they can be stopped"))
+}
+
+/// Stops a process with all its threads.
+///
+/// # Errors
+/// There is none, or it is not ours.
+pub fn stop(pid: Pid) -> io::Result<()> {
     signals::send(pid, libc::SIGSTOP)
 }
 
-fn is_stopped(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('T'))
+fn wait_until_still(pid: i32) -> io::Result<()> {
+    for _ in 0..STOP_LOOKS {
+        if are_threads(pid, STILL) {
+            return Ok(());
+        }
+        std::thread::sleep(STOP_PAUSE);
+    }
+    // Who waits in the kernel for a child that was stopped before it ran its program stays there.
+    if are_threads(pid, &[STILL, &['D']].concat()) {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("the process {pid} does not stop")))
+}
+
+/// Whether all threads of a process are in one of these states, or it is gone.
+fn are_threads(pid: i32, states: &[char]) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    threads.into_iter().flatten().flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(')').map(|(_, fields)| fields.trim_start());
+        state.is_none_or(|state| state.starts_with(states))
+    })
 }
 
 /// Lets processes go on that were stopped.
@@ -123,6 +165,51 @@ pub fn kill_descendants(root: Pid) -> io::Result<usize> {
 /// `/proc` cannot be read.
 pub fn kill_others(root: Pid, is_apart: impl Fn(i32) -> bool) -> io::Result<usize> {
     kill_all(|| Ok(Tree::read()?.below(root, &is_apart)))
+}
+
+/// Kills all descendants of a process but one.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn kill_all_but(root: Pid, kept: Pid) -> io::Result<usize> {
+    let kept = kept.as_raw_nonzero().get();
+    kill_all(|| {
+        let mut found = descendants(root)?;
+        found.remove(&kept);
+        Ok(found)
+    })
+}
+
+/// What a process has used, and what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessUse {
+    /// CPU time of it and of its children that were waited for.
+    pub cpu_us: u64,
+    /// The largest resident size that it had.
+    pub max_rss_kb: u64,
+    /// Memory that is its own: no pages of files.
+    pub memory_bytes: u64,
+}
+
+/// What a live process has used.
+#[must_use]
+pub fn used_by(pid: Pid) -> Option<ProcessUse> {
+    let pid = pid.as_raw_nonzero();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // From the state on, which is field 3: utime, stime, cutime and cstime are fields 14 to 17.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let times = fields.split_ascii_whitespace().skip(11).take(4);
+    let ticks: u64 = times.filter_map(|field| field.parse::<u64>().ok()).sum();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let kb = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    Some(ProcessUse {
+        cpu_us: ticks * 1_000_000 / rustix::param::clock_ticks_per_second().max(1),
+        max_rss_kb: kb("VmHWM"),
+        memory_bytes: (kb("RssAnon") + kb("RssShmem") + kb("VmSwap")) * 1024,
+    })
 }
 
 /// Stops whatever is found, so that none forks away, until two passes find no new one; then kills
@@ -151,3 +238,7 @@ fn kill_all(find: impl Fn() -> io::Result<HashSet<i32>>) -> io::Result<usize> {
     }
     Ok(stopped.len())
 }
+
+#[cfg(test)]
+#[path = "proctree_tests.rs"]
+mod tests;

@@ -18,7 +18,7 @@ use crate::lists::FRESH;
 use crate::mounts::Layer;
 use crate::namespace_work::{become_root, in_process_of_its_own};
 use crate::overlay::{layers_from_inside, layers_shown_in, unshare_mounts};
-use crate::{Step, StepError};
+use crate::{Step, StepError, shown};
 
 /// The namespaces of a cell that runs.
 #[derive(Debug)]
@@ -139,6 +139,7 @@ fn exchange_root(
         return Ok(old);
     }
     let along = mounted_below_root(layers, changed)?;
+    let tools = shown::find()?;
     let both_empty =
         MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(root, "", &old, "", both_empty).step(|| "put the new root in place".to_owned())?;
@@ -152,6 +153,9 @@ fn exchange_root(
     }
     for Along { name, mount } in &along {
         put(mount, Path::new(name))?;
+    }
+    if let Some(tools) = &tools {
+        shown::put(tools, root)?;
     }
     fchdir(root).step(|| "enter the new root".to_owned())?;
     pivot_root(".", ".").step(|| "pivot_root".to_owned())?;

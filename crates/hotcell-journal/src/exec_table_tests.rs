@@ -30,6 +30,7 @@ fn end(cause: EndCause) -> ExecEnd {
         killed_descendants: 0,
         ended_at: Timestamp(50),
         usage: Usage::default(),
+        session: None,
     }
 }
 

@@ -29,6 +29,7 @@ fn ended(number: u64) -> Entry {
         killed_descendants: 0,
         ended_at: Timestamp(1_700_000_000_000),
         usage: Usage::default(),
+        session: None,
     };
     Entry::Ended { exec: ExecId::from_random(number), end }
 }

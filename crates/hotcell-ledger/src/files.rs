@@ -2,10 +2,12 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use hotcell_model::{Error, Result};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 /// Where everything is.
 #[derive(Debug, Clone)]
@@ -20,15 +22,36 @@ pub(crate) struct Places {
 
 /// What a file is, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Identity(u64, u64);
+pub(crate) struct Identity {
+    device: (u32, u32),
+    inode: u64,
+}
 
-impl Identity {
+/// What is looked at before each entry. Times are left out: where somebody saw a file's time, the
+/// next write has to change it, which costs more than the write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    pub(crate) identity: Identity,
+    pub(crate) size: u64,
+    /// How many names it has.
+    pub(crate) names: u32,
+}
+
+impl Look {
     pub(crate) fn of(file: &File) -> io::Result<Self> {
-        file.metadata().map(|it| Self(it.dev(), it.ino()))
+        Self::from_kernel(file.as_fd(), Path::new(""), AtFlags::EMPTY_PATH)
     }
 
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
-        std::fs::metadata(path).map(|it| Self(it.dev(), it.ino()))
+        Self::from_kernel(CWD, path, AtFlags::empty())
+    }
+
+    fn from_kernel(directory: BorrowedFd<'_>, path: &Path, flags: AtFlags) -> io::Result<Self> {
+        let wanted = StatxFlags::INO | StatxFlags::SIZE | StatxFlags::NLINK;
+        let found = statx(directory, path, flags, wanted)?;
+        let device = (found.stx_dev_major, found.stx_dev_minor);
+        let identity = Identity { device, inode: found.stx_ino };
+        Ok(Self { identity, size: found.stx_size, names: found.stx_nlink })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::boot::{Boot, this_boot};
 use crate::chain::{Keys, line};
-use crate::files::{Identity, OrFailed, Places, make_directory, open, open_or_make, read_at};
+use crate::files::{Identity, Look, OrFailed, Places, make_directory, open, open_or_make, read_at};
 use crate::going_on::fresh_id;
 use crate::head::{self, Breach, Found, HEAD_BYTES, Head, Missed, Pending, SLOT_BYTES};
 use crate::ledger::{LedgerSettings, Sync};
@@ -49,6 +49,8 @@ pub(crate) struct Writer {
     /// Whether all was in order at the last look, or is put in order.
     is_settled: bool,
     head_file: File,
+    /// Which file that is.
+    head_identity: Identity,
     /// What the file of the head held when it was last looked at.
     pub(crate) raw: Vec<u8>,
     pub(crate) segment: Option<(u64, File)>,
@@ -92,6 +94,7 @@ impl Writer {
             Some(key) => (key, true),
             None => (key_file(&places.key).make()?, false),
         };
+        let head_identity = Look::of(&head_file).or_failed("examine", &places.head)?.identity;
         let (boot, keys) = (this_boot(), Keys::new(&key));
         let mut writer = Self {
             places,
@@ -101,6 +104,7 @@ impl Writer {
             is_seen: false,
             is_settled: false,
             head_file,
+            head_identity,
             raw: Vec::new(),
             segment: None,
             begun: None,
@@ -140,9 +144,8 @@ impl Writer {
             if lock(&self.head_file, wait, &self.places)? == Locked::Busy {
                 return Ok(Locked::Busy);
             }
-            let here = Identity::of(&self.head_file).or_failed("examine", &self.places.head)?;
-            match Identity::at(&self.places.head) {
-                Ok(there) if there == here => return Ok(Locked::Yes),
+            match Look::at(&self.places.head) {
+                Ok(there) if there.identity == self.head_identity => return Ok(Locked::Yes),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => {
@@ -153,6 +156,8 @@ impl Writer {
             self.unlock();
             self.head_file =
                 open_or_make(&self.places.head).or_failed("open", &self.places.head)?;
+            self.head_identity =
+                Look::of(&self.head_file).or_failed("examine", &self.places.head)?.identity;
             self.raw.clear();
         }
     }
@@ -214,15 +219,15 @@ impl Writer {
         let wanted = self.head.segment;
         let path = self.segment_path();
         if let Some((first, file)) = &self.segment {
-            let found = file.metadata().or_failed("examine", &path)?;
-            if *first == wanted && found.nlink() > 0 {
-                return Ok(found.len());
+            let found = Look::of(file).or_failed("examine", &path)?;
+            if *first == wanted && found.names > 0 {
+                return Ok(found.size);
             }
         }
         self.room = Room::Unknown;
         match open(&path) {
             Ok(file) => {
-                let size = file.metadata().or_failed("examine", &path)?.len();
+                let size = Look::of(&file).or_failed("examine", &path)?.size;
                 self.segment = Some((wanted, file));
                 self.begun = begun_at(&path);
                 Ok(size)

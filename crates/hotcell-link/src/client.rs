@@ -14,7 +14,7 @@ use crate::conversation::UploadCredit;
 use crate::files::FileConversation;
 use crate::following::Following;
 use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
-use crate::hello::{APPROVALS, CODE, FILES, PORTS, SECRETS};
+use crate::hello::{APPROVALS, CODE, FILES, PORTS, SECRETS, SESSIONS};
 use crate::inflow::{WINDOW, inflow};
 use crate::ports::PortConnection;
 use crate::waiters::{FileWaiter, FollowWaiter, PortWaiter, Waiter, Waiters};
@@ -129,8 +129,11 @@ impl Link {
         if spec.approval.is_some() {
             self.require(APPROVALS, "cannot let a command wait for approval")?;
         }
-        if let Command::Code(_) = &spec.command {
+        if let Command::Code(code) = &spec.command {
             self.require(CODE, "runs no code")?;
+            if code.session.is_some() {
+                self.require(SESSIONS, "keeps no variables between runs")?;
+            }
         }
         let ask = Ask::Start { spec: Box::new(spec), window: Some(WINDOW), secrets };
         match self.open_follow(&ask).await? {
@@ -217,9 +220,15 @@ impl Link {
         }
     }
 
+    /// Whether the other end said that it can do this.
+    #[must_use]
+    pub fn can(&self, feature: &str) -> bool {
+        self.features.iter().any(|known| known == feature)
+    }
+
     /// Refuses what the other end did not say that it can do.
     fn require(&self, feature: &str, lacking: &str) -> Result<(), LinkError> {
-        if self.features.iter().any(|known| known == feature) {
+        if self.can(feature) {
             return Ok(());
         }
         Err(LinkError::Failed(

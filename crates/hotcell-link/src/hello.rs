@@ -29,6 +29,9 @@ pub const APPROVALS: &str = "approvals";
 /// The feature of a supervisor that runs code and carries its calls of tools.
 pub const CODE: &str = "code";
 
+/// The feature of a supervisor that keeps the variables of code between runs.
+pub const SESSIONS: &str = "sessions";
+
 /// The first frame of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -66,7 +69,9 @@ impl Hello {
     pub fn ours() -> Self {
         Self {
             versions: SUPPORTED,
-            features: [FILES, PORTS, SECRETS, APPROVALS, CODE].map(str::to_owned).to_vec(),
+            features: [FILES, PORTS, SECRETS, APPROVALS, CODE, SESSIONS]
+                .map(str::to_owned)
+                .to_vec(),
             software: concat!("hotcell ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

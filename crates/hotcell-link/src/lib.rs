@@ -42,7 +42,9 @@ pub use following::{FollowEvent, Following};
 pub use frame::{
     Frame, FrameError, FrameKind, FrameView, MAX_FRAME_BYTES, decode, encode, frame_start, view,
 };
-pub use hello::{APPROVALS, CODE, FILES, Hello, HelloError, PORTS, SECRETS, SUPPORTED, Versions};
+pub use hello::{
+    APPROVALS, CODE, FILES, Hello, HelloError, PORTS, SECRETS, SESSIONS, SUPPORTED, Versions,
+};
 pub use message::{
     Ask, DATA_BYTES, DataHead, DiskState, FileAsk, GivenSecret, RecordHead, Started, Stillness,
     Tell, UPLOAD_WINDOW, data_cost, record_cost,

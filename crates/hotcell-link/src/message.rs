@@ -134,9 +134,12 @@ impl std::fmt::Debug for GivenSecret {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stillness {
-    /// Nothing but pid 1 holds on to its files; a conflict while something runs. If the connection
-    /// goes away before the cell is told to go on it falls asleep: what with is not known.
+    /// Nothing but pid 1 holds on to its files; a conflict while something runs. Sessions of code
+    /// end. If the connection goes away before the cell is told to go on it falls asleep: what with
+    /// is not known.
     Empty,
+    /// The same, and a conflict also while there are sessions of code.
+    Vacant,
     /// What runs is frozen. If the connection goes away it goes on.
     Frozen,
 }

@@ -28,6 +28,7 @@ fn end() -> ExecEnd {
         killed_descendants: 1,
         ended_at: Timestamp(1),
         usage: Usage { wall_ms: 1, cpu_ms: 2, max_rss_kb: 3, stdout_bytes: 4, stderr_bytes: 5 },
+        session: None,
     }
 }
 
@@ -74,6 +75,7 @@ fn a_start_on_the_wire() {
         pace: Pace::Follower,
         approval: None,
         checkpoint: None,
+        code: hotcell_model::CodeTerms::default(),
     };
     let wire = json!({ "start": {
         "spec": {

@@ -121,6 +121,7 @@ pub(crate) fn exec_spec() -> ExecSpec {
         pace: hotcell_model::Pace::Free,
         approval: None,
         checkpoint: None,
+        code: hotcell_model::CodeTerms::default(),
     }
 }
 
@@ -134,5 +135,6 @@ pub(crate) fn exec_end() -> ExecEnd {
         killed_descendants: 0,
         ended_at: Timestamp(9),
         usage: Usage::default(),
+        session: None,
     }
 }

@@ -74,6 +74,12 @@ pub enum AnomalyKind {
     RepeatedFailure,
     /// A run that took much longer than others, or very long.
     SlowRun,
+    /// Of the latest runs of code many more failed than before.
+    FailingRuns,
+    /// The same of the calls of a tool by code.
+    FailingTool,
+    /// Of the latest answers about code many more were cut than before.
+    CutAnswers,
 }
 
 impl AnomalyKind {
@@ -84,6 +90,9 @@ impl AnomalyKind {
             Self::DenialBurst => "denial_burst",
             Self::RepeatedFailure => "repeated_failure",
             Self::SlowRun => "slow_run",
+            Self::FailingRuns => "failing_runs",
+            Self::FailingTool => "failing_tool",
+            Self::CutAnswers => "cut_answers",
         }
     }
 }

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Alias, CellId, CheckpointBefore, Isolation, Limits, Network, SecretGrant, SecretName, Tenant,
-    Timestamp, Workspace, WorkspaceMode,
+    Alias, CellId, CheckpointBefore, Isolation, Limits, Network, SecretGrant, SecretName,
+    SessionBounds, Tenant, Timestamp, Workspace, WorkspaceMode,
 };
 
 /// What keeps a cell in being.
@@ -119,6 +119,9 @@ pub struct CellSpec {
     pub max_running: u32,
     /// Bytes of output kept per exec.
     pub output_bytes: u64,
+    /// What sessions of code may take up in it.
+    #[serde(default)]
+    pub sessions: SessionBounds,
     /// What it can reach.
     pub network: Network,
     /// The directory of the host that is its workspace; none for one of its own.

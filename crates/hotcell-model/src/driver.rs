@@ -109,9 +109,16 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     async fn diagnose(&self) -> Diagnosis;
 
     /// Starts the cell's supervisor: makes the cell if it is new, wakes it otherwise. The
-    /// supervisor writes its journal and logs into `records`. Idempotent: a cell that runs is left
-    /// as it is. If it fails or is cancelled, a later call goes on from whatever was done.
-    async fn start(&self, spec: &CellSpec, records: &Path) -> Result<Placement>;
+    /// supervisor writes its journal and logs into `records`. Where a cell has a root of its own, what
+    /// lies in `tools` is seen in it at `/tools`, by everybody and as it changes, and nobody in the
+    /// cell can write there. Idempotent: a cell that runs is left as it is. If it fails or is
+    /// cancelled, a later call goes on from whatever was done.
+    async fn start(
+        &self,
+        spec: &CellSpec,
+        records: &Path,
+        tools: Option<&Path>,
+    ) -> Result<Placement>;
 
     /// Opens a stream to the cell's supervisor; `None` when there is none.
     async fn connect(&self, cell: &CellId) -> Result<Option<UnixStream>>;

@@ -7,7 +7,10 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Approval, ApprovalNeed, CellId, CheckpointId, Code, Error, ExecId, Pace, Timestamp};
+use crate::{
+    Approval, ApprovalNeed, CellId, CheckpointId, Code, CodeTerms, Error, ExecId, Pace, SessionUse,
+    Timestamp,
+};
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -105,6 +108,9 @@ pub struct ExecSpec {
     /// The checkpoint that was made before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointId>,
+    /// What is said of it if it is code.
+    #[serde(default, skip_serializing_if = "CodeTerms::is_nothing")]
+    pub code: CodeTerms,
 }
 
 /// Where an exec is in its life.
@@ -181,6 +187,8 @@ pub enum LimitHit {
     Pids,
     /// More was printed than is kept: its middle was dropped.
     Output,
+    /// It had used the CPU time that it may.
+    Cpu,
 }
 
 impl LimitHit {
@@ -193,6 +201,7 @@ impl LimitHit {
             Self::Memory => "memory",
             Self::Pids => "pids",
             Self::Output => "output",
+            Self::Cpu => "cpu",
         }
     }
 }
@@ -236,6 +245,9 @@ pub struct ExecEnd {
     pub ended_at: Timestamp,
     /// What it used.
     pub usage: Usage,
+    /// What it found and left, for code in a session that was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionUse>,
 }
 
 impl ExecEnd {
@@ -251,6 +263,7 @@ impl ExecEnd {
             killed_descendants: 0,
             ended_at,
             usage: Usage::default(),
+            session: None,
         }
     }
 }
@@ -342,6 +355,8 @@ impl Signal {
     pub const KILL: Self = Self(9);
     /// The polite request to end.
     pub const TERM: Self = Self(15);
+    /// The CPU time that it may use is over.
+    pub const XCPU: Self = Self(24);
 
     /// The signal with this number, if there is one; real-time signals included.
     #[must_use]

@@ -9,6 +9,7 @@ mod caller;
 mod cell;
 mod checkpoint;
 mod code;
+mod code_stats;
 mod driver;
 mod error;
 mod exec;
@@ -42,6 +43,8 @@ mod asked_tests;
 #[cfg(test)]
 mod caller_tests;
 #[cfg(test)]
+mod code_tests;
+#[cfg(test)]
 mod error_tests;
 #[cfg(test)]
 mod exec_tests;
@@ -74,8 +77,11 @@ pub use checkpoint::{
     CheckpointPurpose, CheckpointRestore, Checkpointer, Checkpoints, Patch, PathChange,
 };
 pub use code::{
-    Artifact, Code, CodeError, CodeLanguage, CodeOutcome, CodeReport, CodeValue, ToolUse,
+    Artifact, Code, CodeError, CodeImage, CodeLanguage, CodeOutcome, CodeReport, CodeRun,
+    CodeShown, CodeStatus, CodeTerms, CodeTokens, CodeValue, CutStrategy, SessionBounds,
+    SessionInfo, SessionName, SessionTurn, SessionUse, ToolUse,
 };
+pub use code_stats::{CodeFigures, CodeStats, ToolFigures};
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,
 };

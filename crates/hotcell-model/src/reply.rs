@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AccessToken, AccessTokens, Approvals, Asked, AuditPage, Cell, CellId, Checkpoint,
-    CheckpointDiff, Checkpoints, CodeReport, Diagnosis, Dropped, Error, Exec, ExecId, FileDone,
-    LedgerSummary, NamesFound, NetRecords, NetworkState, NetworkStats, PolicyVerdict,
-    ProjectApplied, ProjectChanges, ProjectDiscarded, Record, Secret, SecretList, Tenant,
-    TokenCreated, ToolRan, ToolsFound, ToolsListed,
+    CheckpointDiff, Checkpoints, CodeFigures, CodeRun, Diagnosis, Dropped, Error, Exec, ExecId,
+    FileDone, LedgerSummary, NamesFound, NetRecords, NetworkState, NetworkStats, PolicyVerdict,
+    ProjectApplied, ProjectChanges, ProjectDiscarded, Record, Secret, SecretList, SessionInfo,
+    Tenant, TokenCreated, ToolRan, ToolsFound, ToolsListed,
 };
 
 /// Every answer of the product.
@@ -82,6 +82,8 @@ pub enum Reply {
     AuditPage(AuditPage),
     /// What stands out in the ledger.
     LedgerSummary(LedgerSummary),
+    /// What runs of code came to.
+    CodeFigures(Box<CodeFigures>),
     /// What the machine can enforce.
     Diagnoses(Diagnoses),
     /// Whether the store can be reached and drivers be used.
@@ -96,7 +98,7 @@ pub struct Cells {
 }
 
 /// What a cell uses at present.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CellStats {
     /// Execs that run.
     pub running: u32,
@@ -120,6 +122,9 @@ pub struct CellStats {
     /// What it used of the network, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkStats>,
+    /// Its sessions of code.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionInfo>,
 }
 
 /// A cell with its use of resources.
@@ -162,8 +167,8 @@ pub struct ExecResult {
     pub truncated: bool,
     /// What to poll after.
     pub next_seq: u64,
-    /// What it reported, if it was code and has ended.
-    pub report: Option<Box<CodeReport>>,
+    /// What there is to tell of it, if it is code.
+    pub code: Option<Box<CodeRun>>,
 }
 
 /// Part of an exec's output.
@@ -179,8 +184,8 @@ pub struct ExecPage {
     pub complete: bool,
     /// What is missing within this page because it was not kept.
     pub dropped: Option<Dropped>,
-    /// What it reported, if it was code and there is nothing more to read.
-    pub report: Option<Box<CodeReport>>,
+    /// What there is to tell of it, if it was code and there is nothing more to read.
+    pub code: Option<Box<CodeRun>>,
 }
 
 /// Input was taken.

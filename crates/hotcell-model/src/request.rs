@@ -8,14 +8,14 @@ use crate::{
     AccessToken, AccessTokens, Alias, ApprovalGive, ApprovalList, Approvals, Asked, AuditPage,
     AuditQuery, AuditSummary, CellDetails, CellFork, CellKilled, CellRef, Cells, Checkpoint,
     CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointDiff,
-    CheckpointList, CheckpointRestore, Checkpoints, Command, Diagnoses, Exec, ExecCancelled,
-    ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream, InputAccepted, Keep,
-    LedgerSummary, NamesFound, NetChange, NetLog, NetRecords, NetShow, Network, NetworkState,
-    PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges,
-    ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Secret, SecretGrant,
-    SecretList, SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize,
-    TokenCreate, TokenCreated, TokenRevoke, TokensList, ToolList, ToolNames, ToolRan, ToolRun,
-    ToolSearch, ToolsFound, ToolsListed, Workspace,
+    CheckpointList, CheckpointRestore, Checkpoints, CodeFigures, CodeStats, Command, CutStrategy,
+    Diagnoses, Exec, ExecCancelled, ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone,
+    FileStream, InputAccepted, Keep, LedgerSummary, NamesFound, NetChange, NetLog, NetRecords,
+    NetShow, Network, NetworkState, PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied,
+    ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply,
+    RequestedLimits, Secret, SecretGrant, SecretList, SecretRemove, SecretSet, SecretsList, Signal,
+    Stdin, Stream, TerminalSize, TokenCreate, TokenCreated, TokenRevoke, TokensList, ToolList,
+    ToolNames, ToolRan, ToolRun, ToolSearch, ToolsFound, ToolsListed, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -179,6 +179,8 @@ requests! {
     "audit_query" AuditQuery => AuditPage(AuditPage),
     /// Tells what stands out in the ledger.
     "audit_summary" AuditSummary => LedgerSummary(LedgerSummary),
+    /// Tells what runs of code came to.
+    "code_stats" CodeStats => CodeFigures(Box<CodeFigures>),
     /// Looks at everything that cells need on this machine. Slow; for people.
     "diagnose" Diagnose => Diagnoses(Diagnoses),
     /// Looks whether the store can be reached and drivers be used. Cheap; for probes.
@@ -318,6 +320,9 @@ pub struct ExecRun {
     /// Whether it waits for whoever is going to follow it.
     #[serde(default)]
     pub pace: Pace,
+    /// How what code left behind is made to fit its budget.
+    #[serde(default, skip_serializing_if = "CutStrategy::is_auto")]
+    pub strategy: CutStrategy,
 }
 
 impl ExecRun {
@@ -339,6 +344,7 @@ impl ExecRun {
             as_root: false,
             idempotency_key: None,
             pace: Pace::Free,
+            strategy: CutStrategy::Auto,
         }
     }
 }

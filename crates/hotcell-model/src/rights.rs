@@ -220,6 +220,7 @@ impl Request {
             | Self::TokenRevoke(_)
             | Self::Diagnose(_) => Some(Scope::Admin),
             Self::AuditQuery(_) | Self::AuditSummary(_) => Some(Scope::Audit),
+            Self::CodeStats(_) => Some(Scope::Metrics),
             Self::Probe(_) => None,
         }
     }

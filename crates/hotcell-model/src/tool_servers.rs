@@ -105,6 +105,10 @@ pub trait ToolServers: Send + Sync + std::fmt::Debug {
     /// cannot be is there with its fault. If it is cancelled, what was being started goes on.
     async fn listings(&self) -> Arc<ToolListings>;
 
+    /// What is known of every declared server already. None is started: one that was never listed
+    /// is there with a fault.
+    async fn known_listings(&self) -> Arc<ToolListings>;
+
     /// Calls a tool, once. If it is cancelled or takes too long the server is told so, and may have
     /// done it all the same.
     ///

@@ -26,6 +26,12 @@ impl ToolRun {
     pub fn full_name(&self) -> String {
         format!("{}.{}", self.server, self.tool)
     }
+
+    /// How long its arguments are as JSON.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        serde_json::to_vec(&self.arguments).map_or(0, |json| json.len() as u64)
+    }
 }
 
 /// What a tool answered.
@@ -37,6 +43,8 @@ pub struct ToolRan {
     pub failed: bool,
     /// How long the answer was as JSON.
     pub bytes: u64,
+    /// What its result would cost a model, by estimate.
+    pub tokens: u64,
     /// The answer as it came, where the caller itself called.
     pub answer: Option<Box<ToolAnswer>>,
 }

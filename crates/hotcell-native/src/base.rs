@@ -75,7 +75,7 @@ const WRITTEN: [(&str, &str); 8] = [
 ];
 
 /// Directories of the base and their modes.
-const DIRECTORIES: [(&str, u32); 18] = [
+const DIRECTORIES: [(&str, u32); 19] = [
     ("dev", 0o755),
     ("etc", 0o755),
     ("home", 0o755),
@@ -88,6 +88,7 @@ const DIRECTORIES: [(&str, u32); 18] = [
     ("srv", 0o755),
     ("sys", 0o755),
     ("tmp", 0o1777),
+    ("tools", 0o755),
     ("var", 0o755),
     ("var/cache", 0o755),
     ("var/lib", 0o755),
@@ -169,7 +170,7 @@ pub(crate) fn make_uppers(layers: &[Layer], ids: &IdLayout) -> io::Result<()> {
 /// Changes when what is copied from the host changes.
 fn fingerprint() -> u64 {
     let mut hasher = DefaultHasher::new();
-    2_u32.hash(&mut hasher); // The version of this file's lists.
+    3_u32.hash(&mut hasher); // The version of this file's lists.
     (starter() == Starter::Root).hash(&mut hasher); // Who has what is in it.
     for name in PROGRAMS {
         let path = Path::new("/").join(name);

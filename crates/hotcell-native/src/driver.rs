@@ -133,9 +133,15 @@ impl Driver for NativeDriver {
         self.blocking(|native| Ok(diagnose::diagnose(native))).await.unwrap_or(fallback)
     }
 
-    async fn start(&self, spec: &CellSpec, records: &Path) -> Result<Placement> {
+    async fn start(
+        &self,
+        spec: &CellSpec,
+        records: &Path,
+        tools: Option<&Path>,
+    ) -> Result<Placement> {
         let (spec, records) = (spec.clone(), records.to_owned());
-        self.blocking(move |native| native.start(spec, records)).await
+        let tools = tools.map(Path::to_owned);
+        self.blocking(move |native| native.start(spec, records, tools)).await
     }
 
     async fn connect(&self, cell: &CellId) -> Result<Option<UnixStream>> {
@@ -191,7 +197,7 @@ impl Native {
         self.hierarchies.get_or_init(|| hierarchies(self.settings.cgroups))
     }
 
-    fn start(&self, spec: CellSpec, records: PathBuf) -> Result<Placement> {
+    fn start(&self, spec: CellSpec, records: PathBuf, tools: Option<PathBuf>) -> Result<Placement> {
         let paths = self.paths.cell(&spec.id);
         if paths.connect().map_err(|error| at("connect to", &paths, &error))?.is_some() {
             let isolation =
@@ -217,7 +223,7 @@ impl Native {
         authority::ensure(&paths, &asked)?;
         let program = program::copy_of(&self.settings.program, &self.paths.programs())
             .map_err(|error| at("copy the program for", &paths, &error))?;
-        match self.order_by(&program, &paths, Task::Start)? {
+        match self.order_by(&program, &paths, tools, Task::Start)? {
             Outcome::Ready(isolation) => Ok(Placement { isolation }),
             Outcome::Failed(error) => Err(error),
             Outcome::Done | Outcome::Probed(_) | Outcome::Compared { .. } | Outcome::Project(_) => {
@@ -365,16 +371,23 @@ impl Native {
 
     /// Starts a keeper and waits for its outcome.
     pub(crate) fn order(&self, paths: &CellPaths, task: Task) -> Result<Outcome> {
-        self.order_by(&self.settings.program, paths, task)
+        self.order_by(&self.settings.program, paths, None, task)
     }
 
-    fn order_by(&self, program: &Path, paths: &CellPaths, task: Task) -> Result<Outcome> {
+    fn order_by(
+        &self,
+        program: &Path,
+        paths: &CellPaths,
+        tools: Option<PathBuf>,
+        task: Task,
+    ) -> Result<Outcome> {
         let order = Order {
             directory: paths.root().to_owned(),
             cgroups: self.settings.cgroups,
             required: self.settings.required.clone(),
             egress: self.settings.egress.clone(),
             together: self.settings.together,
+            tools,
             task,
         };
         order_keeper(program, &order)

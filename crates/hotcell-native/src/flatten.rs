@@ -362,7 +362,7 @@ impl Holding {
     fn try_to_hold(stream: UnixStream) -> io::Result<Option<Self>> {
         stream.set_read_timeout(Some(STILL_WITHIN))?;
         let mut held = Self { stream, peer: Peer::new() };
-        let told = held.ask(&Ask::Pause(Stillness::Empty), 1);
+        let told = held.ask(&Ask::Pause(Stillness::Vacant), 1);
         held.stream.set_read_timeout(Some(ANSWER_WITHIN))?;
         match told {
             Ok(told) => Ok((told == Tell::Done).then_some(held)),

@@ -212,7 +212,8 @@ fn start_and_watch(
     }
     // Nothing is taken from what it writes to once it is there.
     let project_lock = placed.project.as_ref().map(|_| paths.lock_project()).transpose()?;
-    let started = start(paths, &placed, supervise, &groups, &isolation);
+    let tools = order.tools.as_deref();
+    let started = start(paths, &placed, supervise, &groups, &isolation, tools);
     drop(project_lock);
     let Fresh { started, confinement } = match started {
         Ok(fresh) => fresh,

@@ -112,6 +112,9 @@ pub(crate) struct Order {
     /// What all cells of the state directory may use together.
     #[serde(default)]
     pub(crate) together: Together,
+    /// The directory of the host that a cell that is started shows at `/tools`.
+    #[serde(default)]
+    pub(crate) tools: Option<PathBuf>,
     /// What to do.
     pub(crate) task: Task,
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use hotcell_egress::BUNDLES;
 use hotcell_jail::cgroup::{CellCgroups, CellLimits, Controller, Hierarchies, join};
 use hotcell_jail::enter::{Inside, Layers, MemoryFiles, enter, go_on_with};
-use hotcell_jail::host::make_layers;
+use hotcell_jail::host::{make_layers, make_shown};
 use hotcell_jail::ids::{EXEC_ID, IdLayout};
 use hotcell_jail::process::{Confinement, Groups, Readiness};
 use hotcell_jail::swap::CellNamespaces;
@@ -67,6 +67,8 @@ pub(crate) struct Fresh {
 /// What the two sides of the fork share.
 struct Birth<'a> {
     placed: &'a Placed,
+    /// The directory of the host that is shown at `/tools`.
+    tools: Option<&'a Path>,
     listener: UnixListener,
     records: OwnedFd,
     supervise: Supervise,
@@ -85,6 +87,7 @@ pub(crate) fn start(
     supervise: Supervise,
     groups: &ControlGroups,
     isolation: &Isolation,
+    tools: Option<&Path>,
 ) -> Result<Fresh, StepError> {
     let (hierarchies, cgroups) = (&groups.hierarchies, &groups.cell);
     // Before the groups: a cell without directories is taken for one without groups.
@@ -98,6 +101,7 @@ pub(crate) fn start(
     let (ours, theirs) = UnixStream::pair().step(|| "socketpair".to_owned())?;
     let birth = Birth {
         placed,
+        tools,
         listener: paths.listen().step(|| "listen at the cell's socket".to_owned())?,
         records: open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY)?,
         supervise,
@@ -120,7 +124,7 @@ pub(crate) fn start(
         }
         Forked::Parent { pid, pidfd } => {
             drop((theirs, birth));
-            let namespaces = raise(paths, placed, isolation, pid, &ours)?;
+            let namespaces = raise(paths, placed, tools, isolation, pid, &ours)?;
             let confinement = await_ready(ready_ours, ours)?;
             let started = Started { pid, pidfd, namespaces };
             Ok(Fresh { started, confinement })
@@ -132,6 +136,7 @@ pub(crate) fn start(
 fn raise(
     paths: &CellPaths,
     placed: &Placed,
+    tools: Option<&Path>,
     isolation: &Isolation,
     pid: Pid,
     child: &UnixStream,
@@ -150,7 +155,9 @@ fn raise(
     };
     let mounts = match placed.ids {
         IdLayout::Private { .. } => {
-            make_layers(&placed.layers, &placed.ids, pid, &paths.scratch())?
+            let mut mounts = make_layers(&placed.layers, &placed.ids, pid, &paths.scratch())?;
+            mounts.extend(tools.map(make_shown).transpose()?);
+            mounts
         }
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
             Vec::new()
@@ -271,6 +278,7 @@ fn enter_namespaces(birth: &Birth<'_>, parent: &UnixStream) -> Result<(), StepEr
         tmp,
         shm,
         segments_bytes: shm.bytes,
+        tools: birth.tools,
         trusted: birth
             .certificate
             .as_deref()

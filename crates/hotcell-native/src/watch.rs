@@ -179,7 +179,7 @@ impl Flattening {
         let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
         let (required, egress) = (RequiredIsolation::default(), EgressSettings::default());
         let (together, task) = (Together::default(), Task::Flatten(aim));
-        let order = Order { directory, cgroups, required, egress, together, task };
+        let order = Order { directory, cgroups, required, egress, together, tools: None, task };
         let _ = order_keeper(Path::new("/proc/self/exe"), &order);
     }
 }

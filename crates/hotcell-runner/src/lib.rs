@@ -14,5 +14,7 @@ mod python_tests;
 mod report_tests;
 
 pub use order::{Limits, Order, Warmth, ZygoteOrder};
-pub use python::{CALLS, CONTROL, FORK, ORDER, READY, REPORT, RUN, SOURCE, arguments, source};
-pub use report::{MAX_ARTIFACTS, MAX_REPORT_BYTES, MAX_TOOLS, ReportError, read_report};
+pub use python::{
+    CALLS, CONTROL, DONE, FORK, ORDER, READY, REPORT, RUN, SOURCE, TURNS, arguments, source,
+};
+pub use report::{MAX_ARTIFACTS, MAX_REPORT_BYTES, ReportError, read_report};

@@ -17,6 +17,9 @@ pub struct Order {
     pub results: String,
     /// What the run may report.
     pub limits: Limits,
+    /// Whether the process takes on another run after this one.
+    #[serde(default)]
+    pub session: bool,
 }
 
 /// The bounds that a runner keeps by itself. They are for short answers; safety is the cell's.
@@ -24,11 +27,17 @@ pub struct Order {
 pub struct Limits {
     /// The most bytes of a report.
     pub report_bytes: u32,
+    /// The most seconds of CPU time of each process; code cannot raise it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<u64>,
+    /// The most bytes of data that a process may have in memory; code cannot raise it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { report_bytes: 262_144 }
+        Self { report_bytes: 262_144, cpu_seconds: None, memory_bytes: None }
     }
 }
 

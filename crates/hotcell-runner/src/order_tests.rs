@@ -14,6 +14,7 @@ fn an_order_has_the_fields_that_the_runner_reads() {
         env: Some(BTreeMap::from([("A".to_owned(), "b".to_owned())])),
         results: "/workspace/.results/e_1".to_owned(),
         limits: Limits::default(),
+        session: true,
     };
     let written: Value = serde_json::to_value(&order).unwrap();
     assert_eq!(
@@ -21,6 +22,7 @@ fn an_order_has_the_fields_that_the_runner_reads() {
         json!({
             "run": "e_1", "code": "1", "env": {"A": "b"},
             "results": "/workspace/.results/e_1", "limits": {"report_bytes": 262_144},
+            "session": true,
         })
     );
     let kept = Order { env: None, ..order };

@@ -12,6 +12,8 @@ pub const REPORT: i32 = 4;
 pub const ORDER: i32 = 5;
 /// The descriptor of the runner's own text.
 pub const SOURCE: i32 = 6;
+/// The descriptor of the socket on which a session is told of its next runs, where it starts cold.
+pub const TURNS: i32 = 7;
 
 /// What a zygote says when it can fork, and a child when it can run.
 pub const READY: &[u8] = b"ready";
@@ -19,6 +21,10 @@ pub const READY: &[u8] = b"ready";
 pub const FORK: &[u8] = b"fork";
 /// The message that makes a child run.
 pub const RUN: &[u8] = b"run";
+
+/// What a process of a session says when a run is over and it can take the next: this, the run's id
+/// and the exit code.
+pub const DONE: &str = "done";
 
 const BOOT: &str = r#"exec(compile(open(6,"rb").read(),"<hotcell>","exec"))"#;
 
@@ -41,6 +47,7 @@ const TEXT: &str = concat!(
     part!("failure"),
     part!("preview"),
     part!("tools"),
+    part!("turns"),
     part!("values"),
     part!("zygote"),
     include_str!("python/main.py"),

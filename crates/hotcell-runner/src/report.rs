@@ -1,14 +1,12 @@
 //! What a runner reports, read as what it is: bytes from a process that anything may have happened in.
 
-use hotcell_model::{Artifact, CodeError, CodeOutcome, CodeReport, CodeValue, ToolUse};
+use hotcell_model::{Artifact, CodeError, CodeOutcome, CodeReport, CodeValue};
 use serde_json::{Map, Value};
 
 /// The most bytes that are read as a report.
 pub const MAX_REPORT_BYTES: usize = 4 << 20;
 /// The most artifacts that are taken from a report.
 pub const MAX_ARTIFACTS: usize = 100;
-/// The most tools that are taken from a report.
-pub const MAX_TOOLS: usize = 500;
 
 const MAX_NAME: usize = 256;
 const MAX_PATH: usize = 4096;
@@ -51,7 +49,6 @@ pub fn read_report(bytes: &[u8]) -> Result<CodeReport, ReportError> {
         result_file: path(fields.get("result_file")),
         error: fields.get("error").and_then(Value::as_object).map(read_error),
         artifacts: objects(fields.get("artifacts"), MAX_ARTIFACTS, read_artifact),
-        tools: objects(fields.get("tools"), MAX_TOOLS, read_tool),
     })
 }
 
@@ -84,17 +81,6 @@ fn read_artifact(fields: &Map<String, Value>) -> Option<Artifact> {
             .filter(|mime| is_mime(mime))
             .unwrap_or_else(|| "application/octet-stream".to_owned()),
         bytes: number(fields, "bytes"),
-    })
-}
-
-fn read_tool(fields: &Map<String, Value>) -> Option<ToolUse> {
-    Some(ToolUse {
-        server: name(fields.get("server"))?,
-        tool: name(fields.get("tool"))?,
-        calls: number(fields, "calls"),
-        errors: number(fields, "errors"),
-        bytes_in: number(fields, "bytes_in"),
-        bytes_out: number(fields, "bytes_out"),
     })
 }
 

@@ -4,7 +4,7 @@ use hotcell_model::{CodeOutcome, CodeReport, CodeValue};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::{MAX_ARTIFACTS, MAX_REPORT_BYTES, MAX_TOOLS, ReportError, read_report};
+use crate::{MAX_ARTIFACTS, MAX_REPORT_BYTES, ReportError, read_report};
 
 fn read(value: &serde_json::Value) -> CodeReport {
     read_report(value.to_string().as_bytes()).unwrap()
@@ -16,14 +16,12 @@ fn a_whole_report_is_read() {
         "status": "ok", "result": {"json": {"a": [1, null]}}, "result_type": "dict",
         "result_file": "/workspace/.results/e_1/result.json", "error": null,
         "artifacts": [{"path": "/workspace/.results/e_1/a.png", "mime": "image/png", "bytes": 7}],
-        "tools": [{"server": "s", "tool": "t", "calls": 2, "errors": 1, "bytes_in": 3, "bytes_out": 4}],
     }));
     assert_eq!(report.status, CodeOutcome::Ok);
     assert_eq!(report.result, Some(CodeValue::Json(json!({"a": [1, null]}))));
     assert_eq!(report.result_type.as_deref(), Some("dict"));
     assert_eq!(report.result_file.as_deref(), Some("/workspace/.results/e_1/result.json"));
     assert_eq!(report.artifacts[0].bytes, 7);
-    assert_eq!((report.tools[0].calls, report.tools[0].bytes_out), (2, 4));
     let error = json!({"type": "ValueError", "message": "m", "traceback": "t", "line": 3});
     let failed = read(&json!({"status": "error", "error": error, "result": {"preview": "p"}}));
     assert_eq!(failed.status, CodeOutcome::Error);
@@ -36,7 +34,7 @@ fn a_whole_report_is_read() {
 fn what_is_of_another_type_reads_as_absent() {
     let report = read(&json!({
         "status": 3, "result": [1], "result_type": {}, "result_file": "../etc/passwd", "error": 7,
-        "artifacts": {"a": 1}, "tools": "none",
+        "artifacts": {"a": 1},
     }));
     assert_eq!(report, CodeReport::default());
     let error = read(&json!({"status": "ok?", "error": {"type": 1, "line": -4}})).error.unwrap();
@@ -63,10 +61,8 @@ fn lists_are_bounded() {
     let many = |item: serde_json::Value| vec![item; 5000];
     let report = read(&json!({
         "artifacts": many(json!({"path": "/a", "mime": "a/b", "bytes": 1})),
-        "tools": many(json!({"server": "s", "tool": "t".repeat(500)})),
     }));
-    assert_eq!((report.artifacts.len(), report.tools.len()), (MAX_ARTIFACTS, MAX_TOOLS));
-    assert_eq!(report.tools[0].tool.len(), 256);
+    assert_eq!(report.artifacts.len(), MAX_ARTIFACTS);
 }
 
 #[test]
@@ -90,7 +86,7 @@ proptest! {
     #[test]
     fn what_was_read_is_within_bounds(text in ".{0,400}", path in "(/?[a.\n]{0,4}){0,5}") {
         let report = read(&json!({
-            "result_type": text, "result_file": path, "tools": [{"server": text, "tool": text}],
+            "result_type": text, "result_file": path,
         }));
         prop_assert!(report.result_type.is_none_or(|name| name.chars().count() <= 256));
         let leads_elsewhere =

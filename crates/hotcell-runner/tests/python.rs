@@ -18,7 +18,9 @@ fn passes(file: &str) {
     let source = directory.path().join("runner.py");
     fs::write(&source, hotcell_runner::source()).unwrap();
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(file);
-    let output = Command::new("python3")
+    // One with packages, where there is one.
+    let python = std::env::var("HOTCELL_TEST_PYTHON").ok().filter(|path| !path.is_empty());
+    let output = Command::new(python.as_deref().unwrap_or("python3"))
         .arg("-B")
         .arg(&tests)
         .env("HOTCELL_RUNNER_SOURCE", &source)
@@ -71,6 +73,11 @@ fn tools_are_called_in_every_form() {
 #[test]
 fn children_of_a_zygote_share_nothing() {
     passes("test_zygote.py");
+}
+
+#[test]
+fn a_session_keeps_its_variables_and_nothing_of_a_run() {
+    passes("test_turns.py");
 }
 
 #[test]

@@ -165,6 +165,7 @@ pub(crate) fn note_reply(reply: &Reply) {
         | Reply::Token(_)
         | Reply::AuditPage(_)
         | Reply::LedgerSummary(_)
+        | Reply::CodeFigures(_)
         | Reply::ToolRan(_)
         | Reply::ToolsFound(_)
         | Reply::NamesFound(_)

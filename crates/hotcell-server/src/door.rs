@@ -303,6 +303,7 @@ impl Door {
             | Request::TokenRevoke(_)
             | Request::AuditQuery(_)
             | Request::AuditSummary(_)
+            | Request::CodeStats(_)
             | Request::Diagnose(_)
             | Request::Probe(_)) => self.reply(caller, request).await,
         }

@@ -58,6 +58,7 @@ impl Supervisor {
                     Some(State::Running(_) | State::Ended(_)) | None => return Ok(()),
                 };
                 self.queue.push(exec.clone(), priority);
+                self.bound_wait(number);
                 self.start_waiting();
             }
             ApprovalVerdict::Refused | ApprovalVerdict::Expired => self.deny(number),

@@ -28,6 +28,7 @@ use crate::output::READ_BYTES;
 use crate::pause::Pause;
 use crate::ports::Ports;
 use crate::queue::Queue;
+use crate::sessions::Sessions;
 use crate::warm::Warm;
 
 /// Between the request to end and the end, for an exec whose time is over.
@@ -73,6 +74,7 @@ pub(crate) struct Supervisor {
     pub(crate) files: Files,
     pub(crate) ports: Ports,
     pub(crate) warm: Warm,
+    pub(crate) sessions: Sessions,
     /// When the calls of code fail, unless somebody carries them by then.
     pub(crate) uncarried: BTreeMap<u32, Moment>,
     pub(crate) masks: Masks,
@@ -127,6 +129,7 @@ impl Supervisor {
             files: Files::default(),
             ports: Ports::default(),
             warm: Warm::default(),
+            sessions: Sessions::default(),
             uncarried: BTreeMap::new(),
             masks: Masks::default(),
             unmask_at: BTreeMap::new(),
@@ -179,13 +182,16 @@ impl Supervisor {
         };
         self.numbers.insert(id.clone(), number);
         self.execs.insert(number, exec);
-        let is_next = self.queue.len() == 0 && self.pause.is_none();
+        let is_next = self.is_next(number);
         match prepared {
             _ if need.is_some() => self.await_approval(number, need),
             Some(prepared) if is_next && self.running.len() < self.most_running() => {
                 self.launch(number, prepared);
             }
-            Some(_) | None => self.queue.push(id, priority),
+            Some(_) | None => {
+                self.queue.push(id, priority);
+                self.bound_wait(number);
+            }
         }
         self.note_activity();
         Ok(self.started(number))
@@ -214,7 +220,7 @@ impl Supervisor {
     /// Starts those that wait, as long as there is room.
     pub(crate) fn start_waiting(&mut self) {
         while self.pause.is_none() && self.running.len() < self.most_running() {
-            let Some(id) = self.queue.pop() else { break };
+            let Some(id) = self.pop_ready() else { break };
             let Some(number) = self.numbers.get(&id).copied() else { continue };
             let spec = match self.execs.get(&number).map(|exec| &exec.state) {
                 Some(State::Queued(queued)) => queued.spec.clone(),
@@ -308,6 +314,7 @@ impl Supervisor {
             disk_bytes: self.disk.map(|disk| disk.used_bytes),
             disk_files: self.disk.map(|disk| disk.used_files),
             network: None,
+            sessions: self.sessions.list(),
         }
     }
 
@@ -333,6 +340,7 @@ impl Supervisor {
         }
         self.running.remove(&number);
         self.awaiting.remove(&number);
+        self.sessions.stop_waiting(number);
         self.wake_at.remove(&number);
         self.uncarried.remove(&number);
         self.ended.insert(number);
@@ -398,10 +406,9 @@ impl Supervisor {
         let held = self.unmask_at.values().min().copied();
         let unanswered = self.awaiting.values().min().copied();
         let (warm, uncarried) = (self.warm.next_moment(), self.uncarried.values().min().copied());
-        [lifetime, execs, self.activity_at, files, ports, held, unanswered, warm, uncarried]
-            .into_iter()
-            .flatten()
-            .min()
+        let sessions = self.sessions.next_moment(&self.plan.spec.sessions);
+        let all = [lifetime, execs, self.activity_at, files, ports, held, unanswered, warm];
+        all.into_iter().chain([uncarried, sessions]).flatten().min()
     }
 
     /// Starts the end of the cell.
@@ -411,12 +418,13 @@ impl Supervisor {
         let intent = Intent { cause: EndCause::Cancelled, limit: None };
         let signal = if grace.is_zero() { Signal::KILL } else { Signal::TERM };
         self.end_all(intent, signal, grace);
+        self.dismiss_sessions();
     }
 
     /// Whether the cell is to end and nothing is left in it; the last entry is then written.
     pub(crate) fn finish_closing(&mut self) -> bool {
         let Some(closing) = &mut self.closing else { return false };
-        if !self.running.is_empty() {
+        if !self.running.is_empty() || !self.sessions.are_gone() {
             return false;
         }
         self.journal.append(&Entry::Closed { reason: closing.reason, at: Timestamp::now() });

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hotcell_journal::{MAX_REPORT_BYTES, write_report};
 use hotcell_masking::{Masker, Masks};
-use hotcell_model::{Code, ExecId};
+use hotcell_model::{Code, ExecId, ExecSpec};
 use hotcell_runner::{Limits, Order};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -26,19 +26,22 @@ pub(crate) struct TheirCode {
     pub(crate) calls: OwnedFd,
     pub(crate) report: OwnedFd,
     pub(crate) order: OwnedFd,
+    /// Where it is told of the next run, if it starts afresh for a session.
+    pub(crate) turns: Option<OwnedFd>,
 }
 
 impl TheirCode {
     /// In the order in which code that is started afresh has them, from 3 on.
-    pub(crate) fn with<'a>(&'a self, source: &'a OwnedFd) -> [BorrowedFd<'a>; 4] {
-        [self.calls.as_fd(), self.report.as_fd(), self.order.as_fd(), source.as_fd()]
+    pub(crate) fn with<'a>(&'a self, source: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
+        let always = [&self.calls, &self.report, &self.order, source];
+        always.into_iter().chain(&self.turns).map(AsFd::as_fd).collect()
     }
 }
 
 /// Both ends, for code that is about to be started. The variables are told where it does not start
 /// with them, and its calls may be carried already.
 pub(crate) fn wire_code(
-    exec: &ExecId,
+    spec: &ExecSpec,
     code: &Code,
     env: Option<BTreeMap<String, String>>,
     carried: Option<&OwnedFd>,
@@ -51,17 +54,28 @@ pub(crate) fn wire_code(
         }
     };
     let report = memfd_create("report", MemfdFlags::CLOEXEC)?;
-    let results = format!("/workspace/.results/{exec}");
+    let results = format!("/workspace/.results/{}", spec.id);
     let order = Order {
-        run: exec.to_string(),
+        run: spec.id.to_string(),
         code: code.text.clone(),
         env,
         results,
         // Masks may be longer than what they cover.
-        limits: Limits { report_bytes: (MAX_REPORT_BYTES / 2) as u32 },
+        session: code.session.is_some(),
+        limits: Limits {
+            report_bytes: (MAX_REPORT_BYTES / 2) as u32,
+            // Where nobody can count for all processes together, it is all there is.
+            // A process that waits between runs would be ended for all of them.
+            cpu_seconds: spec
+                .code
+                .cpu_ms
+                .filter(|_| code.session.is_none())
+                .map(|time| time.div_ceil(1000)),
+            memory_bytes: spec.code.memory_mb.map(|mb| mb.saturating_mul(1 << 20)),
+        },
     };
     let order = sealed("order", &serde_json::to_vec(&order)?)?;
-    let theirs = TheirCode { calls, report: report.try_clone()?, order };
+    let theirs = TheirCode { calls, report: report.try_clone()?, order, turns: None };
     Ok((CodeEnds { calls: ours, report }, theirs))
 }
 

@@ -15,6 +15,7 @@ use crate::clock::Moment;
 use crate::connection::{Connection, Standing};
 use crate::files::FILES;
 use crate::ports::PORT;
+use crate::sessions::SESSION;
 use crate::warm::WARM;
 
 const LISTENER: u64 = 0;
@@ -171,6 +172,7 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
                 token if token & EXEC != 0 => exec_event(&mut supervisor, token),
                 token if token & PORT != 0 => port_event(&mut supervisor, token, event.flags),
                 token if token & WARM != 0 => supervisor.read_warm(token),
+                token if token & SESSION != 0 => supervisor.read_session(token),
                 id => connection_event(&mut supervisor, id, event.flags),
             }
         }
@@ -256,6 +258,7 @@ fn timers(supervisor: &mut Supervisor) {
     supervisor.expire_approvals(now);
     supervisor.cool_idle(now);
     supervisor.give_up_uncarried(now);
+    supervisor.tend_sessions(now);
     if supervisor.closing.is_none()
         && let Some((at, reason)) = supervisor.lifetime.next()
         && at <= now

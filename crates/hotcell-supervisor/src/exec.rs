@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use hotcell_jail::cgroup::ExecCgroup;
 use hotcell_jail::process::{Ending, Reaped};
-use hotcell_jail::{proctree, signals};
 use hotcell_journal::OutputLog;
 use hotcell_model::{
-    Approval, EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, Signal, Stdin, Stream, Timestamp,
-    Usage,
+    Approval, EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, SessionName, Signal, Stdin, Stream,
+    Timestamp, Usage,
 };
-use rustix::process::Pid;
 
 use crate::clock::Moment;
 use crate::code::CodeEnds;
+use crate::family::Family;
 use crate::input::{Backlog, Input, Sink};
 use crate::output::Output;
 
@@ -71,15 +70,6 @@ impl Exec {
     }
 }
 
-/// The main process of an exec.
-#[derive(Debug)]
-pub(crate) enum Main {
-    /// A child of the supervisor.
-    Child(Pid),
-    /// A child of a subreaper, which is a child of the supervisor.
-    Reaped { main: Pid, reaper: Pid, report: OwnedFd, reaper_ended: bool },
-}
-
 /// Where a running exec is on the way to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -109,6 +99,11 @@ pub(crate) struct LimitCounts {
     pub(crate) refused_pids: u64,
 }
 
+fn cpus() -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u32::try_from(cpus).unwrap_or(u32::MAX)
+}
+
 /// Whether an exec goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -121,8 +116,9 @@ pub(crate) enum Step {
 /// An exec whose process was started.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) main: Main,
-    pub(crate) cgroup: Option<ExecCgroup>,
+    pub(crate) family: Family,
+    /// For code in a session.
+    pub(crate) turn: Option<Turn>,
     pub(crate) log: OutputLog,
     pub(crate) outputs: [Option<Output>; 2],
     pub(crate) input: Option<Input>,
@@ -130,6 +126,8 @@ pub(crate) struct Running {
     pub(crate) code: Option<CodeEnds>,
     pub(crate) started: Moment,
     pub(crate) deadline: Option<Moment>,
+    /// The CPU time that it may use.
+    pub(crate) cpu: Option<Duration>,
     /// Between the request to end and the end, once its time is over.
     pub(crate) grace: Duration,
     pub(crate) before: LimitCounts,
@@ -139,21 +137,32 @@ pub(crate) struct Running {
     intent: Option<Intent>,
     ended: Option<Reaped>,
     killed_descendants: u32,
-    /// Processes that were stopped to hold it still.
-    stopped: Vec<i32>,
+}
+
+/// The part of an exec in a session.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) name: SessionName,
+    /// Whether the session began with it.
+    pub(crate) is_new: bool,
+    /// What its process had used before.
+    pub(crate) cpu_us_before: u64,
+    /// Whether the process is done with the code and lives on.
+    pub(crate) stays: bool,
 }
 
 /// What a running exec starts with.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    pub(crate) main: Main,
-    pub(crate) cgroup: Option<ExecCgroup>,
+    pub(crate) family: Family,
+    pub(crate) turn: Option<Turn>,
     pub(crate) log: OutputLog,
     pub(crate) outputs: [Option<Output>; 2],
     pub(crate) input: Option<Input>,
     pub(crate) terminal: Option<OwnedFd>,
     pub(crate) code: Option<CodeEnds>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) cpu: Option<Duration>,
     pub(crate) grace: Duration,
     pub(crate) before: LimitCounts,
 }
@@ -162,9 +171,8 @@ impl Running {
     pub(crate) fn new(parts: Parts) -> Self {
         let started = Moment::now();
         Self {
-            main: parts.main,
-            stopped: Vec::new(),
-            cgroup: parts.cgroup,
+            family: parts.family,
+            turn: parts.turn,
             log: parts.log,
             outputs: parts.outputs,
             input: parts.input,
@@ -172,6 +180,7 @@ impl Running {
             code: parts.code,
             started,
             deadline: parts.timeout.map(|timeout| started.after(timeout)),
+            cpu: parts.cpu,
             grace: parts.grace,
             before: parts.before,
             held_back: false,
@@ -185,25 +194,47 @@ impl Running {
     /// Notes that the main process has ended.
     pub(crate) fn main_ended(&mut self, end: Reaped) {
         self.ended.get_or_insert(end);
+        if let Some(turn) = &mut self.turn {
+            turn.stays = false;
+        }
     }
 
     /// Notes that the subreaper has ended, and with it the last descendant or the report of the
     /// main process: then it can only have been killed, and what it looked after is killed too.
     pub(crate) fn reaper_ended(&mut self, end: Reaped) {
-        if let Main::Reaped { reaper_ended, .. } = &mut self.main {
-            *reaper_ended = true;
+        self.family.child_ended();
+        self.main_ended(end);
+    }
+
+    /// Notes that the main process is done with its code and waits for the next run. It is stopped:
+    /// nothing goes on in a session between its runs.
+    pub(crate) fn code_done(&mut self, code: u8) {
+        let Some(turn) = &mut self.turn else { return };
+        match self.phase {
+            Phase::Alive if self.ended.is_none() => {}
+            // It was asked to end, and so it does.
+            Phase::Terminating { .. } => return self.start_killing(),
+            Phase::Alive | Phase::Lingering { .. } | Phase::Killing { .. } => return,
         }
-        self.ended.get_or_insert(end);
+        turn.stays = true;
+        self.family.stop_main();
+        let used = self.family.used();
+        self.ended = Some(Reaped {
+            pid: self.family.leader(),
+            status: i32::from(code) << 8,
+            cpu_us: used.cpu_us,
+            max_rss_kb: used.max_rss_kb,
+        });
+    }
+
+    fn stays(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.stays)
     }
 
     /// Sends a signal to the main process's group.
     pub(crate) fn signal(&self, signal: Signal) {
-        let leader = match &self.main {
-            Main::Child(main) | Main::Reaped { main, .. } => *main,
-        };
         if self.ended.is_none() {
-            // A group that is gone needs no signal.
-            let _ = signals::send_to_group(leader, signal.number());
+            self.family.signal(signal);
         }
     }
 
@@ -211,6 +242,10 @@ impl Running {
     /// shorten the grace.
     pub(crate) fn terminate(&mut self, intent: Intent, signal: Signal, grace: Duration) {
         let kill_at = Moment::now().after(grace);
+        let stayed = self.stays();
+        if let Some(turn) = &mut self.turn {
+            turn.stays = false;
+        }
         match &mut self.phase {
             Phase::Alive | Phase::Lingering { .. } => {
                 if self.ended.is_none() {
@@ -221,10 +256,11 @@ impl Running {
             Phase::Terminating { kill_at: present } => *present = kill_at.min(*present),
             Phase::Killing { .. } => return,
         }
-        if grace.is_zero() {
+        // One that is stopped takes no request.
+        if grace.is_zero() || stayed {
             self.start_killing();
         } else {
-            self.signal_all(signal);
+            self.family.signal_all(signal);
         }
     }
 
@@ -241,7 +277,20 @@ impl Running {
                         let intent = Intent { cause: EndCause::TimedOut, limit: None };
                         self.terminate(intent, Signal::TERM, self.grace);
                     }
-                    deadline => return Step::GoesOn(deadline),
+                    deadline => match self.cpu_left() {
+                        None => return Step::GoesOn(deadline),
+                        Some(Duration::ZERO) => {
+                            let limit = Some(LimitHit::Cpu);
+                            let intent = Intent { cause: EndCause::TimedOut, limit };
+                            self.terminate(intent, Signal::TERM, self.grace);
+                        }
+                        Some(left) => {
+                            // It cannot use that up before, on all CPUs at once.
+                            let look_at = now.after((left / cpus()).max(LOOK_AGAIN));
+                            let look_at = deadline.map_or(look_at, |at| at.min(look_at));
+                            return Step::GoesOn(Some(look_at));
+                        }
+                    },
                 },
                 Phase::Terminating { kill_at } => {
                     if now >= kill_at || (self.ended.is_some() && self.is_gone()) {
@@ -278,6 +327,28 @@ impl Running {
         }
     }
 
+    /// The CPU time that is left to it, where it is bounded and all its processes are counted.
+    fn cpu_left(&self) -> Option<Duration> {
+        let most = self.cpu?;
+        let counted = self.family.cgroup.as_ref().and_then(ExecCgroup::cpu_us);
+        let in_turn = self
+            .turn
+            .as_ref()
+            .map(|turn| self.family.used().cpu_us.saturating_sub(turn.cpu_us_before));
+        Some(most.saturating_sub(Duration::from_micros(counted.or(in_turn)?)))
+    }
+
+    /// Whether the kernel ended it for its CPU time, as it does where nobody counts: by a signal
+    /// that can be ignored, and a second later by one that cannot.
+    fn used_up(&self, signal: Option<Signal>) -> bool {
+        let used = self.ended.map(|reaped| Duration::from_micros(reaped.cpu_us));
+        match (self.cpu.filter(|_| self.turn.is_none()), signal) {
+            (Some(_), Some(Signal::XCPU)) => true,
+            (Some(most), Some(Signal::KILL)) => used.is_some_and(|used| used >= most),
+            (_, _) => false,
+        }
+    }
+
     fn start_killing(&mut self) {
         let now = Moment::now();
         if !self.is_gone() || self.ended.is_none() {
@@ -286,70 +357,25 @@ impl Running {
         self.phase = Phase::Killing { look_at: now.after(LOOK_AGAIN) };
     }
 
+    /// Whether its processes are gone, but for one that stays.
     fn is_gone(&self) -> bool {
-        match (&self.main, &self.cgroup) {
-            (Main::Child(_), Some(cgroup)) => cgroup.is_empty(),
-            (Main::Child(_), None) => self.ended.is_some(),
-            (Main::Reaped { reaper_ended, .. }, _) => *reaper_ended,
+        if self.stays() {
+            self.family.is_main_alone()
+        } else {
+            self.family.is_gone(self.ended.is_some())
         }
     }
 
     fn count_descendants(&self) -> u32 {
-        let count = match (&self.main, &self.cgroup) {
-            (Main::Reaped { reaper, .. }, _) => {
-                proctree::descendants(*reaper).map_or(0, |found| found.len())
-            }
-            (Main::Child(_), Some(cgroup)) => cgroup.count(),
-            (Main::Child(_), None) => 0,
-        };
-        u32::try_from(count).unwrap_or(u32::MAX)
-    }
-
-    fn signal_all(&self, signal: Signal) {
-        match (&self.main, &self.cgroup) {
-            (Main::Reaped { reaper, .. }, _) => {
-                for pid in proctree::descendants(*reaper).unwrap_or_default() {
-                    let _ = Pid::from_raw(pid).map(|pid| signals::send(pid, signal.number()));
-                }
-            }
-            (Main::Child(_), Some(cgroup)) => cgroup.signal(signal.number()),
-            (Main::Child(_), None) => self.signal(signal),
-        }
-    }
-
-    /// Holds all its processes still; whether that could be done.
-    pub(crate) fn freeze(&mut self) -> bool {
-        match (&self.main, &self.cgroup) {
-            (Main::Reaped { reaper, .. }, _) => match proctree::stop_descendants(*reaper) {
-                Ok(stopped) => {
-                    self.stopped = stopped;
-                    true
-                }
-                Err(_) => false,
-            },
-            (Main::Child(_), Some(cgroup)) => cgroup.freeze(),
-            (Main::Child(_), None) => false,
-        }
-    }
-
-    /// Lets its processes go on.
-    pub(crate) fn thaw(&mut self) {
-        proctree::go_on(&std::mem::take(&mut self.stopped));
-        if let (Main::Child(_), Some(cgroup)) = (&self.main, &self.cgroup) {
-            cgroup.thaw();
-        }
+        let staying = usize::from(self.stays());
+        u32::try_from(self.family.count().saturating_sub(staying)).unwrap_or(u32::MAX)
     }
 
     fn kill_all(&self) {
-        match (&self.main, &self.cgroup) {
-            (Main::Reaped { reaper, reaper_ended, .. }, _) => {
-                if !reaper_ended {
-                    // Unreadable /proc would be a broken cell; the next look tries again.
-                    let _ = proctree::kill_descendants(*reaper);
-                }
-            }
-            (Main::Child(_), Some(cgroup)) => cgroup.kill(),
-            (Main::Child(_), None) => self.signal(Signal::KILL),
+        if self.stays() {
+            self.family.kill_others();
+        } else {
+            self.family.kill_all();
         }
     }
 
@@ -365,8 +391,8 @@ impl Running {
         ended_for.into_iter().chain(hit).collect()
     }
 
-    /// How it ended; called once all its processes are gone.
-    pub(crate) fn into_end(self, now: LimitCounts) -> (ExecEnd, OutputLog, Option<ExecCgroup>) {
+    /// How it ended, and what is left of it; called once all its processes are gone.
+    pub(crate) fn into_end(mut self, now: LimitCounts) -> (ExecEnd, Family, Option<Turn>) {
         let ending = self.ended.map(|reaped| reaped.ending());
         let signal = match ending {
             Some(Ending::Signaled(number)) => Signal::from_number(number),
@@ -376,6 +402,9 @@ impl Running {
             Some(Ending::Exited(code)) => Some(code),
             Some(Ending::Signaled(_)) | None => None,
         };
+        if self.intent.is_none() && self.used_up(signal) {
+            self.intent = Some(Intent { cause: EndCause::TimedOut, limit: Some(LimitHit::Cpu) });
+        }
         let cause = match self.intent {
             Some(intent) => intent.cause,
             None if signal == Some(Signal::KILL) && now.oom_kills > self.before.oom_kills => {
@@ -384,8 +413,10 @@ impl Running {
             None if signal.is_some() => EndCause::Signaled,
             None => EndCause::Exited,
         };
-        let counted = self.cgroup.as_ref().and_then(ExecCgroup::cpu_us);
-        let cpu_us = counted.or(self.ended.map(|reaped| reaped.cpu_us)).unwrap_or(0);
+        let counted = self.family.cgroup.as_ref().and_then(ExecCgroup::cpu_us);
+        let before = self.turn.as_ref().map_or(0, |turn| turn.cpu_us_before);
+        let told = self.ended.map(|reaped| reaped.cpu_us.saturating_sub(before));
+        let cpu_us = counted.or(told).unwrap_or(0);
         let wall = Moment::now().since(self.started);
         let usage = Usage {
             wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
@@ -403,7 +434,8 @@ impl Running {
             killed_descendants: self.killed_descendants,
             ended_at: Timestamp::now(),
             usage,
+            session: None,
         };
-        (end, self.log, self.cgroup)
+        (end, self.family, self.turn)
     }
 }

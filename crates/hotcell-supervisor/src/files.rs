@@ -168,9 +168,11 @@ impl Supervisor {
                 let limits = &self.plan.spec.limits;
                 let over = match limit {
                     LimitHit::DiskFiles => format!("{} files", limits.disk_files),
-                    LimitHit::Disk | LimitHit::Memory | LimitHit::Pids | LimitHit::Output => {
-                        format!("{} MiB", limits.disk_mb)
-                    }
+                    LimitHit::Disk
+                    | LimitHit::Memory
+                    | LimitHit::Pids
+                    | LimitHit::Output
+                    | LimitHit::Cpu => format!("{} MiB", limits.disk_mb),
                 };
                 Err(Error::limit_exceeded(format!("the cell is over its disk limit of {over}"))
                     .hint("delete files or checkpoints first"))

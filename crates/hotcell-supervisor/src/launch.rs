@@ -57,6 +57,16 @@ pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
             (None, true) => "run hotcell as a user with subordinate ids, or as root with the power to mount (CAP_SYS_ADMIN)",
         }));
     }
+    if let Command::Code(Code { session: Some(turn), .. }) = &spec.command
+        && (spec.as_root || spec.pty.is_some())
+    {
+        // One process serves all its runs, and it is the cell's ordinary user.
+        return Err(Error::invalid(format!(
+            "code in session {} runs neither as root nor in a terminal",
+            turn.name
+        ))
+        .hint("run it without a session"));
+    }
     let shell = shell();
     let env = environment(plan, spec, shell);
     let argv = match &spec.command {

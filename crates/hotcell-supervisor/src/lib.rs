@@ -12,6 +12,7 @@ mod code;
 mod connection;
 mod event_loop;
 mod exec;
+mod family;
 mod files;
 mod following;
 mod ground;
@@ -24,6 +25,7 @@ mod pause;
 mod ports;
 mod processes;
 mod queue;
+mod sessions;
 mod warm;
 
 use std::io;

@@ -31,17 +31,26 @@ impl Supervisor {
                 .hint("try again in a moment"));
         }
         let live = self.running.len() + self.queue.len();
-        match stillness {
-            Stillness::Empty if live > 0 => {
+        let stillness = match stillness {
+            Stillness::Empty | Stillness::Vacant if live > 0 => {
                 return Err(Error::conflict(format!("{live} execs have not ended in the cell"))
                     .hint("wait for them or cancel them"));
             }
-            Stillness::Frozen => self.freeze_all()?,
-            Stillness::Empty => {
-                self.dismiss_warm();
-                self.launcher.leave_root();
+            Stillness::Vacant if self.sessions.are_some() => {
+                return Err(Error::conflict("the cell has sessions of code")
+                    .hint("wait until they end, or hold them still"));
             }
-        }
+            Stillness::Frozen => {
+                self.freeze_all()?;
+                Stillness::Frozen
+            }
+            Stillness::Empty | Stillness::Vacant => {
+                self.dismiss_warm();
+                self.dismiss_sessions();
+                self.launcher.leave_root();
+                Stillness::Empty
+            }
+        };
         self.pause = Some(Pause { connection: asker.0, stillness, asker: Some(asker) });
         self.settle_pause();
         Ok(())
@@ -49,19 +58,27 @@ impl Supervisor {
 
     fn freeze_all(&mut self) -> Result<()> {
         for number in self.running.clone() {
-            if self.running_mut(number).is_some_and(|running| !running.freeze()) {
-                self.thaw_all();
-                return Err(Error::unavailable("a process of the cell cannot be held still")
-                    .hint("try again, or when nothing runs"));
+            if self.running_mut(number).is_some_and(|running| !running.family.freeze()) {
+                return Err(self.cannot_freeze());
             }
+        }
+        if !self.sessions.freeze() {
+            return Err(self.cannot_freeze());
         }
         Ok(())
     }
 
+    fn cannot_freeze(&mut self) -> Error {
+        self.thaw_all();
+        Error::unavailable("a process of the cell cannot be held still")
+            .hint("try again, or when nothing runs")
+    }
+
     fn thaw_all(&mut self) {
+        self.sessions.thaw();
         for number in self.running.clone() {
             if let Some(running) = self.running_mut(number) {
-                running.thaw();
+                running.family.thaw();
             }
         }
     }
@@ -80,7 +97,7 @@ impl Supervisor {
             self.dismiss_files_now();
         }
         if self.files.is_gone()
-            && (self.warm.is_gone() || !self.is_root_changing())
+            && ((self.warm.is_gone() && self.sessions.are_gone()) || !self.is_root_changing())
             && let Some(asker) = self.pause.as_mut().and_then(|pause| pause.asker.take())
         {
             self.tell(asker, &Tell::Done);
@@ -101,7 +118,7 @@ impl Supervisor {
     /// A connection is gone. If it was exchanging layers nobody knows how far it came.
     pub(crate) fn end_pause_of(&mut self, connection: u64) {
         match self.pause.as_ref().filter(|pause| pause.connection == connection) {
-            Some(Pause { stillness: Stillness::Empty, .. }) => {
+            Some(Pause { stillness: Stillness::Empty | Stillness::Vacant, .. }) => {
                 self.pause = None;
                 self.close(CloseReason::Asleep, None, Duration::ZERO);
             }

@@ -10,7 +10,7 @@ use hotcell_jail::process::{
 };
 use hotcell_jail::{proctree, pty};
 use hotcell_journal::{Entry, OutputLog};
-use hotcell_model::{Command, EndCause, ExecSpec, Stdin, Stream, Timestamp};
+use hotcell_model::{Command, EndCause, ExecEnd, ExecSpec, SessionTurn, Stdin, Stream, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Pid, Uid, getpid};
@@ -19,11 +19,13 @@ use crate::cell::{Supervisor, TIMEOUT_GRACE, end_without_process};
 use crate::clock::Moment;
 use crate::code::{CodeEnds, TheirCode, sealed, wire_code};
 use crate::event_loop::Slot;
-use crate::exec::{Exec, LimitCounts, Main, Parts, Running, State, Step};
+use crate::exec::{Exec, LimitCounts, Parts, Running, State, Step, Turn};
+use crate::family::{Family, Main};
 use crate::input::{Input, Sink};
 use crate::launch::Prepared;
 use crate::output::{Flow, Output, fair_share};
-use crate::warm::Claimed;
+use crate::sessions::{Stay, turn_of};
+use crate::warm::{control_pair, send_run};
 
 /// How long it is waited for the death of processes that were killed: nothing but the kernel can
 /// keep them, and only an exec that kills its own subreaper gets here.
@@ -43,6 +45,24 @@ struct Wiring {
     theirs: Theirs,
 }
 
+/// This end of code that a process has taken on.
+struct Handed {
+    outputs: [Option<Output>; 2],
+    input: Option<Input>,
+    log: OutputLog,
+    code: CodeEnds,
+    before: LimitCounts,
+}
+
+impl Handed {
+    fn taken_on_by(self, family: Family, turn: Option<Turn>) -> Parts {
+        let Self { outputs, input, log, code, before } = self;
+        let (terminal, code, timeout, cpu) = (None, Some(code), None, None);
+        let grace = TIMEOUT_GRACE;
+        Parts { family, turn, log, outputs, input, terminal, code, timeout, cpu, grace, before }
+    }
+}
+
 enum Theirs {
     Pipes { stdin: OwnedFd, stdout: OwnedFd, stderr: OwnedFd },
     Terminal(OwnedFd),
@@ -56,22 +76,15 @@ impl Supervisor {
             Some(State::Running(_) | State::Ended(_)) | None => return,
         };
         let carried = carried.as_ref();
-        let warm = match (&spec.command, spec.as_root) {
-            (Command::Code(_), false) => self.run_warm(&spec, &prepared, carried),
-            (Command::Code(_) | Command::Shell(_) | Command::Argv(_), _) => None,
-        };
-        let launched = match warm {
-            Some(parts) => Ok(parts),
-            None => self.launch_process(&spec, &prepared, carried),
-        };
-        let mut parts = match launched {
-            Ok(parts) => parts,
+        let (mut parts, turns) = match self.begin(number, &spec, &prepared, carried) {
+            Ok(begun) => begun,
             Err(error) => {
                 let code = exit_code_for(&error);
                 return self.fail_to_start(number, code, &start_failure(&spec.command, &error));
             }
         };
         parts.timeout = spec.timeout_ms.map(Duration::from_millis);
+        parts.cpu = spec.code.cpu_ms.map(Duration::from_millis);
         parts.grace = match &spec.command {
             Command::Shell(_) | Command::Argv(_) => TIMEOUT_GRACE,
             // It has nothing to tidy up that would be worth going on for, and may well not listen.
@@ -79,11 +92,12 @@ impl Supervisor {
         };
         let at = Timestamp::now();
         self.journal.append(&Entry::Started { exec: spec.id.clone(), at });
-        let process = match &parts.main {
-            Main::Child(pid) => *pid,
-            Main::Reaped { reaper, .. } => *reaper,
-        };
-        self.processes.insert(process.as_raw_nonzero().get(), number);
+        self.processes.insert(parts.family.child().as_raw_nonzero().get(), number);
+        if let (Some(turn), Some(turns)) = (turn_of(&spec), turns) {
+            let (name, is_new) = (turn.name.clone(), true);
+            self.open_session(number, name.clone(), turns);
+            parts.turn = Some(Turn { name, is_new, cpu_us_before: 0, stays: false });
+        }
         let mut running = Running::new(parts);
         if let Stdin::Text(text) = &spec.stdin
             && let Some(input) = &mut running.input
@@ -112,18 +126,53 @@ impl Supervisor {
         self.step(number);
     }
 
+    /// Has a process take the exec on: one that waits for the next run of its session, one that was
+    /// forked ahead of need, or one that is started for it. With a process that is new to its session
+    /// comes the socket on which that is told of its next runs.
+    fn begin(
+        &mut self,
+        number: u32,
+        spec: &ExecSpec,
+        prepared: &Prepared,
+        carried: Option<&OwnedFd>,
+    ) -> std::result::Result<(Parts, Option<OwnedFd>), LaunchError> {
+        if let Some(turn) = turn_of(spec) {
+            if turn.reset {
+                self.dismiss_session(&turn.name);
+            }
+            if let Some(parts) = self.run_parked(number, turn, spec, prepared, carried) {
+                return Ok((parts, None));
+            }
+        }
+        let warm = match (&spec.command, spec.as_root) {
+            (Command::Code(_), false) => self.run_warm(spec, prepared, carried),
+            (Command::Code(_) | Command::Shell(_) | Command::Argv(_), _) => None,
+        };
+        match warm {
+            Some(begun) => Ok(begun),
+            None => self.launch_process(spec, prepared, carried),
+        }
+    }
+
     fn launch_process(
         &mut self,
         spec: &ExecSpec,
         prepared: &Prepared,
         carried: Option<&OwnedFd>,
-    ) -> std::result::Result<Parts, LaunchError> {
+    ) -> std::result::Result<(Parts, Option<OwnedFd>), LaunchError> {
         let failed = |step: &'static str| move |source: io::Error| LaunchError { step, source };
+        let mut turns = None;
         let mut wiring =
             wire(spec, prepared.identity).map_err(failed("open the standard streams"))?;
         if let Command::Code(code) = &spec.command {
-            let ends = wire_code(&spec.id, code, None, carried);
-            wiring.code = Some(ends.map_err(failed("hand the code over"))?);
+            let ends = wire_code(spec, code, None, carried);
+            let (ours, mut theirs) = ends.map_err(failed("hand the code over"))?;
+            if code.session.is_some() {
+                let (our_turns, their_turns) = control_pair().map_err(failed("open a session"))?;
+                theirs.turns = Some(their_turns);
+                turns = Some(our_turns);
+            }
+            wiring.code = Some((ours, theirs));
         }
         let cgroup = match &mut self.exec_cgroups {
             Some(groups) => Some(groups.take().map_err(failed("make a cgroup"))?),
@@ -176,19 +225,22 @@ impl Supervisor {
                 }
                 let Wiring { outputs, input, terminal, code, .. } = wiring;
                 let code = code.map(|(ours, _)| ours);
-                let (timeout, grace) = (None, TIMEOUT_GRACE);
-                Ok(Parts {
-                    main,
-                    cgroup,
+                let (timeout, cpu, grace) = (None, None, TIMEOUT_GRACE);
+                let (family, turn) = (Family::new(main, cgroup), None);
+                let parts = Parts {
+                    family,
+                    turn,
                     log,
                     outputs,
                     input,
                     terminal,
                     code,
                     timeout,
+                    cpu,
                     grace,
                     before,
-                })
+                };
+                Ok((parts, turns))
             }
             Err(error) => {
                 match (&mut self.exec_cgroups, cgroup) {
@@ -207,34 +259,52 @@ impl Supervisor {
         spec: &ExecSpec,
         prepared: &Prepared,
         carried: Option<&OwnedFd>,
-    ) -> Option<Parts> {
-        let Command::Code(code) = &spec.command else { return None };
-        let env = Some(prepared.variables.clone());
-        let ends = wire_code(&spec.id, code, env, carried).ok()?;
-        let claimed = self.claim_warm()?;
-        let handed = self.hand_over(spec, prepared, ends, &claimed);
-        let Some((wiring, log)) = handed else {
+    ) -> Option<(Parts, Option<OwnedFd>)> {
+        let claimed = self.claim_warm(&spec.code)?;
+        let Some(handed) = self.hand_over(spec, prepared, carried, &claimed.control) else {
             self.drop_claimed(claimed);
             return None;
         };
-        let before = self.limit_counts();
         if self.memory.is_some() {
             prefer_for_oom(claimed.pid);
         }
-        let Wiring { outputs, input, terminal, code, .. } = wiring;
-        let code = code.map(|(ours, _)| ours);
-        let (main, cgroup) = (Main::Child(claimed.pid), Some(claimed.cgroup));
-        let (timeout, grace) = (None, TIMEOUT_GRACE);
-        Some(Parts { main, cgroup, log, outputs, input, terminal, code, timeout, grace, before })
+        let family = Family::new(Main::Child(claimed.pid), Some(claimed.cgroup));
+        let turns = turn_of(spec).map(|_| claimed.control);
+        Some((handed.taken_on_by(family, None), turns))
     }
 
+    /// Has the process take code on that has the variables of its session; `None` where there is
+    /// none.
+    fn run_parked(
+        &mut self,
+        number: u32,
+        turn: &SessionTurn,
+        spec: &ExecSpec,
+        prepared: &Prepared,
+        carried: Option<&OwnedFd>,
+    ) -> Option<Parts> {
+        let control = self.sessions.waiting(&turn.name)?;
+        let Some(handed) = self.hand_over(spec, prepared, carried, control) else {
+            self.dismiss_session(&turn.name);
+            return None;
+        };
+        let family = self.resume_session(number, &turn.name)?;
+        let (name, cpu_us_before) = (turn.name.clone(), family.used().cpu_us);
+        let turn = Turn { name, is_new: false, cpu_us_before, stays: false };
+        Some(handed.taken_on_by(family, Some(turn)))
+    }
+
+    /// Sends code to a process that waits for it.
     fn hand_over(
         &self,
         spec: &ExecSpec,
         prepared: &Prepared,
-        (ours, theirs): (CodeEnds, TheirCode),
-        claimed: &Claimed,
-    ) -> Option<(Wiring, OutputLog)> {
+        carried: Option<&OwnedFd>,
+        control: &OwnedFd,
+    ) -> Option<Handed> {
+        let Command::Code(code) = &spec.command else { return None };
+        let env = Some(prepared.variables.clone());
+        let (ours, theirs) = wire_code(spec, code, env, carried).ok()?;
         let wiring = wire(spec, prepared.identity).ok()?;
         let bound = self.plan.spec.output_bytes;
         let log = OutputLog::new(self.records.as_fd(), &spec.id, bound).ok()?;
@@ -248,10 +318,12 @@ impl Supervisor {
             theirs.report.as_fd(),
             theirs.order.as_fd(),
         ];
-        if !claimed.run(&given) {
+        let before = self.limit_counts();
+        if !send_run(control, &given) {
             return None;
         }
-        Some((Wiring { code: Some((ours, theirs)), ..wiring }, log))
+        let Wiring { outputs, input, .. } = wiring;
+        Some(Handed { outputs, input, log, code: ours, before })
     }
 
     /// A program wants something done that only this process may do.
@@ -270,11 +342,15 @@ impl Supervisor {
 
     /// Ends an exec whose program could not be run, the way a shell does.
     pub(crate) fn fail_to_start(&mut self, number: u32, code: i32, message: &str) {
+        let end = ExecEnd { exit_code: Some(code), ..end_without_process(EndCause::Exited) };
+        self.end_unstarted(number, end, message);
+    }
+
+    /// Ends an exec that never had a process, and tells it why.
+    pub(crate) fn end_unstarted(&mut self, number: u32, mut end: ExecEnd, message: &str) {
         let Some(exec) = self.execs.get_mut(&number) else { return };
         let log = OutputLog::new(self.records.as_fd(), &exec.id, self.plan.spec.output_bytes);
         let text = format!("hotcell: {message}\n");
-        let mut end = end_without_process(EndCause::Exited);
-        end.exit_code = Some(code);
         if let Ok(mut log) = log {
             let seqs = log.append(Stream::Stderr, Timestamp::now(), text.as_bytes());
             exec.last_seq = *seqs.end();
@@ -287,7 +363,7 @@ impl Supervisor {
     /// Takes what an exec's subreaper has to tell.
     pub(crate) fn read_report(&mut self, number: u32) {
         if let Some(running) = self.running_mut(number)
-            && let Main::Reaped { report, .. } = &running.main
+            && let Main::Reaped { report, .. } = &running.family.main
         {
             let mut bytes = [0; Report::BYTES];
             if rustix::io::read(report, &mut bytes) == Ok(Report::BYTES) {
@@ -312,11 +388,14 @@ impl Supervisor {
                 self.note_child_end(number, end);
             } else if self.files.is_process(pid) {
                 self.note_files_end(end.pid);
+            } else if self.sessions.is_process(end.pid) {
+                self.note_session_end(end.pid);
             } else {
                 self.note_warm_end(pid);
             }
         }
         self.tidy_warm();
+        self.tidy_sessions();
         if orphaned {
             self.kill_orphans();
         }
@@ -327,7 +406,7 @@ impl Supervisor {
 
     fn note_child_end(&mut self, number: u32, end: Reaped) {
         let Some(running) = self.running_mut(number) else { return };
-        match &running.main {
+        match &running.family.main {
             Main::Child(_) => running.main_ended(end),
             Main::Reaped { .. } => {
                 // What it told before it ended comes first.
@@ -345,7 +424,11 @@ impl Supervisor {
         let own = getpid();
         for _ in 0..ORPHAN_LOOKS {
             // Unreadable /proc would be a broken cell.
-            let is_known = |pid| self.processes.contains_key(&pid) || self.files.is_process(pid);
+            let is_known = |pid| {
+                let of_session =
+                    Pid::from_raw(pid).is_some_and(|pid| self.sessions.is_process(pid));
+                of_session || self.processes.contains_key(&pid) || self.files.is_process(pid)
+            };
             match proctree::kill_others(own, is_known) {
                 Ok(0) | Err(_) => return,
                 Ok(_) => std::thread::sleep(ORPHAN_PAUSE),
@@ -374,6 +457,7 @@ impl Supervisor {
     fn finish(&mut self, number: u32) {
         self.unwatch(number);
         let counts = self.limit_counts();
+        let is_ending = self.closing.is_some() || self.is_root_changing();
         let Some(exec) = self.execs.get_mut(&number) else { return };
         let placeholder = State::Ended(end_without_process(EndCause::Lost));
         let State::Running(mut running) = std::mem::replace(&mut exec.state, placeholder) else {
@@ -386,12 +470,18 @@ impl Supervisor {
         if let Some(code) = &running.code {
             code.keep_report(self.records.as_fd(), &exec.id, &self.masks);
         }
+        let stay = Stay::of(&running, &self.plan.spec.sessions, is_ending);
+        if let Some(why) = stay.refusal() {
+            running.log.append(Stream::Stderr, Timestamp::now(), why.as_bytes());
+        }
         running.log.finish();
         exec.last_seq = running.log.last_seq();
         let answers = running.input.as_mut().map(Input::close).unwrap_or_default();
-        let (end, _, cgroup) = running.into_end(counts);
-        if let (Some(groups), Some(group)) = (&mut self.exec_cgroups, cgroup) {
-            groups.give_back(group);
+        let (mut end, family, turn) = running.into_end(counts);
+        end.session = turn.as_ref().map(|turn| stay.told(turn.is_new));
+        match turn {
+            Some(turn) => self.leave_session(&turn, family, stay),
+            None => self.give_back(family),
         }
         self.record_end(number, end);
         self.answer_input(answers);
@@ -466,7 +556,7 @@ impl Supervisor {
         if let Some(fd) = running.input.as_ref().and_then(Input::fd) {
             self.poller.add_silent(fd, Slot::Input.token(number));
         }
-        if let Main::Reaped { report, .. } = &running.main {
+        if let Main::Reaped { report, .. } = &running.family.main {
             self.poller.add(report.as_fd(), Slot::Report.token(number));
         }
     }
@@ -481,7 +571,7 @@ impl Supervisor {
         if let Some(fd) = running.input.as_ref().and_then(Input::fd) {
             self.poller.remove(fd);
         }
-        if let Main::Reaped { report, .. } = &running.main {
+        if let Main::Reaped { report, .. } = &running.family.main {
             self.poller.remove(report.as_fd());
         }
     }

@@ -18,8 +18,15 @@ impl Queue {
         self.arrivals += 1;
     }
 
-    pub(crate) fn pop(&mut self) -> Option<ExecId> {
-        self.waiting.pop_first().map(|(_, exec)| exec)
+    /// Takes the first that is ready.
+    pub(crate) fn pop(&mut self, is_ready: impl Fn(&ExecId) -> bool) -> Option<ExecId> {
+        let place = *self.waiting.iter().find(|(_, exec)| is_ready(exec))?.0;
+        self.waiting.remove(&place)
+    }
+
+    /// All, first things first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ExecId> {
+        self.waiting.values()
     }
 
     pub(crate) fn remove(&mut self, exec: &ExecId) {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use hotcell_jail::cgroup::ExecCgroup;
 use hotcell_jail::process::{Launch, Streams};
 use hotcell_link::Root;
+use hotcell_model::CodeTerms;
 use hotcell_runner::{FORK, READY, RUN, ZygoteOrder};
 use rustix::cmsg_space;
 use rustix::fs::{Mode, OFlags};
@@ -71,6 +72,8 @@ pub(crate) struct Warm {
     /// The groups of those that were dismissed and may not be gone yet.
     leaving: Vec<ExecCgroup>,
     next: u64,
+    /// What the operator wants imported; what code usually needs unless said.
+    imports: Option<Vec<String>>,
     cold_until: Option<Moment>,
     used_at: Option<Moment>,
 }
@@ -97,16 +100,14 @@ struct Child {
 /// A child that takes code on.
 #[derive(Debug)]
 pub(crate) struct Claimed {
-    control: OwnedFd,
+    pub(crate) control: OwnedFd,
     pub(crate) cgroup: ExecCgroup,
     pub(crate) pid: Pid,
 }
 
-impl Claimed {
-    /// Hands the code over; whether that could be done.
-    pub(crate) fn run(&self, given: &[BorrowedFd<'_>; 7]) -> bool {
-        send_with(&self.control, RUN, given)
-    }
+/// Hands code over to a process that waits for it; whether that could be done.
+pub(crate) fn send_run(control: &OwnedFd, given: &[BorrowedFd<'_>; 7]) -> bool {
+    send_with(control, RUN, given)
 }
 
 fn send_with(control: &OwnedFd, word: &[u8], given: &[BorrowedFd<'_>]) -> bool {
@@ -120,7 +121,7 @@ fn send_with(control: &OwnedFd, word: &[u8], given: &[BorrowedFd<'_>]) -> bool {
 }
 
 /// A word, and which process said it.
-fn receive(control: &OwnedFd) -> Option<(Vec<u8>, Option<Pid>)> {
+pub(crate) fn receive(control: &OwnedFd) -> Option<(Vec<u8>, Option<Pid>)> {
     let mut bytes = vec![0; WORD_BYTES];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmCredentials(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -137,7 +138,7 @@ fn receive(control: &OwnedFd) -> Option<(Vec<u8>, Option<Pid>)> {
     Some((bytes, sender))
 }
 
-fn control_pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn control_pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
     sockopt::set_socket_passcred(&ours, true)?;
@@ -199,8 +200,13 @@ impl Warm {
 
 impl Supervisor {
     /// A child that can take code on at once, if there is one.
-    pub(crate) fn claim_warm(&mut self) -> Option<Claimed> {
+    pub(crate) fn claim_warm(&mut self, terms: &CodeTerms) -> Option<Claimed> {
         self.warm.used_at = Some(Moment::now());
+        if self.warm.imports != terms.imports {
+            self.warm.imports.clone_from(&terms.imports);
+            self.dismiss_warm();
+            return None;
+        }
         let zygote = self.warm.zygote.as_ref()?;
         if !zygote.packages.iter().all(Changed::is_as_it_was) {
             self.dismiss_warm();
@@ -263,7 +269,10 @@ impl Supervisor {
         cgroup: &ExecCgroup,
     ) -> Option<(Pid, OwnedFd)> {
         let (ours, theirs) = control_pair().ok()?;
-        let imports = IMPORTS.iter().map(|name| (*name).to_owned()).collect();
+        let imports = match &self.warm.imports {
+            Some(imports) => imports.clone(),
+            None => IMPORTS.iter().map(|name| (*name).to_owned()).collect(),
+        };
         let order = serde_json::to_vec(&ZygoteOrder { imports }).ok()?;
         let order = sealed("order", &order).ok()?;
         let source = sealed("runner", hotcell_runner::source().as_bytes()).ok()?;
@@ -331,6 +340,7 @@ impl Supervisor {
         let number = pid.as_raw_nonzero().get();
         let is_new = !self.processes.contains_key(&number)
             && !self.files.is_process(number)
+            && !self.sessions.is_process(pid)
             && !self.warm.is_process(number);
         is_new && hotcell_jail::process::is_child(pid)
     }

@@ -18,6 +18,7 @@ mod placing;
 mod ports;
 mod queueing;
 mod shared_root;
+mod tools;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -144,6 +145,10 @@ pub async fn run_driver_contract(
             checkpoints::what_begins_during_a_pause_waits,
             checkpoints::who_looks_on_keeps_no_cell_from_holding_still,
             checkpoints::what_runs_is_held_still_and_goes_on,
+            tools::a_directory_of_the_host_is_seen_as_it_changes,
+            tools::nobody_in_a_cell_writes_to_it,
+            tools::it_stays_whatever_becomes_of_the_other_files,
+            tools::what_a_cell_put_in_its_place_stays,
             ports::bytes_go_both_ways_each_to_its_own_end,
             ports::a_port_without_a_service_is_unavailable,
             ports::much_is_carried_whole_by_many_at_once,

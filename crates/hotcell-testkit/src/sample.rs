@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use hotcell_model::{
     Alias, CellId, CellSpec, Command, EndCause, Exec, ExecEnd, ExecId, ExecState, Isolation, Keep,
-    LIMITS, Layer, Limits, MissingLayer, Network, Signal, StoredCell, Tenant, Timestamp, Usage,
+    LIMITS, Layer, Limits, MissingLayer, Network, SessionBounds, Signal, StoredCell, Tenant,
+    Timestamp, Usage,
 };
 
 /// When the samples were made.
@@ -33,6 +34,7 @@ pub fn cell_spec(number: u64) -> CellSpec {
         },
         max_running: LIMITS.max_running,
         output_bytes: LIMITS.output_bytes,
+        sessions: SessionBounds::default(),
         network: Network::None,
         workspace: None,
         secrets: Vec::new(),
@@ -99,6 +101,7 @@ pub fn ended(exec: &Exec) -> Exec {
         killed_descendants: 2,
         ended_at: Timestamp(exec.queued_at.0 + 5),
         usage: Usage { wall_ms: 4, cpu_ms: 3, max_rss_kb: 2, stdout_bytes: 1, stderr_bytes: 0 },
+        session: None,
     };
     Exec { state: ExecState::Ended, end: Some(end), ..exec.clone() }
 }

@@ -48,6 +48,13 @@ impl<'a> ToolTree<'a> {
         paths
     }
 
+    /// Whether a path is that of a list with a line for each tool of a server.
+    #[must_use]
+    pub fn is_list(path: &str) -> bool {
+        path.split_once('/')
+            .is_some_and(|(_, file)| [PYTHON_LINES, TYPESCRIPT_LINES].contains(&file))
+    }
+
     /// What stands in a file; nothing if there is none at that path.
     #[must_use]
     pub fn read(&self, path: &str) -> Option<String> {

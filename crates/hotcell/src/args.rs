@@ -12,7 +12,7 @@ use hotcell_model::{
 };
 use hotcell_server::Toolsets;
 
-use crate::audit_args::Audit;
+use crate::audit_args::{Audit, Stats};
 use crate::config_keys::{KEYS, Key};
 use crate::file_args::{Cat, Cp, Edit, Ls, Search};
 use crate::global_args::Global;
@@ -103,6 +103,7 @@ pub(crate) enum Command {
     Secret(Secret),
     Token(Token),
     Audit(Box<Audit>),
+    Stats(Stats),
     Serve(Serve),
     Setup(Setup),
     Doctor(Doctor),

@@ -112,6 +112,31 @@ pub(crate) struct SummaryAudit {
     pub(crate) json: bool,
 }
 
+/// Tell what runs of code came to, and what they kept out of the context of models.
+///
+/// Counted from the ledger, as far back as it goes: runs of all processes on the state directory, how
+/// they ended, how long they took, which tools they called, and estimates of the tokens that were
+/// shown and kept out.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hotcell stats
+  hotcell stats --since 1d --json")]
+pub(crate) struct Stats {
+    /// Count what happened in the last while (1h, 2d), or since a time.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) since: Option<Timestamp>,
+    /// Count what happened before a while ago, or before a time.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) until: Option<Timestamp>,
+    /// Count runs of this tenant.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ExportAudit {
     /// Begin after this entry.

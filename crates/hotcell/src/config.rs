@@ -7,9 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use hotcell_engine::{Admission, TenantTable};
+use hotcell_engine::{Admission, CodeSettings, TenantTable};
 use hotcell_model::{
-    Error, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, Tenant, Workspace,
+    Error, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, SessionBounds, Tenant,
+    Workspace,
 };
 use hotcell_native::EgressSettings;
 use hotcell_server::Collector;
@@ -192,6 +193,10 @@ pub(crate) struct Config {
     pub(crate) policy: PolicyConfig,
     /// What is said of the ledger.
     pub(crate) ledger: LedgerConfig,
+    /// What sessions of code may take up in a cell.
+    pub(crate) sessions: SessionBounds,
+    /// What is said of runs of code.
+    pub(crate) code: CodeSettings,
     /// What is said of servers whose tools code may call.
     pub(crate) toolbox: ToolboxConfig,
     /// Where a configuration was looked for, and may be looked for again.
@@ -281,6 +286,8 @@ impl Config {
             secrets: SecretsConfig::default(),
             policy: PolicyConfig::default(),
             ledger: LedgerConfig::default(),
+            sessions: SessionBounds::default(),
+            code: CodeSettings::default(),
             toolbox: ToolboxConfig::default(),
             files: overrides.file.iter().cloned().chain(usual_files(environment)).collect(),
             origins: vec![Origin::Default; KEYS.len()],
@@ -366,6 +373,14 @@ impl Config {
         let named = named.into_iter().filter(|path| !path.as_os_str().is_empty());
         let all = named.chain(&self.files);
         all.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())).collect()
+    }
+
+    /// The configuration file that was read, if there is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.tables_origin {
+            Origin::File(path) => Some(path),
+            Origin::Default | Origin::Variable(_) | Origin::Flag(_) => None,
+        }
     }
 
     fn apply(&mut self, at: usize, value: &str, origin: Origin) -> Result<()> {

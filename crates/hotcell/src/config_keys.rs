@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::auth_config::AUTH_KEYS;
 use crate::config::{Cgroups, Config, LogFormat};
-use crate::{config_toolbox, ledger_keys, values};
+use crate::{code_keys, config_toolbox, ledger_keys, session_keys, values};
 
 /// One key: its names, its default, what it means, how it is read and shown.
 #[derive(Clone, Copy)]
@@ -710,6 +710,13 @@ const FIRST: &[Key] = &[
         },
         get: |config| config.http.max_upload_mb.into(),
     },
+    code_keys::CALLS,
+    code_keys::PARALLEL_CALLS,
+    code_keys::CALL_MB,
+    code_keys::TOKENS,
+    code_keys::CPU_S,
+    code_keys::MEMORY_MB,
+    code_keys::IMPORTS,
     ledger_keys::KEY_FILE,
     ledger_keys::HEAD_FILE,
     ledger_keys::SEGMENT_MB,
@@ -718,6 +725,9 @@ const FIRST: &[Key] = &[
     ledger_keys::FLOOR_DAYS,
     ledger_keys::MOST_MB,
     ledger_keys::SYNC,
+    session_keys::TTL_S,
+    session_keys::MOST,
+    session_keys::MEMORY_MB,
 ];
 
 fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {

@@ -10,7 +10,7 @@ use hotcell_downstream::{
     mcp_servers_json,
 };
 use hotcell_engine::PASS_THROUGH_TOKENS;
-use hotcell_model::{Error, Result, SecretStore};
+use hotcell_model::{Error, NetRule, Result, SecretStore};
 use serde_json::Value;
 use toml::Table;
 
@@ -27,6 +27,11 @@ pub(crate) const TOOLBOX_KEYS: &[(&str, &str)] = &[
     ("args", "its arguments"),
     ("env", "its variables besides PATH, HOME and LANG, each a text or `{ secret = \"NAME\" }`"),
     ("cwd", "the directory it runs in; HOME unless given"),
+    (
+        "cell",
+        "whether it runs in a cell of its own, without a network and without the files of this machine; false unless given",
+    ),
+    ("allow", "names that it can reach from its cell, as `--allow` of `hotcell run`"),
     ("url", "where the server is, instead of a program: https, or http on this machine"),
     ("headers", "headers of every request, each a text or `{ secret = \"NAME\" }`"),
     ("bearer", "the token that the server is shown, a text or `{ secret = \"NAME\" }`"),
@@ -48,12 +53,18 @@ pub(crate) struct ToolboxConfig {
     /// What the definitions of all tools may cost for clients to be given them as they are.
     pub(crate) pass_through_tokens: u64,
     servers: BTreeMap<ServerName, ServerSpec>,
+    /// Those that run in a cell, and what they can reach from there.
+    in_cells: BTreeMap<ServerName, Vec<NetRule>>,
 }
 
 impl Default for ToolboxConfig {
     fn default() -> Self {
-        let (import, servers) = (PathBuf::new(), BTreeMap::new());
-        Self { import, pass_through_tokens: PASS_THROUGH_TOKENS as u64, servers }
+        Self {
+            import: PathBuf::new(),
+            pass_through_tokens: PASS_THROUGH_TOKENS as u64,
+            servers: BTreeMap::new(),
+            in_cells: BTreeMap::new(),
+        }
     }
 }
 
@@ -72,7 +83,10 @@ impl ToolboxConfig {
                 message: format!("[toolbox.{name}] {}", error.message),
                 ..error
             };
-            let parsed = name.parse().map_err(place)?;
+            let parsed: ServerName = name.parse().map_err(place)?;
+            if let Some(reached) = in_cell(&table).map_err(place)? {
+                self.in_cells.insert(parsed.clone(), reached);
+            }
             self.servers.insert(parsed, read(&table).map_err(place)?);
         }
         Ok(())
@@ -90,6 +104,10 @@ impl ToolboxConfig {
             };
             let (kind, names) = (names.0, names.1.cloned().collect::<Vec<_>>().join(","));
             let mut said = vec![(key, Value::from(value))];
+            if let Some(reached) = self.in_cells.get(name) {
+                let reached: Vec<String> = reached.iter().map(ToString::to_string).collect();
+                said.extend([("cell", true.into()), ("allow", reached.join(",").into())]);
+            }
             if !names.is_empty() {
                 said.push((kind, names.into()));
             }
@@ -138,10 +156,16 @@ pub(crate) fn open(
     config: &Config,
     environment: &Environment,
     secrets: Arc<dyn SecretStore>,
+    program: &Path,
 ) -> Result<Option<McpServers>> {
-    let servers = config.toolbox.servers()?;
+    let mut servers = config.toolbox.servers()?;
     if servers.is_empty() {
         return Ok(None);
+    }
+    for (name, reached) in &config.toolbox.in_cells {
+        if let Some(ServerSpec { launch: Launch::Stdio(launch), .. }) = servers.get_mut(name) {
+            *launch = confined(launch, reached, config, environment, program)?;
+        }
     }
     let tenant = config.tenant.clone();
     let text = |value: &Option<std::ffi::OsString>| value.clone()?.into_string().ok();
@@ -157,6 +181,63 @@ pub(crate) fn open(
         ca_file: config.egress.ca_file.clone(),
     };
     McpServers::new(servers, surroundings).map(Some)
+}
+
+/// The same program in a cell of its own, as `hotcell run` makes one for a command and removes it
+/// when that ends.
+fn confined(
+    launch: &StdioLaunch,
+    reached: &[NetRule],
+    config: &Config,
+    environment: &Environment,
+    program: &Path,
+) -> Result<StdioLaunch> {
+    let of_path = |path: &Path| {
+        path.to_str().map(str::to_owned).ok_or_else(|| {
+            Error::invalid(format!("{} is no text, and has to be for a cell", path.display()))
+        })
+    };
+    let mut args = vec!["--state-dir".to_owned(), of_path(&config.state_dir)?];
+    if let Some(file) = config.file() {
+        args.extend(["--config".to_owned(), of_path(file)?]);
+    }
+    args.extend(["--tenant", config.tenant.as_str(), "run", "-i"].map(str::to_owned));
+    for rule in reached {
+        args.extend(["--allow".to_owned(), rule.to_string()]);
+    }
+    for (name, value) in &launch.env {
+        args.extend(match value {
+            SpecText::Plain(text) => ["--env".to_owned(), format!("{name}={text}")],
+            SpecText::Secret(secret) => ["--secret".to_owned(), format!("{secret}={name}")],
+        });
+    }
+    if let Some(cwd) = &launch.cwd {
+        args.extend(["--cwd".to_owned(), of_path(cwd)?]);
+    }
+    args.extend(["--".to_owned(), launch.command.clone()]);
+    args.extend(launch.args.iter().cloned());
+    let own = environment.settings.iter();
+    let env = own.map(|(name, value)| (name.clone(), SpecText::Plain(value.clone()))).collect();
+    Ok(StdioLaunch { command: of_path(program)?, args, env, cwd: None })
+}
+
+/// What a server can reach from its cell; `None` if it has none.
+fn in_cell(table: &Table) -> Result<Option<Vec<NetRule>>> {
+    let is_in_cell = match table.get("cell") {
+        None => false,
+        Some(toml::Value::Boolean(is_in_cell)) => *is_in_cell,
+        Some(_) => return Err(wrong("cell", "it is neither true nor false")),
+    };
+    let reached: Vec<NetRule> = words(table, "allow")?
+        .iter()
+        .map(|rule| rule.parse().map_err(|error: Error| wrong("allow", &error.message)))
+        .collect::<Result<_>>()?;
+    match (is_in_cell, table.contains_key("command")) {
+        (true, true) => Ok(Some(reached)),
+        (true, false) => Err(wrong("cell", "only a server that is a `command` has one")),
+        (false, _) if reached.is_empty() => Ok(None),
+        (false, _) => Err(wrong("allow", "it is for a server with `cell = true`")),
+    }
 }
 
 fn read(table: &Table) -> Result<ServerSpec> {

@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use hotcell_downstream::{Launch, SpecText};
+use hotcell_downstream::{Launch, ServerName, SpecText};
 use hotcell_model::{Error, ErrorCode, Result, ToolCall, ToolServers};
 use hotcell_secrets::SealedStore;
 use serde_json::json;
 
-use super::{TOOLBOX_KEYS, open};
+use super::{TOOLBOX_KEYS, confined, open};
 use crate::config::{Config, Overrides};
 use crate::environment::Environment;
 
@@ -34,6 +34,7 @@ fn load(text: &str) -> Result<Config> {
     load_at(tempfile::tempdir().unwrap().path(), text)
 }
 
+const PROGRAM: &str = "/opt/hotcell";
 const TWO: &str = r#"
 [toolbox.files]
 command = "npx"
@@ -82,6 +83,38 @@ fn what_is_declared_is_listed_without_values() {
     assert!(said.contains(&"toolbox.files.env=\"A,TOKEN\"".to_owned()), "{said:?}");
     assert!(said.contains(&"toolbox.far.url=\"https://example.com/mcp\"".to_owned()), "{said:?}");
     assert!(!format!("{said:?} {config:?}").contains("visible"));
+}
+
+#[test]
+fn a_server_in_a_cell_is_run_by_hotcell() {
+    let text = "[toolbox.held]\ncommand = \"npx\"\nargs = [\"-y\", \"x\"]\ncell = true\n\
+                allow = [\"*.example.com\", \"a.org:8080\"]\n\
+                env = { A = \"b\", TOKEN = { secret = \"t\" } }\ncwd = \"/workspace/in\"";
+    let config = load(text).unwrap();
+    let servers = config.toolbox.servers().unwrap();
+    let held: ServerName = "held".parse().unwrap();
+    let Launch::Stdio(launch) = &servers[&held].launch else { panic!("{servers:?}") };
+    let reached = &config.toolbox.in_cells[&held];
+    let around = environment(&[("HOTCELL_LOG", "off")]);
+    let held = confined(launch, reached, &config, &around, PROGRAM.as_ref()).unwrap();
+    assert_eq!(held.command, PROGRAM);
+    assert_eq!(held.args[0], "--state-dir");
+    let (_, run) = held.args.split_at(held.args.iter().position(|arg| arg == "run").unwrap());
+    let expected = "run -i --allow *.example.com --allow a.org:8080 --env A=b --secret t=TOKEN \
+                    --cwd /workspace/in -- npx -y x";
+    assert_eq!(run.join(" "), expected);
+    assert_eq!(held.env["HOTCELL_LOG"], SpecText::Plain("off".to_owned()));
+    let said: Vec<_> = config.entries().map(|(name, value, _)| format!("{name}={value}")).collect();
+    assert!(said.contains(&"toolbox.held.cell=true".to_owned()), "{said:?}");
+    for (text, key) in [
+        ("command = \"x\"\ncell = \"yes\"", "cell"),
+        ("url = \"https://a.com\"\ncell = true", "cell"),
+        ("command = \"x\"\nallow = [\"a.com\"]", "allow"),
+        ("command = \"x\"\ncell = true\nallow = [\"a b\"]", "allow"),
+    ] {
+        let error = load(&format!("[toolbox.a]\n{text}")).unwrap_err();
+        assert!(error.message.contains(key), "{text}: {error:?}");
+    }
 }
 
 #[test]
@@ -176,7 +209,7 @@ async fn what_is_declared_can_be_called() {
         timeout: None,
     };
     let store = Arc::new(store);
-    let servers = open(&config, &around, store.clone()).unwrap().unwrap();
+    let servers = open(&config, &around, store.clone(), PROGRAM.as_ref()).unwrap().unwrap();
     let refused = servers.call(call()).await.unwrap_err();
     assert!(refused.message.contains("token"), "{refused:?}");
     drop(servers);
@@ -184,7 +217,7 @@ async fn what_is_declared_can_be_called() {
     let value = hotcell_model::SecretValue::new(b"a-value-that-is-long".to_vec()).unwrap();
     hotcell_model::SecretStore::set(&*store, &config.tenant, &"token".parse().unwrap(), &value)
         .unwrap();
-    let servers = open(&config, &around, store).unwrap().unwrap();
+    let servers = open(&config, &around, store, PROGRAM.as_ref()).unwrap().unwrap();
     let given = servers.call(call()).await.unwrap().structured.unwrap();
     assert_eq!((&given["LANG"], given.get("OTHER")), (&json!("C.UTF-8"), None));
     assert!(given["TOKEN"].as_str().is_some_and(|token| !token.contains("a-value")), "{given}");
@@ -194,7 +227,8 @@ async fn what_is_declared_can_be_called() {
         open(
             &load("").unwrap(),
             &around,
-            Arc::new(SealedStore::new(secrets.clone(), secrets.join("key"), Default::default()))
+            Arc::new(SealedStore::new(secrets.clone(), secrets.join("key"), Default::default())),
+            PROGRAM.as_ref()
         )
         .unwrap()
         .is_none()

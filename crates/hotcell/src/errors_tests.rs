@@ -17,6 +17,7 @@ fn end(cause: EndCause, exit_code: Option<i32>, signal: Option<Signal>) -> ExecE
         killed_descendants: 0,
         ended_at: Timestamp(0),
         usage: Usage::default(),
+        session: None,
     }
 }
 

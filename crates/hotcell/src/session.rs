@@ -60,7 +60,7 @@ impl Session {
         let driver = NativeDriver::new(NativeSettings {
             state_dir: config.state_dir.clone(),
             own_files: config.own_files(),
-            program,
+            program: program.clone(),
             cgroups: match config.cgroups {
                 Cgroups::Auto => CgroupUse::Auto,
                 Cgroups::Off => CgroupUse::Off,
@@ -85,7 +85,7 @@ impl Session {
         );
         let secrets: Arc<dyn SecretStore> = Arc::new(secret_store(config, environment)?);
         engine.keep_secrets_in(Arc::clone(&secrets))?;
-        if let Some(servers) = config_toolbox::open(config, environment, secrets)? {
+        if let Some(servers) = config_toolbox::open(config, environment, secrets, &program)? {
             let most = usize::try_from(config.toolbox.pass_through_tokens).unwrap_or(usize::MAX);
             engine.call_tools_of(Arc::new(servers), most)?;
         }
@@ -190,6 +190,7 @@ pub(crate) fn settings(
         log_keep_s: config.log_keep_s,
         max_running: config.max_running,
         output_bytes: config.output_mb << 20,
+        sessions: config.sessions,
         names: match workspaces {
             AllowedWorkspaces::Any => AllowedNames::Any,
             AllowedWorkspaces::Only(_) => AllowedNames::Only(NameRules::default()),
@@ -204,6 +205,7 @@ pub(crate) fn settings(
         redact_shapes: config.redact_shapes,
         redact_names: config.redact_names.clone(),
         tenants: config.tenants.clone(),
+        code: config.code.clone(),
     }
 }
 

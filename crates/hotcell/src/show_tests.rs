@@ -41,6 +41,7 @@ fn execs_in_a_table() {
             killed_descendants: 0,
             ended_at: Timestamp(5_000),
             usage: Usage { wall_ms: 250, ..Usage::default() },
+            session: None,
         }),
         ..exec(3, Command::Shell("x".repeat(100)))
     };

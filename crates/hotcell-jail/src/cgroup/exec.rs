@@ -158,20 +158,54 @@ impl ExecCgroup {
         match self.kind {
             Kind::Unified => {
                 if write_at(&self.directory, "cgroup.kill", "1").is_err() {
-                    self.kill_frozen("cgroup.freeze", "1", "0");
+                    self.kill_frozen();
                 }
             }
-            Kind::Freezer => self.kill_frozen("freezer.state", "FROZEN", "THAWED"),
+            Kind::Freezer => self.kill_frozen(),
+        }
+    }
+
+    /// Whether no live process but this one is in it.
+    #[must_use]
+    pub fn holds_only(&self, kept: Pid) -> bool {
+        self.pids().iter().all(|pid| *pid == kept)
+    }
+
+    /// Kills every process in it but one; [`ExecCgroup::holds_only`] says when they are gone.
+    pub fn kill_all_but(&self, kept: Pid) {
+        // Frozen, none can fork away between being listed and being killed.
+        let was_frozen = self.is_frozen.get();
+        let (file, frozen, thawed) = self.freezer();
+        if !was_frozen {
+            let _ = write_at(&self.directory, file, frozen);
+        }
+        for pid in self.pids() {
+            if pid != kept {
+                // One that is gone needs no signal.
+                let _ = signals::send(pid, libc::SIGKILL);
+            }
+        }
+        if !was_frozen {
+            let _ = write_at(&self.directory, file, thawed);
+        }
+    }
+
+    /// Lets CPU time be counted from now on.
+    pub fn count_anew(&mut self) {
+        self.cpu_us_before = self.total_cpu_us();
+    }
+
+    fn freezer(&self) -> (&'static str, &'static str, &'static str) {
+        match self.kind {
+            Kind::Unified => ("cgroup.freeze", "1", "0"),
+            Kind::Freezer => ("freezer.state", "FROZEN", "THAWED"),
         }
     }
 
     /// Holds every process in it still; whether that could be done.
     #[must_use]
     pub fn freeze(&self) -> bool {
-        let (file, value) = match self.kind {
-            Kind::Unified => ("cgroup.freeze", "1"),
-            Kind::Freezer => ("freezer.state", "FROZEN"),
-        };
+        let (file, value, _) = self.freezer();
         self.is_frozen.set(true);
         if write_at(&self.directory, file, value).is_err() {
             return false;
@@ -196,10 +230,7 @@ impl ExecCgroup {
         if !self.is_frozen.replace(false) {
             return;
         }
-        let (file, value) = match self.kind {
-            Kind::Unified => ("cgroup.freeze", "0"),
-            Kind::Freezer => ("freezer.state", "THAWED"),
-        };
+        let (file, _, value) = self.freezer();
         // A group that is gone has nothing in it to thaw.
         let _ = write_at(&self.directory, file, value);
     }
@@ -225,7 +256,8 @@ impl ExecCgroup {
         self.cpu.field(&self.directory, "usage_usec").unwrap_or(0)
     }
 
-    fn kill_frozen(&self, file: &str, freeze: &str, thaw: &str) {
+    fn kill_frozen(&self) {
+        let (file, freeze, thaw) = self.freezer();
         // Frozen, none can fork away between being listed and being killed.
         let _ = write_at(&self.directory, file, freeze);
         for pid in self.pids() {

@@ -38,3 +38,24 @@ fn a_group_that_was_left_frozen_behind_is_thawed() {
     assert_eq!(groups_in(directory.path()).take().unwrap().name, "exec0");
     assert_eq!(fs::read_to_string(path.join("cgroup.freeze")).unwrap(), "0");
 }
+
+#[test]
+fn a_group_may_be_left_with_one_process_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("exec0");
+    let group = groups_in(directory.path()).take().unwrap();
+    lay_out(&path, "0");
+    let kept = Pid::from_raw(i32::MAX).unwrap();
+    for (listed, is_alone) in
+        [("", true), ("2147483647\n", true), ("2147483647\n2147483646\n", false)]
+    {
+        fs::write(path.join("cgroup.procs"), listed).unwrap();
+        assert_eq!(group.holds_only(kept), is_alone, "{listed:?}");
+    }
+    group.kill_all_but(kept);
+    assert_eq!(fs::read_to_string(path.join("cgroup.freeze")).unwrap(), "0");
+    // One that is held still for somebody else stays so.
+    assert!(group.freeze());
+    group.kill_all_but(kept);
+    assert_eq!(fs::read_to_string(path.join("cgroup.freeze")).unwrap(), "1");
+}

@@ -98,7 +98,7 @@ pub struct Launch<'a> {
 }
 
 /// The most descriptors that a program is started with besides its standard streams.
-pub const MOST_EXTRA: usize = 4;
+pub const MOST_EXTRA: usize = 5;
 /// Above every number that an extra descriptor is to have.
 const OUT_OF_THE_WAY: i32 = 16;
 

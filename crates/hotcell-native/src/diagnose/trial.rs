@@ -54,6 +54,7 @@ fn try_in(directory: &Path, bases: &Path, ids: &IdLayout, cgroups: CgroupUse) ->
         tmp: LITTLE,
         shm: LITTLE,
         segments_bytes: LITTLE.bytes,
+        tools: None,
         trusted: None,
     });
     let hierarchies = hierarchies(cgroups);

@@ -100,6 +100,11 @@ def save_open_figures():
             _save_figure(figure)
 
 
+def forget_figures():
+    _saved_figures.clear()
+    _numbers.clear()
+
+
 def save_shown_figures(pyplot):
     """`show` saves the open figures and closes them, as a notebook does."""
     original = pyplot.show

@@ -66,12 +66,12 @@ def _message(error):
 
 
 def _line(error):
-    if issubclass(type(error), SyntaxError) and error.filename == "<code>":
+    if issubclass(type(error), SyntaxError) and error.filename == run.file:
         return error.lineno if type(error.lineno) is int else None
     line = None
     step = error.__traceback__
     while step is not None:
-        if step.tb_frame.f_code.co_filename == "<code>":
+        if step.tb_frame.f_code.co_filename == run.file:
             line = step.tb_lineno
         step = step.tb_next
     return line
@@ -103,8 +103,8 @@ def _trimmed(first):
         steps.append(first)
         first = first.tb_next
     names = [step.tb_frame.f_code.co_filename for step in steps]
-    if "<code>" in names:
-        steps = steps[names.index("<code>") :]
+    if run.file in names:
+        steps = steps[names.index(run.file) :]
     steps = [s for s in steps if not s.tb_frame.f_code.co_filename.startswith("<hotcell")]
     if len(steps) > _KEPT_HEAD + _KEPT_TAIL:
         same = len({(s.tb_frame.f_code, s.tb_lineno) for s in steps}) == 1

@@ -14,6 +14,7 @@ _LAST = "_hotcell_last_value_"
 _TOP_LEVEL_AWAIT = 0x2000
 _ONLY_AST = 0x400
 _IS_COROUTINE = 0x80
+_MOST_SOURCES = 200
 _LOADED = {}
 
 
@@ -29,8 +30,10 @@ def part(name):
         names = loaded.__dict__
         names.update(__name__="hotcell." + name, __builtins__=__builtins__, part=part, run=RUN)
         names.update(to_json=to_json, from_json=from_json)
+        if name == "turns":
+            names.update(read_order=read_order, write_report=write_report)
         if name == "zygote":
-            names.update(PARTS=PARTS, read_order=read_order, run_order=run_order)
+            names.update(PARTS=PARTS, run_order=run_order, read_order=read_order)
             names.update(prepare_process=prepare_process, rehearse=rehearse)
         exec(compile(PARTS[name], "%s/%s>" % (_INNER, name), "exec", 0, True), names)
         _LOADED[name] = loaded
@@ -79,10 +82,13 @@ class Run:
     """What is known of the run in this process."""
 
     pid = 0
+    id = ""
     calls = 3
     report = 4
+    control = None
     results = ""
     source = ""
+    file = _CODE
     report_bytes = 262144
     client = None
     result = None
@@ -93,6 +99,11 @@ class Run:
 
     def __init__(self):
         self.artifacts = []
+        # Of a process that runs one order after another: how many, and the code by its name.
+        self.turn = 0
+        self.sources = {}
+        self.first_on_path = []
+        self.streams = (sys.stdout, sys.stderr)
 
     def results_file(self, name):
         """A path in the directory of results, which is made when it is first needed."""
@@ -122,8 +133,8 @@ class _AfterImport:
 
 
 def _show_source_lines(linecache):
-    lines = RUN.source.splitlines(True)
-    linecache.cache[_CODE] = (len(RUN.source), None, lines, _CODE)
+    for file, source in RUN.sources.items():
+        linecache.cache[file] = (len(source), None, source.splitlines(True), file)
 
 
 def _save_shown_figures(pyplot):
@@ -197,10 +208,27 @@ def prepare_process():
 
 def prepare_run(order):
     """Makes the process what the order says, short of running its code."""
+    RUN.id = order.get("run") or ""
     RUN.source = order["code"]
     RUN.results = order["results"]
+    RUN.turn += 1
+    RUN.file = _CODE if RUN.turn == 1 else "%s %d>" % (_CODE[:-1], RUN.turn)
+    RUN.sources[RUN.file] = RUN.source
+    if len(RUN.sources) > _MOST_SOURCES:
+        del RUN.sources[next(iter(RUN.sources))]
     limits = order.get("limits") or {}
     RUN.report_bytes = int(limits.get("report_bytes") or RUN.report_bytes)
+    cpu, memory = limits.get("cpu_seconds"), limits.get("memory_bytes")
+    if cpu or memory:
+        import resource
+
+        if cpu:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+        if memory:
+            try:
+                resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+            except ValueError:
+                pass  # An earlier run of the session was bounded by less, which still holds.
     environment = order.get("env")
     if environment is not None:
         os.environ.clear()
@@ -218,8 +246,11 @@ def _set_path():
     for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep):
         if entry:
             first.append(os.path.abspath(entry))
-    sys.path[:0] = first
-    if os.environ.get("PYTHONNOUSERSITE"):
+    for entry in RUN.first_on_path:
+        if entry in sys.path:
+            sys.path.remove(entry)
+    sys.path[:0] = RUN.first_on_path = first
+    if RUN.turn > 1 or os.environ.get("PYTHONNOUSERSITE"):
         return
     import site
 
@@ -242,9 +273,9 @@ def compile_code(source):
     """The code, with the value of a last expression kept under a name of ours."""
     flags = _TOP_LEVEL_AWAIT
     try:
-        tree = compile(source, _CODE, "exec", flags | _ONLY_AST, True)
+        tree = compile(source, RUN.file, "exec", flags | _ONLY_AST, True)
     except RecursionError:
-        return compile(source, _CODE, "exec", flags, True)
+        return compile(source, RUN.file, "exec", flags, True)
     import _ast
 
     if tree.body and type(tree.body[-1]) is _ast.Expr:
@@ -255,7 +286,7 @@ def compile_code(source):
         }
         name = _ast.Name(id=_LAST, ctx=_ast.Store(), **place)
         tree.body[-1] = _ast.Assign(targets=[name], value=last.value, type_comment=None, **place)
-    return compile(tree, _CODE, "exec", flags, True)
+    return compile(tree, RUN.file, "exec", flags, True)
 
 
 def execute():
@@ -404,7 +435,7 @@ def _write_out_files():
                 pass
 
 
-def report_text(result, error, artifacts, tools):
+def report_text(result, error, artifacts):
     report = {
         "status": "ok" if error is None else "error",
         "result": result,
@@ -412,21 +443,19 @@ def report_text(result, error, artifacts, tools):
         "result_file": RUN.result_file,
         "error": error,
         "artifacts": artifacts,
-        "tools": tools,
     }
     return to_json(report).encode("utf-8", "replace")
 
 
 def write_report():
     RUN.report_text = report_text
-    tools = RUN.client.statistics() if RUN.client is not None else []
     try:
-        report = report_text(RUN.result, RUN.error, RUN.artifacts, tools)
+        report = report_text(RUN.result, RUN.error, RUN.artifacts)
     except Exception as error:
         RUN.result = None
-        report = report_text(None, RUN.error or {"type": type(error).__name__}, [], tools)
+        report = report_text(None, RUN.error or {"type": type(error).__name__}, [])
     if len(report) > RUN.report_bytes:
-        report = part("values").shortened_report(tools)
+        report = part("values").shortened_report()
     view = memoryview(report)
     while view:
         view = view[_write(RUN.report, view) :]
@@ -434,13 +463,17 @@ def write_report():
 
 
 def run_order(order):
-    """From an order to the end of the process."""
-    prepare_run(order)
-    code = 1
-    try:
-        code = execute()
-    finally:
-        finish(code)
+    """From an order to the end of the process, or of its session."""
+    while True:
+        prepare_run(order)
+        code = 1
+        try:
+            code = execute()
+        except BaseException:
+            pass
+        if RUN.control is None or _getpid() != RUN.pid:
+            finish(code)
+        order = part("turns").park(code)
 
 
 def rehearse():
@@ -457,7 +490,7 @@ def rehearse():
         order = read_order(descriptor)
     prepare_run(order)
     execute()
-    report_text(RUN.result, None, [], [])
+    report_text(RUN.result, None, [])
     os.environ.clear()
     os.environ.update(kept)
     sys.path[:] = path
@@ -474,7 +507,10 @@ def start():
     for descriptor in (RUN.calls, RUN.report):
         os.set_inheritable(descriptor, False)
     prepare_process()
-    run_order(read_order(5))
+    order = read_order(5)
+    if order.get("session"):
+        part("turns").adopt(7)
+    run_order(order)
 
 
 start()

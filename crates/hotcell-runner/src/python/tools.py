@@ -3,7 +3,7 @@
 import _thread
 import select
 import sys
-from os import getpid as _getpid, read as _read, write as _write
+from os import close as _close, getpid as _getpid, read as _read, write as _write
 from time import monotonic as _now
 
 _RESERVED = ("Call", "ToolError", "gather", "search")
@@ -78,12 +78,12 @@ class Client:
         self.pid = run.pid
         self.next_id = 0
         self.pending = {}
-        self.counts = {}
         self.state = _lock()
         self.writing = _lock()
         self.reading = False
         self.halfway = False
         self.closed = None
+        self.retired = False
         self.buffer = b""
         self.followed = 0
         self.follower = None
@@ -104,18 +104,14 @@ class Client:
                 raise ToolError("unavailable", self.closed)
             self.next_id = number = self.next_id + 1
             self.pending[number] = call
-            if tool is not None:
-                count = self.counts.get(tool)
-                if count is None:
-                    count = self.counts[tool] = [0, 0, 0, 0]
-                count[0] += 1
-                count[2] += len(arguments)
         frame = b'{"id":%d,%s%s}' % (number, head, arguments)
         self.send(len(frame).to_bytes(4, "big") + frame)
         return call
 
     def send(self, frame):
         with self.writing:
+            if self.retired:
+                return
             try:
                 sent = _write(self.descriptor, frame)
                 while sent < len(frame):
@@ -167,7 +163,10 @@ class Client:
         """Gives up reading; somebody who still waits goes on with it."""
         with self.state:
             self.reading = False
-            if self.followed and self.follower is not None:
+            if self.retired and self.follower is None:
+                _close(self.descriptor)
+                return
+            if (self.followed or self.retired) and self.follower is not None:
                 _release(self.follower)
                 return
             for call in self.pending.values():
@@ -227,11 +226,6 @@ class Client:
             call = self.pending.pop(number, None)
             if call is None:
                 return
-            count = self.counts.get(call._tool)
-            if count is not None:
-                count[3] += len(payload)
-                if error is not None:
-                    count[1] += 1
         if error is not None:
             hint = error.get("hint")
             error = (
@@ -258,11 +252,29 @@ class Client:
             self.closed = self.closed or why
             calls = list(self.pending.values())
             self.pending.clear()
-            for call in calls:
-                if call._tool in self.counts:
-                    self.counts[call._tool][1] += 1
         for call in calls:
             self.complete(call, None, ("unavailable", self.closed, None))
+
+    def retire(self):
+        """Lets go of the socket, once nobody reads from it: its number may become another's."""
+        import _socket
+        from os import dup
+
+        why = "the run that made this call has ended"
+        with self.writing, self.state:
+            self.retired = True
+            self.closed = self.closed or why
+            if self.reading or self.follower is not None:
+                # Whoever reads wakes up.
+                ours = _socket.socket(fileno=dup(self.descriptor))
+                ours.shutdown(_socket.SHUT_RDWR)
+                ours.close()
+            else:
+                _close(self.descriptor)
+        self.close(why)
+        with self.state:
+            if self.follower is not None and not self.reading:
+                _release(self.follower)
 
     def follow(self, call, function):
         """Calls a function when the call is done, from another thread; says whether it will."""
@@ -284,6 +296,9 @@ class Client:
         while True:
             self.follower.acquire()
             with self.state:
+                if self.retired and not self.reading:
+                    _close(self.descriptor)
+                    return
                 if self.reading or not self.followed:
                     continue
                 self.reading = True
@@ -292,21 +307,6 @@ class Client:
                     self.read_some()
             finally:
                 self.hand_over()
-
-    def statistics(self):
-        told = []
-        for (server, tool), count in list(self.counts.items()):
-            told.append(
-                {
-                    "server": server,
-                    "tool": tool,
-                    "calls": count[0],
-                    "errors": count[1],
-                    "bytes_in": count[2],
-                    "bytes_out": count[3],
-                }
-            )
-        return told
 
 
 def _release(lock):

@@ -360,7 +360,7 @@ def _overflow(preview, ending, content):
     run.result = {"preview": preview}
 
 
-def shortened_report(tools):
+def shortened_report():
     """The report with less and less in it, until it fits."""
     result, error = run.result, run.error
     if result is not None and "preview" not in result:
@@ -378,7 +378,7 @@ def shortened_report(tools):
                 error[key] = cut(error.get(key) or "", most)
         if result is not None:
             result = {"preview": cut(result["preview"], most)} if most else None
-        report = report_text(result, error, run.artifacts[:artifacts], tools[:artifacts])
+        report = report_text(result, error, run.artifacts[:artifacts])
         if len(report) <= run.report_bytes:
             return report
     return b'{"status":"%s"}' % (b"ok" if error is None else b"error")

@@ -6,7 +6,6 @@
 
 import os
 import sys
-from array import array
 
 _CLONE_PARENT = 0x8000
 _CLONE_CHILD_CLEARTID = 0x200000
@@ -15,9 +14,6 @@ _SIGCHLD = 17
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
 _PR_SET_DUMPABLE = 4
 _PR_GET_TID_ADDRESS = 40
-_SOL_SOCKET, _SCM_RIGHTS, _CLOEXEC = 1, 1, 0x40000000
-_MOST_DESCRIPTORS = 64
-_GIVEN = 7
 _SINGLE_THREADED = (
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -47,15 +43,16 @@ def serve():
         part(name)
     rehearse()
     clone = _cloner(ctypes, system)
+    receive = part("turns").receive
     gc.collect()
     gc.freeze()
     control.send(b"ready")
     while True:
-        message, descriptors = _receive(control)
+        message, descriptors = receive(control)
         if not message and not descriptors:
             os._exit(0)
         if message == b"fork" and descriptors:
-            _fork(clone, control, system, descriptors, _socket)
+            _fork(clone, control, descriptors, _socket)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -66,16 +63,6 @@ def _import(name):
     except BaseException as error:
         if not isinstance(error, ImportError):
             print("hotcell: %s is not imported ahead: %r" % (name, error), file=sys.stderr)
-
-
-def _receive(control):
-    room = _MOST_DESCRIPTORS * 4 + 64
-    message, ancillary, _, _ = control.recvmsg(4096, room, _CLOEXEC)
-    descriptors = array("i")
-    for level, kind, data in ancillary:
-        if level == _SOL_SOCKET and kind == _SCM_RIGHTS:
-            descriptors.frombytes(data[: len(data) - len(data) % 4])
-    return message, list(descriptors)
 
 
 def _cloner(ctypes, system):
@@ -118,7 +105,7 @@ def _cloner(ctypes, system):
     return clone
 
 
-def _fork(clone, control, system, descriptors, _socket):
+def _fork(clone, control, descriptors, _socket):
     try:
         if clone() != 0:
             return
@@ -128,7 +115,7 @@ def _fork(clone, control, system, descriptors, _socket):
     own = _socket.socket(fileno=descriptors[0])
     try:
         control.detach()
-        order = _await_run(own, system, descriptors)
+        order = _await_run(own, descriptors)
     except BaseException as error:
         try:
             own.send(("failed: %s: %s" % (type(error).__name__, error)).encode()[:4000])
@@ -137,7 +124,7 @@ def _fork(clone, control, system, descriptors, _socket):
     run_order(order)
 
 
-def _await_run(own, system, descriptors):
+def _await_run(own, descriptors):
     for descriptor in descriptors[1:]:
         os.write(descriptor, b"0")
     os.setsid()
@@ -153,22 +140,18 @@ def _await_run(own, system, descriptors):
     prepare_process()
     kept = dict(os.environ)
     os.environ.clear()
-    system.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    turns = part("turns")
+    turns.set_dumpable(0)
     own.send(b"ready")
-    message, given = _receive(own)
+    message, given = turns.receive(own)
     if not message:
         os._exit(0)
-    if message != b"run" or len(given) != _GIVEN:
-        raise ValueError("expected run with %d descriptors, got %r" % (_GIVEN, message[:40]))
-    for target in (0, 1, 2):
-        os.dup2(given[target], target)
-        os.close(given[target])
-    os.fchdir(given[3])
-    os.close(given[3])
-    run.calls, run.report = given[4], given[5]
-    own.close()
-    system.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
-    order = read_order(given[6])
+    order = turns.take_on(message, given)
+    if order.get("session"):
+        run.control = own
+    else:
+        own.close()
+    turns.set_dumpable(1)
     if order.get("env") is None:
         order["env"] = kept
     return order

@@ -228,17 +228,82 @@ class Child:
         return exit_code(os.waitpid(self.pid, 0)[1])
 
     def run(self, given):
-        send(
-            self.control,
-            b"run",
-            [given.stdin, given.out_end, given.err_end, given.cwd]
-            + [given.calls, given.report_end, given.order],
-        )
+        hand(self.control, given)
         self.control.close()
-        given.close_ends()
         return given.collect(self.wait)
 
     dismiss = wait
+
+
+class Session:
+    """A process that runs one order after another, forked ahead of need or started for it."""
+
+    def __init__(self, test, is_warm):
+        self.test, self.is_warm = test, is_warm
+        self.control = self.process = None
+        self.runs = 0
+        self.pid = 0
+
+    def give(self, code, peer=None, stdin=b"", **order):
+        self.runs += 1
+        order = dict(self.test.order(code, **order), run="e_%d" % self.runs, session=True)
+        order["results"] = os.path.join(self.test.cwd, ".results", order["run"])
+        return Given(order, peer, self.test.cwd, stdin)
+
+    def run(self, code, peer=None, stdin=b"", **order):
+        given = self.give(code, peer, stdin, **order)
+        if self.control is not None:
+            hand(self.control, given)
+        elif self.is_warm:
+            child = self.test.zygote.child()
+            self.control, self.pid = child.control, child.pid
+            hand(self.control, given)
+        else:
+            self.start(given)
+        return given.collect(self.heard)
+
+    def start(self, given):
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        text = source()
+        placed = ((given.calls, 3), (given.report_end, 4), (given.order, 5), (text, 6))
+        placed += ((theirs.fileno(), 7),)
+        streams = {"stdin": given.stdin, "out": given.out_end, "err": given.err_end}
+        env = {"PATH": os.environ["PATH"], "HOME": self.test.cwd}
+        self.process = start("run", placed, env=env, cwd=self.test.cwd, **streams)
+        self.pid = self.process.pid
+        os.close(text)
+        theirs.close()
+        given.close_ends()
+
+    def heard(self):
+        """The exit code that the process told for the run, or that it ended with."""
+        while True:
+            message, ancillary, _, _ = self.control.recvmsg(4096, 1024)
+            if not message:
+                return self.wait()
+            sender = [d for _, kind, d in ancillary if kind == socket.SCM_CREDENTIALS]
+            words = message.decode("utf-8", "replace").split(" ")
+            told = struct.unpack("iII", sender[0])[0] == self.pid
+            if told and words[:2] == ["done", "e_%d" % self.runs]:
+                return int(words[2])
+
+    def wait(self):
+        self.control.close()
+        self.control = None
+        if self.process is not None:
+            return self.process.wait(PATIENCE)
+        return exit_code(os.waitpid(self.pid, 0)[1])
+
+
+def hand(control, given):
+    send(
+        control,
+        b"run",
+        [given.stdin, given.out_end, given.err_end, given.cwd]
+        + [given.calls, given.report_end, given.order],
+    )
+    given.close_ends()
 
 
 def exit_code(status):

@@ -15,7 +15,7 @@ fn checkpointer(driver: &dyn Driver) -> Option<&dyn Checkpointer> {
 }
 
 /// Keeps the state of a cell that runs.
-async fn keep(guest: &Guest) -> Result<CheckpointId> {
+pub(super) async fn keep(guest: &Guest) -> Result<CheckpointId> {
     let id = CheckpointId::from_random(random());
     guest.ask(&Ask::Pause(Stillness::Empty), &[]).await?;
     let checkpointer = checkpointer(&*guest.driver).context("the driver keeps no checkpoints")?;
@@ -27,7 +27,7 @@ async fn keep(guest: &Guest) -> Result<CheckpointId> {
     Ok(id)
 }
 
-async fn restore(guest: &Guest, checkpoint: &CheckpointId) -> Result<()> {
+pub(super) async fn restore(guest: &Guest, checkpoint: &CheckpointId) -> Result<()> {
     guest.ask(&Ask::Pause(Stillness::Empty), &[]).await?;
     let checkpointer = checkpointer(&*guest.driver).context("the driver keeps no checkpoints")?;
     checkpointer.restore(&guest.spec.id, checkpoint).await?;

@@ -11,7 +11,8 @@ use hotcell_journal::{Align, Batch, Ended, ExecTable, LogReader, read_journal};
 use hotcell_link::{Ask, FollowEvent, Following, Link, LinkError, Tell};
 use hotcell_model::{
     CellId, CellSpec, CellStats, CloseReason, Command, Driver, Exec, ExecEnd, ExecId, ExecSpec,
-    Isolation, Keep, LIMITS, Limits, Network, Pace, Record, Signal, Stdin, Stream, Timestamp,
+    Isolation, Keep, LIMITS, Limits, Network, Pace, Record, SessionBounds, Signal, Stdin, Stream,
+    Timestamp,
 };
 use tokio::time::sleep;
 
@@ -23,6 +24,8 @@ pub(super) struct Guest {
     pub(super) driver: Arc<dyn Driver>,
     pub(super) spec: CellSpec,
     pub(super) records: PathBuf,
+    /// What is shown in it at `/tools`.
+    pub(super) tools: Option<PathBuf>,
     pub(super) link: Link,
     pub(super) isolation: Isolation,
     /// As the driver says of all its cells.
@@ -58,6 +61,7 @@ pub(super) fn spec(driver: &dyn Driver) -> CellSpec {
         },
         max_running: LIMITS.max_running,
         output_bytes: LIMITS.output_bytes,
+        sessions: SessionBounds::default(),
         network: Network::None,
         workspace: None,
         env: BTreeMap::new(),
@@ -82,6 +86,7 @@ pub(super) fn program(words: &[&str]) -> ExecSpec {
         pace: Pace::Free,
         approval: None,
         checkpoint: None,
+        code: hotcell_model::CodeTerms::default(),
     }
 }
 
@@ -118,13 +123,23 @@ impl Guest {
 
     /// Starts this cell.
     pub(super) async fn of(place: &DriverPlace, spec: CellSpec) -> Result<Self> {
+        Self::with_tools(place, spec, None).await
+    }
+
+    /// Starts this cell with a directory of the host at `/tools`.
+    pub(super) async fn with_tools(
+        place: &DriverPlace,
+        spec: CellSpec,
+        tools: Option<PathBuf>,
+    ) -> Result<Self> {
         let driver = place.open()?;
         let records = place.records().join(spec.id.as_str());
         std::fs::create_dir_all(&records).context("make the records directory")?;
-        let isolation = driver.start(&spec, &records).await.context("start")?.isolation;
+        let placed = driver.start(&spec, &records, tools.as_deref()).await.context("start")?;
+        let isolation = placed.isolation;
         let link = connect(driver.as_ref(), &spec.id).await?;
         let own_root = driver.capabilities().await?.own_root;
-        Ok(Self { driver, spec, records, link, isolation, own_root })
+        Ok(Self { driver, spec, records, tools, link, isolation, own_root })
     }
 
     /// Another connection.
@@ -134,7 +149,8 @@ impl Guest {
 
     /// Starts the cell again, which has no supervisor, and connects to it.
     pub(super) async fn wake(&mut self) -> Result<()> {
-        self.driver.start(&self.spec, &self.records).await.context("start again")?;
+        let (spec, tools) = (&self.spec, self.tools.as_deref());
+        self.driver.start(spec, &self.records, tools).await.context("start again")?;
         self.link = self.connect().await?;
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(super) async fn a_cell_is_started_once_and_found_until_it_is_removed(
 
     // A process of the first start is still there after the second.
     guest.start_until(sh("echo up; sleep 717273"), "up").await?;
-    let again = guest.driver.start(&guest.spec, &guest.records).await?;
+    let again = guest.driver.start(&guest.spec, &guest.records, None).await?;
     ensure!(again.isolation == guest.isolation, "a second start tells another isolation");
     let opened = guest.journal()?.execs().count();
     ensure!(opened == 1, "the journal knows {opened} execs, not one");

@@ -35,7 +35,7 @@ pub(super) async fn what_needs_an_own_root_is_refused(place: &DriverPlace) -> Re
     with_network.network = network;
     let records = place.records().join(with_network.id.as_str());
     std::fs::create_dir_all(&records).context("make the records directory")?;
-    let told = refusal(guest.driver.start(&with_network, &records).await)?;
+    let told = refusal(guest.driver.start(&with_network, &records, None).await)?;
     ensure!(told == ErrorCode::Unsupported, "a cell with a network is refused as {told}");
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -p hotcell -- [--quick] [--user NAME] [--only PART]...`; see `scripts/bench`.
 
+mod code;
 mod files;
 mod floor;
 mod guards;

@@ -21,6 +21,11 @@ pub(crate) fn plain() -> Result<Duration> {
     timed(program("/bin/sh").args(["-c", "true"]))
 }
 
+/// `python3` that prints a sum.
+pub(crate) fn python() -> Result<Duration> {
+    timed(program("python3").args(["-I", "-c", "print(1 + 1)"]))
+}
+
 /// Whether bwrap is here and can make a sandbox.
 pub(crate) fn bwrap_works() -> bool {
     bwrap_command().stderr(Stdio::null()).status().is_ok_and(|status| status.success())

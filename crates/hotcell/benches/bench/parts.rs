@@ -33,9 +33,10 @@ pub(crate) enum Part {
     Files,
     Neighbour,
     Guards,
+    Code,
 }
 
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     Part::Exec,
     Part::Rate,
     Part::Spawn,
@@ -47,6 +48,7 @@ const PARTS: [Part; 11] = [
     Part::Files,
     Part::Neighbour,
     Part::Guards,
+    Part::Code,
 ];
 
 impl Part {
@@ -63,6 +65,7 @@ impl Part {
             Self::Files => "files",
             Self::Neighbour => "neighbour",
             Self::Guards => "guards",
+            Self::Code => "code",
         }
     }
 }
@@ -108,6 +111,7 @@ impl Bench<'_> {
                 Part::Files => self.files(&site)?,
                 Part::Neighbour => self.neighbour(&site)?,
                 Part::Guards => self.guards()?,
+                Part::Code => self.code()?,
             }
         }
         Ok(())

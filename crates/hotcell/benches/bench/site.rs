@@ -16,7 +16,7 @@ use hotcell_store::SqliteStore;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::guards;
+use crate::{code, guards};
 
 const POLL: Duration = Duration::from_millis(20);
 
@@ -79,10 +79,15 @@ impl Site {
             Guards::None => local,
             Guards::All => {
                 guards::put_into(&mut engine, state)?;
+                code::put_into(&mut engine)?;
                 local.in_role(Role::Agent)
             }
         };
         Ok(Self { runtime, engine: Arc::new(engine), state: state.to_owned(), caller })
+    }
+
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// Makes a cell and tells how long that took.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use hotcell_model::{
-    Cell, CellDetails, CellInfo, CellStats, Isolation, Layer, SecretName, Timestamp,
+    Cell, CellDetails, CellInfo, CellStats, Isolation, Layer, SecretName, SessionInfo, Timestamp,
 };
 
 use crate::args::Info;
@@ -86,6 +86,9 @@ fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> 
             facts.push(("carried", format!("{sent} out, {received} in, {open} connections open")));
         }
         facts.push(("execs", format!("{} running, {} queued", stats.running, stats.queued)));
+        for session in &stats.sessions {
+            facts.push(("session", told(session)));
+        }
     }
     facts
 }
@@ -110,4 +113,14 @@ pub(super) fn isolation_text(isolation: &Isolation) -> String {
         let _ = writeln!(text, "{:<10} hint: {}", "", missing.remedy);
     }
     text
+}
+
+/// A session of code in a line.
+fn told(session: &SessionInfo) -> String {
+    let standing = match session.idle_s {
+        Some(idle) => format!("idle for {}", short(std::time::Duration::from_secs(idle))),
+        None => "running".to_owned(),
+    };
+    let held = session.memory_bytes.map_or_else(String::new, |held| format!(", {}", bytes(held)));
+    format!("{}: {} runs, {standing}{held}", session.name, session.runs)
 }

@@ -34,6 +34,7 @@ mod secret;
 mod serve;
 mod setup;
 mod spawn;
+mod stats;
 mod token;
 mod unpack;
 mod wait;
@@ -100,6 +101,7 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Secret(_)
         | Command::Token(_)
         | Command::Audit(_)
+        | Command::Stats(_)
         | Command::Serve(_)
         | Command::Setup(_)
         | Command::Doctor(_)
@@ -176,6 +178,7 @@ pub(crate) async fn perform(
             Some(AuditAction::Export(args)) => audit::export(&session()?, args).await,
             None => audit::show(&session()?, args.show).await,
         },
+        Command::Stats(args) => stats::stats(&session()?, args).await,
         Command::Port(args) => Box::pin(port::port(session()?, args)).await,
         Command::Serve(args) => {
             let served = Box::pin(serve::serve(args, &config, environment)).await;
@@ -221,7 +224,11 @@ fn tell_limits(end: &ExecEnd) {
                 note("a process of the cell was killed: its cell was out of memory");
             }
             LimitHit::Pids => note("the cell had as many processes and threads as it may"),
-            LimitHit::Memory | LimitHit::Output | LimitHit::Disk | LimitHit::DiskFiles => {}
+            LimitHit::Memory
+            | LimitHit::Output
+            | LimitHit::Disk
+            | LimitHit::DiskFiles
+            | LimitHit::Cpu => {}
         }
     }
 }
@@ -244,6 +251,9 @@ fn tell_end(exec: &Exec) -> u8 {
     let Some(end) = &exec.end else { return OWN_FAILURE };
     match end.cause {
         EndCause::Exited | EndCause::Signaled => {}
+        EndCause::TimedOut if end.limit == Some(LimitHit::Cpu) => {
+            note("the command was ended: it had used the CPU time that it may");
+        }
         EndCause::TimedOut => note("the command was ended: its timeout was over"),
         EndCause::Cancelled if end.limit.is_none() => note("the command was cancelled"),
         EndCause::Cancelled => {}
@@ -259,7 +269,7 @@ fn tell_end(exec: &Exec) -> u8 {
         Some(LimitHit::DiskFiles) => {
             note("the command was ended: its cell had made more files than it may");
         }
-        Some(LimitHit::Memory | LimitHit::Pids | LimitHit::Output) | None => {}
+        Some(LimitHit::Memory | LimitHit::Pids | LimitHit::Output | LimitHit::Cpu) | None => {}
     }
     tell_limits(end);
     if end.killed_descendants > 0 {

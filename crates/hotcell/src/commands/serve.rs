@@ -71,6 +71,7 @@ pub(super) async fn serve(
         AskClient::Local => Approvers::LocalClients,
         AskClient::Always => Approvers::AllClients,
     };
+    engine.show_tools(local.tenant.clone());
     let door = Door::new(Arc::new(engine), dialect)
         .with_approvers(approvers)
         .at_home_in(config.tenant.clone());

@@ -12,11 +12,12 @@ in_worlds! { [root]
     what_goes_wrong_with_a_tool_is_raised,
     a_tool_that_no_rule_names_waits_for_a_person,
     code_that_was_approved_reaches_its_tools,
+    each_run_of_a_session_calls_tools_as_its_own,
     without_servers_there_are_no_tools,
 }
 
 /// A configuration with these servers.
-fn declare(world: &World, place: &Path) -> String {
+pub(crate) fn declare(world: &World, place: &Path) -> String {
     let script = |package: &str| {
         let path = place.join("node_modules/@modelcontextprotocol").join(package);
         path.join("dist/index.js").display().to_string()
@@ -159,4 +160,23 @@ fn without_servers_there_are_no_tools(world: &World) {
     assert!(found["tools"].as_array().unwrap().iter().all(own), "{found}");
     let ran = run(&mut client, "import tools.github");
     assert_eq!(ran["error"]["type"], "ModuleNotFoundError", "{ran}");
+}
+
+fn each_run_of_a_session_calls_tools_as_its_own(world: &World) {
+    let Some(place) = tool_servers() else { return };
+    let mut client = agent(world, &place, ALLOW);
+    for (code, is_new) in [
+        ("from tools.everything import echo\necho(message='one')", true),
+        ("echo(message='one')", false),
+        ("from tools.everything import echo\n[echo(message='one'), echo(message='two')][0]", false),
+    ] {
+        let asked = json!({ "code": code, "session": "a", "timeout_s": 120, "wait_s": 50 });
+        let ran = client.call("code_run", asked);
+        assert!(ran["result"].to_string().contains("one"), "{ran}");
+        assert_eq!(ran["session"]["is_new"], is_new, "{ran}");
+        let calls = code.matches("echo(").count();
+        assert_eq!(ran["tools_called"][0]["calls"], calls, "{ran}");
+    }
+    let quiet = client.call("code_run", json!({ "code": "1", "session": "a" }));
+    assert_eq!(quiet.get("tools_called"), None, "{quiet}");
 }

@@ -494,12 +494,22 @@ fn the_owner_of_the_state_directory_sees_every_tenant(world: &World) {
 fn metrics_tell_of_ones_own_tenant(world: &World) {
     let (a, b) = (Party::of(world, "a"), Party::of(world, "b"));
     furnish(&a);
+    let code = json!({ "cell": "work", "code": "1 + 1" });
+    let ran = a.server.ask(&Sent::tool("code_run", code)).tool_result();
+    assert_eq!(ran["result"], 2, "{ran}");
     let of_a = a.ask(&Sent::get("/metrics")).1;
+    assert!(of_a.contains("\nhotcell_code_runs_total{end=\"ok\"} 1\n"), "{of_a}");
+    assert!(of_a.contains("\nhotcell_code_tokens{place=\"kept_out\"} 0\n"), "{of_a}");
     assert!(of_a.contains("\nhotcell_execs_running 1\n"), "{of_a}");
     assert!(of_a.contains("state=\"ready\"} 1\n"), "{of_a}");
     let of_b = b.ask(&Sent::get("/metrics")).1;
     assert!(of_b.contains("\nhotcell_execs_running 0\n"), "{of_b}");
     assert!(!of_b.contains("state=\"ready\""), "{of_b}");
+    assert!(!of_b.contains("hotcell_code_runs_total{"), "{of_b}");
+    // The owner of the state directory sees both, and each by its name.
+    for (tenant, runs) in [("a", 1), ("b", 0)] {
+        assert_eq!(world.json(["stats", "--json", "--tenant", tenant])["runs"], runs);
+    }
 }
 
 /// A server with a configuration.

@@ -1,25 +1,22 @@
 //! `code_run` and `tool_search`.
 
-use hotcell_brief::{
-    Brief, Cut, DEFAULT_BUDGET, ErrorPart, Parts, ResultContent, ResultPart, Shown, ShownResult,
-    Strategy, Text,
-};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use hotcell_model::{
-    Artifact, Code, CodeError, CodeLanguage, CodeOutcome, CodeReport, CodeValue, Command, EndCause,
-    Error, Exec, ExecResult, ExecRun, ExecState, Record, Reply, Request, Result, Stream,
+    Artifact, Code, CodeError, CodeImage, CodeLanguage, CodeRun, CodeShown, CodeTokens, Command,
+    CutStrategy, Error, Exec, ExecResult, ExecRun, Reply, Request, Result, SessionTurn, SessionUse,
     ToolDetail, ToolSearch, ToolUse, ToolsFound, Usage,
 };
-use rmcp::model::{CallToolResult, JsonObject};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cell_tools::cell_ref;
-use super::exec_tools::{MOST_WAIT_S, wait};
+use super::exec_tools::{self, MOST_WAIT_S, wait};
 use super::schema::{self, Anything, Object};
 use super::tool::{Effect, ToolKind, answer, read};
 use super::views::told;
-use crate::dialect::{Outcome, Show};
 use crate::toolsets::Toolset;
 
 /// What the engine is asked for: far more than is shown, so that what is shown is chosen well.
@@ -38,7 +35,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         request: run,
         result: |reply| {
             let Reply::ExecResult(result) = reply else { return None };
-            Some(ran(result, Strategy::Auto))
+            Some(ran(result))
         },
     },
     ToolKind {
@@ -70,9 +67,13 @@ struct Run {
     /// at most 50
     #[serde(default = "wait")]
     wait_s: f64,
-    /// how long output is cut: auto, truncate, summarise, sample
+    /// auto, truncate, summarise, sample
     #[serde(default = "auto")]
     strategy: String,
+    /// keeps variables
+    session: Option<String>,
+    #[serde(default)]
+    reset: bool,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -109,7 +110,7 @@ fn few() -> u32 {
 
 fn run(arguments: JsonObject) -> Result<Request> {
     let asked: Run = read(arguments)?;
-    strategy_of(&asked.strategy)?;
+    let strategy = strategy_of(&asked.strategy)?;
     let language = match asked.language.as_str() {
         "python" => CodeLanguage::Python,
         other => {
@@ -117,32 +118,30 @@ fn run(arguments: JsonObject) -> Result<Request> {
                 .hint("use python; run other languages with exec_run"));
         }
     };
-    let command = Command::Code(Code { language, text: asked.code });
+    let session = match (asked.session, asked.reset) {
+        (Some(name), reset) => Some(SessionTurn { name: name.parse()?, reset }),
+        (None, false) => None,
+        (None, true) => {
+            return Err(Error::invalid("reset was given without a session")
+                .hint("name the session that is to begin anew"));
+        }
+    };
+    let command = Command::Code(Code { language, text: asked.code, session });
     Ok(ExecRun {
         timeout_s: (asked.timeout_s != 0.0).then_some(asked.timeout_s),
         wait_s: asked.wait_s.min(MOST_WAIT_S),
         result_bytes: RESULT_BYTES,
+        strategy,
         ..ExecRun::new(cell_ref(asked.cell.as_deref())?, command)
     }
     .into())
 }
 
-fn strategy_of(name: &str) -> Result<Strategy> {
+fn strategy_of(name: &str) -> Result<CutStrategy> {
     serde_json::from_value(Value::String(name.to_owned())).map_err(|_| {
         Error::invalid(format!("there is no strategy {name:?}"))
             .hint("use auto, truncate, summarise or sample")
     })
-}
-
-/// How a run is shown, where its arguments say that.
-pub(super) fn show(arguments: &JsonObject) -> Option<Show> {
-    let strategy = strategy_of(arguments.get("strategy")?.as_str()?).ok()?;
-    Some(Box::new(move |outcome: Outcome| {
-        let Reply::ExecResult(result) = outcome.reply? else {
-            return Err(Error::internal("code_run got the reply to another request"));
-        };
-        Ok(ran(result, strategy))
-    }))
 }
 
 fn search(arguments: JsonObject) -> Result<Request> {
@@ -188,125 +187,134 @@ struct Ran {
     usage: Option<Spent>,
 }
 
+/// The session that code took part in.
+#[derive(Debug, Serialize)]
+struct SessionView {
+    name: String,
+    /// Whether no variables of an earlier run were there.
+    is_new: bool,
+    /// Whether the next run finds its variables.
+    is_kept: bool,
+}
+
+impl SessionView {
+    fn of(exec: &Exec) -> Option<Self> {
+        let Command::Code(Code { session: Some(turn), .. }) = &exec.command else { return None };
+        let SessionUse { is_new, is_kept } = exec.end.as_ref()?.session?;
+        Some(Self { name: turn.name.to_string(), is_new, is_kept })
+    }
+
+    /// The same for readers.
+    fn told(&self) -> String {
+        let found = if self.is_new { "new" } else { "went on" };
+        let left = if self.is_kept { "" } else { "; it has ended, the next run begins anew" };
+        format!("{}: {found}{left}", self.name)
+    }
+}
+
 /// What code gave back, within its budget.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct CodeView {
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Anything")]
+    #[schemars(with = "Option<Anything>")]
     result: Option<Value>,
-    /// all of a result that is shown in part
+    /// the whole result
     #[serde(skip_serializing_if = "Option::is_none")]
     result_file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     error: Option<CodeError>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<Object>")]
+    #[schemars(with = "Option<Vec<Object>>")]
     artifacts: Vec<Artifact>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<Object>")]
+    #[schemars(with = "Option<Vec<Object>>")]
     tools_called: Vec<ToolUse>,
-    /// what was cut, and how to read it
+    /// how to read the rest
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<Object>")]
-    cut: Vec<Cut>,
+    #[schemars(with = "Option<Vec<Object>>")]
+    cut: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    session: Option<SessionView>,
+    /// Where nothing else tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    tokens: Option<CodeTokens>,
 }
 
 #[derive(Debug, Serialize)]
 struct Spent {
     #[serde(flatten)]
     usage: Usage,
-    tokens: Tokens,
-}
-
-#[derive(Debug, Serialize)]
-struct Tokens {
-    /// What this answer costs.
-    shown: usize,
+    tokens: CodeTokens,
 }
 
 /// What came of running code.
-pub(super) fn ran(result: ExecResult, strategy: Strategy) -> CallToolResult {
-    let ExecResult { exec, records, next_seq, report, .. } = result;
-    let usage = exec.end.as_ref().map(|end| end.usage);
-    let status = status_of(&exec, report.as_deref());
-    let mut report = report.map_or_else(CodeReport::default, |report| *report);
-    report.error = report.error.take().or_else(|| ended_by_force(&exec, status));
-    let more = format!("exec_poll exec_id={}", exec.id);
-    let streams = [Stream::Stdout, Stream::Stderr].map(|stream| pieces(&records, stream));
-    let totals = usage.map_or([0; 2], |usage| [usage.stdout_bytes, usage.stderr_bytes]);
-    let [stdout, stderr] = [0, 1].map(|at| {
-        let (head, tail) = &streams[at];
-        let lines = [head, tail].map(|part| part.iter().filter(|byte| **byte == b'\n').count());
-        Text::pieces(head, tail, totals[at], lines.iter().sum::<usize>() as u64).read_by(&more)
-    });
-    let shown = briefed(&report, Parts { stdout, stderr, ..Parts::default() }, strategy);
-    let tokens = Tokens { shown: shown.tokens };
+pub(super) fn ran(result: ExecResult) -> CallToolResult {
+    let ExecResult { exec, next_seq, code: Some(code), .. } = result else {
+        return exec_tools::ran(result);
+    };
+    let (tokens, status) = (code.shown.tokens, code.status.as_str().to_owned());
+    let Parts { stdout, stderr, view, images } = Parts::of(*code, &exec);
     let view = Ran {
         cell: exec.cell.to_string(),
         exec_id: exec.id.to_string(),
-        status: status.to_owned(),
+        status,
         approval: exec.approval.as_deref().map(told),
         checkpoint: exec.checkpoint.as_ref().map(ToString::to_string),
-        stdout: shown.stdout.clone(),
-        stderr: shown.stderr.clone(),
-        code: CodeView::new(report, shown),
+        stdout,
+        stderr,
+        code: view,
         next_seq,
-        usage: usage.map(|usage| Spent { usage, tokens }),
+        usage: exec.end.as_ref().map(|end| Spent { usage: end.usage, tokens }),
     };
     let text = view.text();
-    answer(&view, text)
+    with_images(answer(&view, text), &images)
 }
 
-/// A report within the budget, together with what else is shown.
-fn briefed<'a>(report: &'a CodeReport, streams: Parts<'a>, strategy: Strategy) -> Shown {
-    let file = report.result_file.as_ref().map(|path| format!("fs_read {path}"));
-    let parts = Parts {
-        result: report.result.as_ref().map(|value| ResultPart {
-            content: match value {
-                CodeValue::Json(value) => ResultContent::Json(value),
-                CodeValue::Repr(text) | CodeValue::Preview(text) => {
-                    ResultContent::Text(Text::whole(text))
-                }
-            },
-            more: file.as_deref(),
-        }),
-        error: report.error.as_ref().map(|error| ErrorPart {
-            kind: &error.kind,
-            message: &error.message,
-            traceback: &error.traceback,
-            more: None,
-        }),
-        ..streams
-    };
-    Brief::new(DEFAULT_BUDGET, strategy).show(&parts)
+/// The same with pictures beside it, which clients show to their models.
+pub(super) fn with_images(mut result: CallToolResult, images: &[CodeImage]) -> CallToolResult {
+    let blocks = images
+        .iter()
+        .map(|image| ContentBlock::image(BASE64_STANDARD.encode(&image.content), image.mime));
+    result.content.extend(blocks);
+    result
+}
+
+/// A run of code, taken apart for whoever shows it.
+struct Parts {
+    stdout: String,
+    stderr: String,
+    view: CodeView,
+    images: Vec<CodeImage>,
+}
+
+impl Parts {
+    fn of(code: CodeRun, exec: &Exec) -> Self {
+        let CodeRun { report, tools, images, shown, .. } = code;
+        let CodeShown { stdout, stderr, result, error, cut, .. } = shown;
+        let report = report.unwrap_or_default();
+        let (result_file, artifacts) = (report.result_file, report.artifacts);
+        let view = CodeView {
+            result,
+            result_file,
+            error,
+            artifacts,
+            tools_called: tools,
+            cut,
+            session: SessionView::of(exec),
+            tokens: None,
+        };
+        Self { stdout, stderr, view, images }
+    }
 }
 
 impl CodeView {
-    /// A report alone.
-    pub(super) fn of(report: CodeReport) -> Self {
-        let shown = briefed(&report, Parts::default(), Strategy::Auto);
-        Self::new(report, shown)
-    }
-
-    fn new(report: CodeReport, shown: Shown) -> Self {
-        let line = report.error.as_ref().and_then(|error| error.line);
-        Self {
-            result: shown.result.map(|shown| match shown {
-                ShownResult::Json(value) => value,
-                ShownResult::Text(text) => Value::String(text),
-            }),
-            result_file: report.result_file,
-            error: shown.error.map(|shown| CodeError {
-                kind: shown.kind,
-                message: shown.message,
-                traceback: shown.traceback,
-                line,
-            }),
-            artifacts: report.artifacts,
-            tools_called: report.tools,
-            cut: shown.cut,
-        }
+    /// What is told of a run whose output stands elsewhere.
+    pub(super) fn beside(code: CodeRun, exec: &Exec) -> Self {
+        let tokens = Some(code.shown.tokens);
+        Self { tokens, ..Parts::of(code, exec).view }
     }
 
     /// Adds it to a text for readers.
@@ -327,6 +335,9 @@ impl CodeView {
         if let Some(file) = &self.result_file {
             add_part(text, "whole result", file);
         }
+        if let Some(session) = &self.session {
+            add_part(text, "session", &session.told());
+        }
     }
 }
 
@@ -335,51 +346,6 @@ fn add_part(text: &mut String, name: &str, content: &str) {
         text.push('\n');
     }
     text.push_str(&format!("[{name}] {content}"));
-}
-
-/// The beginning and the end of a stream; the end is empty where nothing is missing between them.
-fn pieces(records: &[Record], stream: Stream) -> (Vec<u8>, Vec<u8>) {
-    let (mut head, mut tail) = (Vec::new(), Vec::new());
-    let mut last = 0;
-    let mut after_gap = false;
-    for record in records {
-        after_gap |= record.seq > last + 1;
-        last = record.seq;
-        if record.stream == stream {
-            let part = if after_gap { &mut tail } else { &mut head };
-            part.extend_from_slice(&record.bytes);
-        }
-    }
-    (head, tail)
-}
-
-fn status_of(exec: &Exec, report: Option<&CodeReport>) -> &'static str {
-    match (exec.state, exec.end.as_ref().map(|end| (end.cause, end.exit_code))) {
-        (ExecState::Queued | ExecState::Running, _) | (ExecState::Ended, None) => "running",
-        (ExecState::Ended, Some((EndCause::TimedOut, _))) => "timed_out",
-        (ExecState::Ended, Some((EndCause::Cancelled, _))) => "cancelled",
-        (ExecState::Ended, Some((EndCause::Denied, _))) => "denied",
-        (ExecState::Ended, Some((EndCause::Exited, Some(0))))
-            if report.is_none_or(|report| report.status == CodeOutcome::Ok) =>
-        {
-            "ok"
-        }
-        (
-            ExecState::Ended,
-            Some((EndCause::Exited | EndCause::Signaled | EndCause::OomKilled | EndCause::Lost, _)),
-        ) => "error",
-    }
-}
-
-/// What stands for an error of code that could not report one.
-fn ended_by_force(exec: &Exec, status: &str) -> Option<CodeError> {
-    let end = exec.end.as_ref().filter(|_| status != "ok")?;
-    let message = match (end.exit_code, end.signal) {
-        (Some(code), _) => format!("the process exited with code {code}"),
-        (None, Some(signal)) => format!("the process was ended by {signal}"),
-        (None, None) => "the process never ran or was lost".to_owned(),
-    };
-    Some(CodeError { kind: end.cause.as_str().to_owned(), message, ..CodeError::default() })
 }
 
 impl Ran {

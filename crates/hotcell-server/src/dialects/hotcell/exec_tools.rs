@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    CancelStatus, Error, ExecCancel, ExecInput, ExecList, ExecPoll, ExecResult, ExecRun, ExecState,
-    ExecStatusFilter, OutputFilter, Reply, Request, Result, Signal, Stream, TerminalSize, Usage,
+    CancelStatus, Error, ExecCancel, ExecInput, ExecList, ExecPage, ExecPoll, ExecResult, ExecRun,
+    ExecState, ExecStatusFilter, OutputFilter, Reply, Request, Result, Signal, Stream,
+    TerminalSize, Usage,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cell_tools::cell_ref;
+use super::code_tools::with_images;
 use super::schema::{self, Object};
 use super::text::{self, STREAM_BYTES};
 use super::tool::{Effect, ToolKind, answer, read};
@@ -47,7 +49,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         request: poll,
         result: |reply| {
             let Reply::ExecPage(page) = reply else { return None };
-            Some(page_result(page.into()))
+            Some(page_result(page))
         },
     },
     ToolKind {
@@ -60,7 +62,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         request: input,
         result: |reply| {
             let Reply::InputAccepted(accepted) = reply else { return None };
-            accepted.output.map(|page| page_result(page.into()))
+            accepted.output.map(page_result)
         },
     },
     ToolKind {
@@ -290,9 +292,11 @@ fn stream(name: &str) -> Result<Stream> {
     })
 }
 
-fn page_result(view: PageView) -> CallToolResult {
+fn page_result(mut page: ExecPage) -> CallToolResult {
+    let images = page.code.as_deref_mut().map(|code| std::mem::take(&mut code.images));
+    let view = PageView::from(page);
     let text = view.text();
-    answer(&view, text)
+    with_images(answer(&view, text), &images.unwrap_or_default())
 }
 
 fn input(arguments: JsonObject) -> Result<Request> {

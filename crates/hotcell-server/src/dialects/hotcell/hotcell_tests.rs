@@ -133,7 +133,7 @@ fn a_task_ends_with_the_result_of_a_run() {
     }))
     .unwrap();
     let result =
-        ExecResult { exec, records: Vec::new(), truncated: false, next_seq: 0, report: None };
+        ExecResult { exec, records: Vec::new(), truncated: false, next_seq: 0, code: None };
     let ran = dialect().result("exec_run", Reply::ExecResult(result.clone()));
     let only_cells = HotcellDialect::new(&"cell".parse().unwrap(), FileBounds::default());
     assert_eq!(only_cells.exec_result(result), ran);

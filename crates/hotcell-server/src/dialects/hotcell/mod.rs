@@ -18,7 +18,6 @@ mod file_tools_tests;
 #[cfg(test)]
 mod hotcell_tests;
 
-use hotcell_brief::Strategy;
 use hotcell_model::{Command, Error, ExecResult, Reply, Request, Result};
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 
@@ -106,10 +105,7 @@ impl Dialect for HotcellDialect {
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
         match self.file_tool(tool) {
             Some(file_tool) => (file_tool.call)(arguments, self.bounds),
-            None => {
-                let show = (tool == "code_run").then(|| code_tools::show(&arguments)).flatten();
-                Ok(ToolCall { request: self.request(tool, arguments)?, show })
-            }
+            None => Ok(ToolCall { request: self.request(tool, arguments)?, show: None }),
         }
     }
 
@@ -135,7 +131,7 @@ impl Dialect for HotcellDialect {
     fn exec_result(&self, result: ExecResult) -> CallToolResult {
         // Also where the tool itself is not shown.
         match &result.exec.command {
-            Command::Code(_) => code_tools::ran(result, Strategy::Auto),
+            Command::Code(_) => code_tools::ran(result),
             Command::Shell(_) | Command::Argv(_) => exec_tools::ran(result),
         }
     }

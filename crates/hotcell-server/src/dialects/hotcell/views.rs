@@ -212,13 +212,14 @@ impl From<ExecPage> for PageView {
             data: String::from_utf8_lossy(&record.bytes).into_owned(),
             ts: record.ts,
         });
+        let code = page.code.map(|code| CodeView::beside(*code, &page.exec));
         Self {
             standing: (&page.exec).into(),
             messages: messages.collect(),
             next_seq: page.next_seq,
             complete: page.complete,
             dropped: page.dropped,
-            code: page.report.map(|report| CodeView::of(*report)),
+            code,
         }
     }
 }

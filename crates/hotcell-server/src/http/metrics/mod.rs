@@ -1,5 +1,6 @@
 //! `/metrics`: what happened and how things stand, for Prometheus.
 
+mod code_runs;
 mod exec_ends;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::Mutex;
 
+use self::code_runs::CodeRuns;
 use self::exec_ends::ExecEnds;
 use super::answer::Shape;
 use super::routes::Parts;
@@ -68,6 +70,7 @@ struct Shown {
     registry: Registry,
     cells: Family<Standing, Gauge>,
     execs: ExecEnds,
+    code: CodeRuns,
 }
 
 impl Metrics {
@@ -98,7 +101,8 @@ impl Metrics {
         let cells = Family::default();
         registry.register("cells", "Cells by driver and state", cells.clone());
         let execs = ExecEnds::new(&mut registry, self.began);
-        Shown { registry, cells, execs }
+        let code = CodeRuns::new(&mut registry);
+        Shown { registry, cells, execs, code }
     }
 
     fn register_server(&self, registry: &mut Registry) {
@@ -172,6 +176,7 @@ impl Metrics {
         let mut views = self.views.lock().await;
         let shown = views.entry(view.clone()).or_insert_with(|| self.begin(&view, home));
         shown.execs.look(&parts.door, &own).await?;
+        shown.code.look(&parts.door, &own).await?;
         let listed = parts.door.ask(&own, CellList { include_stopped: true }).await?;
         shown.cells.clear();
         for cell in listed.cells {

@@ -28,6 +28,8 @@ pub(crate) enum Need {
     Clients,
     /// Servers of others whose tools code calls.
     ToolServers,
+    /// Packages that code works with.
+    Runner,
 }
 
 impl Need {
@@ -39,6 +41,7 @@ impl Need {
             Self::Packaging => "packaging",
             Self::Clients => "clients",
             Self::ToolServers => "tool-servers",
+            Self::Runner => "runner",
         }
     }
 }
@@ -120,6 +123,18 @@ pub(crate) fn tool_servers() -> Option<PathBuf> {
     let found = setting("HOTCELL_TEST_TOOL_SERVERS")
         .ok_or_else(|| "HOTCELL_TEST_TOOL_SERVERS is not set (see CONTRIBUTING.md)".to_owned());
     require(Need::ToolServers, found).map(PathBuf::from)
+}
+
+/// Where packages of Python lie that make tables and figures.
+pub(crate) fn python_packages() -> Option<PathBuf> {
+    let found = setting("HOTCELL_TEST_PYTHON").and_then(|python| {
+        let library = Path::new(&python).parent()?.parent()?.join("lib");
+        let versions = fs::read_dir(library).ok()?.flatten();
+        let mut places = versions.map(|entry| entry.path().join("site-packages"));
+        places.find(|place| place.join("pandas").is_dir() && place.join("matplotlib").is_dir())
+    });
+    let why = "HOTCELL_TEST_PYTHON names no python3 with pandas (see CONTRIBUTING.md)";
+    require(Need::Runner, found.ok_or_else(|| why.to_owned()))
 }
 
 /// Where all worlds of a user find what their cells start from, so that it is made once for each

@@ -30,7 +30,9 @@ pub(crate) use http::{Connection, HttpAnswer, HttpServer, Sent, initialize};
 pub(crate) use invocation::{AS_IN_A_CONTAINER, Finished, Invocation, Live};
 pub(crate) use issuer::Issuer;
 pub(crate) use kind::{Kind, User};
-pub(crate) use machine::{Need, clients, is_root, program, require, setting, tool_servers};
+pub(crate) use machine::{
+    Need, clients, is_root, program, python_packages, require, setting, tool_servers,
+};
 pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use outside::{Outside, pattern};
 pub(crate) use polling::{eventually, eventually_some};
