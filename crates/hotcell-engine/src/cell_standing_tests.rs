@@ -26,6 +26,7 @@ fn spec(keep: Keep) -> CellSpec {
         max_running: 4,
         output_bytes: 1 << 20,
         network: Network::None,
+        sessions: hotcell_model::SessionBounds::default(),
         workspace: None,
         env: BTreeMap::new(),
         secrets: Vec::new(),
