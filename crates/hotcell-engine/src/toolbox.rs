@@ -301,7 +301,8 @@ async fn own_run(engine: &Engine, caller: &Caller, call: OwnCall) -> Result<Tool
     };
     let value = value(reply)?;
     let bytes = serde_json::to_string(&value).map_or(0, |text| text.len() as u64);
-    Ok(ToolRan { value, failed: false, bytes, answer: None })
+    let tokens = cost_of(&value.to_string());
+    Ok(ToolRan { value, failed: false, bytes, tokens, answer: None })
 }
 
 /// What code gets of an answer: what is there for programs, else JSON in its text, else the text.
