@@ -65,6 +65,7 @@ pub(crate) fn what(request: &Request) -> String {
         | Request::ExecWait(_)
         | Request::ToolSearch(_)
         | Request::ToolNames(_)
+        | Request::ToolList(_)
         | Request::ExecGet(_)
         | Request::ExecPoll(_)
         | Request::ExecList(_)

@@ -255,7 +255,7 @@ impl Run {
         let (engine, caller) = (&self.engine, &self.caller);
         match what {
             What::Call { server, tool, arguments } => {
-                let call = ToolRun { exec: self.exec.clone(), server, tool, arguments };
+                let call = ToolRun { exec: Some(self.exec.clone()), server, tool, arguments };
                 let counted = self.counts.call(&call);
                 let ran = engine.ask(caller, call).await?;
                 counted.answered(&ran);

@@ -51,6 +51,7 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         | Request::ToolRun(_)
         | Request::ToolSearch(_)
         | Request::ToolNames(_)
+        | Request::ToolList(_)
         | Request::ExecGet(_)
         | Request::ExecPoll(_)
         | Request::ExecInput(_)

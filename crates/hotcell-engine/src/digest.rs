@@ -72,6 +72,7 @@ pub(crate) fn arguments(request: &Request) -> Vec<u8> {
         Request::ToolRun(it) => json(it),
         Request::ToolSearch(it) => json(it),
         Request::ToolNames(it) => json(it),
+        Request::ToolList(it) => json(it),
         Request::ExecGet(it) => json(it),
         Request::ExecPoll(it) => json(it),
         Request::ExecCancel(it) => json(it),

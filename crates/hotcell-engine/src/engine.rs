@@ -8,8 +8,8 @@ use std::time::Duration;
 use hotcell_link::Link;
 use hotcell_model::{
     ApprovalNeed, Caller, CheckpointPurpose, Driver, Error, ExecFollow, ExecId, FileStream, Ledger,
-    NameRules, NetRule, PortDial, Query, Reply, Request, Result, SecretStore, Store, Tenant,
-    TokenStore, ToolServers, Workspace,
+    NameRules, NetRule, OwnTools, PortDial, Query, Reply, Request, Result, SecretStore, Store,
+    Tenant, TokenStore, ToolServers, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -40,6 +40,7 @@ use crate::exec_wait::exec_wait;
 use crate::files::{file_call, file_stream};
 use crate::network::{net_change, net_log, net_show};
 use crate::new_id::new_exec_id;
+use crate::passed::tool_list;
 use crate::policies::{Rules, policy_check};
 use crate::ports::port_dial;
 use crate::probe::probe;
@@ -217,11 +218,12 @@ impl Engine {
                 let run = exec_run(self, caller, request, approval, view);
                 Reply::ExecResult(Box::pin(run).await?)
             }
-            Request::ToolRun(it) => Reply::ToolRan(Box::pin(tool_run(site, tenant, it)).await?),
+            Request::ToolRun(it) => Reply::ToolRan(Box::pin(tool_run(self, caller, it)).await?),
             Request::ToolSearch(it) => {
                 Reply::ToolsFound(Box::pin(tool_search(site, tenant, it)).await?)
             }
             Request::ToolNames(it) => Reply::NamesFound(Box::pin(tool_names(site, it)).await?),
+            Request::ToolList(it) => Reply::ToolsListed(Box::pin(tool_list(site, it)).await?),
             Request::ExecWait(request) => {
                 Reply::ExecResult(Box::pin(exec_wait(site, request, view)).await?)
             }
@@ -319,15 +321,39 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets code call the tools of these servers. To be said before the engine is asked for anything.
+    /// Lets code call the tools of these servers, and clients too if their definitions cost no more
+    /// than that many tokens. To be said before the engine is asked for anything.
     ///
     /// # Errors
     /// The engine is in use already.
-    pub fn call_tools_of(&mut self, servers: Arc<dyn ToolServers>) -> Result<()> {
+    pub fn call_tools_of(
+        &mut self,
+        servers: Arc<dyn ToolServers>,
+        pass_through_tokens: usize,
+    ) -> Result<()> {
+        self.toolbox_mut()?.call_tools_of(servers, pass_through_tokens);
+        Ok(())
+    }
+
+    /// Lets code call Hotcell's own tools. To be said before the engine is asked for anything.
+    ///
+    /// # Errors
+    /// The engine is in use already.
+    pub fn offer_own_tools(&mut self, own: Arc<dyn OwnTools>) -> Result<()> {
+        self.toolbox_mut()?.offer(own);
+        Ok(())
+    }
+
+    fn toolbox_mut(&mut self) -> Result<&mut Toolbox> {
         let site = Arc::get_mut(&mut self.site)
             .ok_or_else(|| Error::internal("the engine is in use already"))?;
-        site.toolbox = Some(Toolbox::new(servers));
-        Ok(())
+        Ok(site.toolbox.get_or_insert_default())
+    }
+
+    /// Whether tools of other servers may be handed to clients as they are.
+    #[must_use]
+    pub fn may_pass_tools(&self) -> bool {
+        self.site.toolbox.as_ref().is_some_and(Toolbox::may_pass)
     }
 
     /// Keeps what cells see at `/tools` as the lists of servers are, for as long as this engine is
@@ -405,7 +431,8 @@ impl Engine {
     #[must_use]
     pub fn may_ask(&self) -> bool {
         let rules = self.site.rules.as_ref();
-        let tools_ask = self.site.toolbox.is_some() && rules.is_some_and(Rules::are_enforced);
+        let servers = self.site.toolbox.as_ref().is_some_and(|toolbox| toolbox.servers().is_some());
+        let tools_ask = servers && rules.is_some_and(Rules::are_enforced);
         tools_ask || rules.is_some_and(Rules::may_ask)
     }
 

@@ -258,6 +258,7 @@ fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
         | Request::ToolRun(_)
         | Request::ToolSearch(_)
         | Request::ToolNames(_)
+        | Request::ToolList(_)
         | Request::ExecGet(_)
         | Request::ExecPoll(_)
         | Request::ExecInput(_)

@@ -367,6 +367,7 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
         | Request::ExecWait(_)
         | Request::ToolSearch(_)
         | Request::ToolNames(_)
+        | Request::ToolList(_)
         | Request::ExecGet(_)
         | Request::ExecPoll(_)
         | Request::ExecInput(_)
@@ -454,6 +455,7 @@ pub(crate) fn cell_of(request: &Request) -> Option<&CellRef> {
         | Request::ToolRun(_)
         | Request::ToolSearch(_)
         | Request::ToolNames(_)
+        | Request::ToolList(_)
         | Request::ExecGet(_)
         | Request::ExecPoll(_)
         | Request::ExecInput(_)
@@ -480,7 +482,7 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
     match request {
         Request::ExecRun(it) => it.exec.as_ref(),
         Request::ExecWait(it) => Some(&it.exec),
-        Request::ToolRun(it) => Some(&it.exec),
+        Request::ToolRun(it) => it.exec.as_ref(),
         Request::ExecGet(it) => Some(&it.exec),
         Request::ExecPoll(it) => Some(&it.exec),
         Request::ExecInput(it) => Some(&it.exec),
@@ -507,6 +509,7 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
         | Request::ProjectDiscard(_)
         | Request::ToolSearch(_)
         | Request::ToolNames(_)
+        | Request::ToolList(_)
         | Request::ExecList(_)
         | Request::FileCall(_)
         | Request::FileStream(_)
@@ -566,6 +569,7 @@ fn about(reply: &Reply) -> (Option<&CellId>, Option<&ExecId>) {
         | Reply::ToolRan(_)
         | Reply::ToolsFound(_)
         | Reply::NamesFound(_)
+        | Reply::ToolsListed(_)
         | Reply::Diagnoses(_)
         | Reply::Probed(_) => (None, None),
     }

@@ -55,7 +55,10 @@ pub(crate) async fn confine(
             None => Ok(Confined::ToBeDone),
         },
         // Code that runs calls for whoever had it run.
-        Request::ToolRun(request) => exec(site, caller, &request.exec).await,
+        Request::ToolRun(request) => match &request.exec {
+            Some(named) => exec(site, caller, named).await,
+            None => Ok(Confined::ToBeDone),
+        },
         Request::ExecWait(request) => exec(site, caller, &request.exec).await,
         Request::ExecGet(request) => exec(site, caller, &request.exec).await,
         Request::ExecPoll(request) => exec(site, caller, &request.exec).await,
@@ -80,6 +83,7 @@ pub(crate) async fn confine(
         | Request::PolicyCheck(_)
         | Request::ToolSearch(_)
         | Request::ToolNames(_)
+        | Request::ToolList(_)
         | Request::AuditQuery(_)
         | Request::AuditSummary(_)
         | Request::CodeStats(_)

@@ -11,7 +11,7 @@ use hotcell_model::{
     NetChange, NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial, Probe, ProjectApply,
     ProjectDiff, ProjectDiscard, ProjectPaths, Reply, Request, Result, Role, SecretRemove,
     SecretSet, SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke, TokensList,
-    ToolDetail, ToolNames, ToolRun, ToolSearch,
+    ToolDetail, ToolList, ToolNames, ToolRun, ToolSearch,
 };
 
 use crate::testing::House;
@@ -101,13 +101,15 @@ const CASES: &[(&str, Kind, Make)] = &[
     }),
     ("tool_run", Kind::Names, |it| {
         let (server, tool) = ("s".to_owned(), "t".to_owned());
-        ToolRun { exec: it.exec.clone(), server, tool, arguments: serde_json::Map::new() }.into()
+        let (exec, arguments) = (Some(it.exec.clone()), serde_json::Map::new());
+        ToolRun { exec, server, tool, arguments }.into()
     }),
     ("tool_search", Kind::NamesNothing, |_| {
         let (query, detail) = ("x".to_owned(), ToolDetail::Name);
         ToolSearch { query, detail, server: None, limit: 5 }.into()
     }),
     ("tool_names", Kind::NamesNothing, |_| ToolNames { server: None }.into()),
+    ("tool_list", Kind::NamesNothing, |_| ToolList::default().into()),
     ("exec_get", Kind::Names, |it| ExecGet { exec: it.exec.clone() }.into()),
     ("exec_poll", Kind::Names, |it| {
         let (exec, filter) = (it.exec.clone(), OutputFilter::default());

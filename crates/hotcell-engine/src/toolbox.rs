@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_model::{
-    Error, NamesFound, PolicyDecision, Result, Tenant, ToolAnswer, ToolCall, ToolDetail,
-    ToolListings, ToolNames, ToolRan, ToolRun, ToolSearch, ToolServers, ToolsFound,
+    Caller, Error, NamesFound, OWN_SERVER, OwnCall, OwnTools, PassedTool, PolicyDecision, Request,
+    Result, Tenant, ToolAnswer, ToolCall, ToolDetail, ToolListings, ToolNames, ToolRan, ToolRun,
+    ToolSearch, ToolServers, ToolsFound,
 };
 use hotcell_toolbox::{
     Catalog, CatalogChanges, MAX_HITS, Observations, SearchDetail, ServerListing, Tool, ToolIndex,
@@ -14,18 +15,34 @@ use hotcell_toolbox::{
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use crate::asked::bounded;
 use crate::code_shown::cost_of;
+use crate::engine::{Answer, Engine};
 use crate::fault;
+use crate::passed::passed;
 use crate::policies::told_of_tool;
 use crate::site::Site;
 
 /// Names that are told where one was not found.
 const MOST_NEAR: usize = 8;
+/// Servers that are told of whose tools are not known.
+const MOST_FAULTS: usize = 5;
+/// How much is told of what is wrong with each.
+const FAULT_CHARS: usize = 160;
+/// How deep code may have code and commands run by Hotcell's own tools.
+const MOST_DEPTH: u8 = 3;
+/// What Hotcell says of its own tools.
+const ABOUT_OWN: &str = "cells, commands and files of Hotcell itself";
 
 /// The tools of other servers, as one process knows them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Toolbox {
-    servers: Arc<dyn ToolServers>,
+    /// Those of others.
+    servers: Option<Arc<dyn ToolServers>>,
+    /// Hotcell's own.
+    own: Option<Arc<dyn OwnTools>>,
+    /// What definitions may cost that are handed to clients as they are.
+    pass_through_tokens: usize,
     shelf: Mutex<Option<Arc<Shelf>>>,
     /// What tools were seen to answer, for each tenant by itself: what one was answered is nothing to
     /// another.
@@ -37,8 +54,10 @@ pub(crate) struct Toolbox {
 /// All tools, as they were listed together.
 #[derive(Debug)]
 pub(crate) struct Shelf {
-    version: u64,
+    pub(crate) version: u64,
     pub(crate) catalog: Catalog,
+    /// Those that are handed to clients as they are.
+    pub(crate) passed: Vec<PassedTool>,
     index: ToolIndex,
     trusted: BTreeSet<String>,
     faults: Vec<String>,
@@ -46,30 +65,45 @@ pub(crate) struct Shelf {
     unlisted: Vec<String>,
 }
 
+fn no_listings() -> Arc<ToolListings> {
+    Arc::new(ToolListings { version: 0, servers: Vec::new() })
+}
+
 impl Shelf {
     /// The tools of no servers.
     pub(crate) fn empty() -> Self {
-        Self::new(&ToolListings { version: 0, servers: Vec::new() })
+        Self::new(&no_listings(), None, 0)
     }
 
-    fn new(listings: &ToolListings) -> Self {
-        let catalog = Catalog::new(listings.servers.iter().map(|server| {
+    fn new(listings: &ToolListings, own: Option<&[Value]>, pass_through_tokens: usize) -> Self {
+        let of_others = listings.servers.iter().map(|server| {
             let mut listing = ServerListing::read(&server.name, &server.tools);
             listing.instructions = server.about.clone();
             listing
-        }));
+        });
+        let own = own.map(|tools| {
+            let mut listing = ServerListing::read(OWN_SERVER, tools);
+            listing.instructions = Some(ABOUT_OWN.to_owned());
+            listing
+        });
+        // The first of a name counts: nobody can stand in for Hotcell's own.
+        let catalog = Catalog::new(own.into_iter().chain(of_others));
         let index = ToolIndex::new(&catalog);
         let trusted = listings.servers.iter().filter(|server| server.trusted);
         let faults = listings.servers.iter().filter_map(|server| {
-            server.fault.as_ref().map(|fault| format!("{}: {}", server.name, fault.message))
+            let fault = server.fault.as_ref()?;
+            Some(format!("{}: {}", server.name, bounded(&fault.message, FAULT_CHARS)))
         });
+        let trusted: BTreeSet<String> = trusted.map(|server| server.name.clone()).collect();
+        let passed = passed(&catalog, pass_through_tokens, |server| trusted.contains(server));
         let unlisted = listings.servers.iter().filter(|server| server.fault.is_some());
         Self {
             version: listings.version,
             index,
             catalog,
-            trusted: trusted.map(|server| server.name.clone()).collect(),
-            faults: faults.collect(),
+            passed,
+            trusted,
+            faults: faults.take(MOST_FAULTS).collect(),
             unlisted: unlisted.map(|server| server.name.clone()).collect(),
         }
     }
@@ -131,20 +165,42 @@ fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl Toolbox {
-    pub(crate) fn new(servers: Arc<dyn ToolServers>) -> Self {
-        Self { servers, shelf: Mutex::default(), seen: Mutex::default(), learned: Notify::new() }
+    pub(crate) fn call_tools_of(
+        &mut self,
+        servers: Arc<dyn ToolServers>,
+        pass_through_tokens: usize,
+    ) {
+        self.servers = Some(servers);
+        self.pass_through_tokens = pass_through_tokens;
+    }
+
+    pub(crate) fn offer(&mut self, own: Arc<dyn OwnTools>) {
+        self.own = Some(own);
+    }
+
+    /// The servers of others, if there are any.
+    pub(crate) fn servers(&self) -> Option<&Arc<dyn ToolServers>> {
+        self.servers.as_ref()
+    }
+
+    /// Whether tools may be handed to clients as they are.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.servers.is_some() && self.pass_through_tokens > 0
     }
 
     /// All tools as they are now.
     pub(crate) async fn shelf(&self) -> Result<Arc<Shelf>> {
-        let listings = self.servers.listings().await;
+        let listings = match &self.servers {
+            Some(servers) => servers.listings().await,
+            None => no_listings(),
+        };
         let known = self.shelf.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = &known
             && known.version == listings.version
         {
             return Ok(Arc::clone(known));
         }
-        let shelf = Arc::new(fault::blocking(move || Ok(Shelf::new(&listings))).await?);
+        let shelf = self.shelf_of(listings).await?;
         if let Some(known) = known {
             let changes = CatalogChanges::between(&known.catalog, &shelf.catalog);
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,15 +210,27 @@ impl Toolbox {
         Ok(shelf)
     }
 
+    async fn shelf_of(&self, listings: Arc<ToolListings>) -> Result<Arc<Shelf>> {
+        let own = self.own.as_ref().map(|own| own.tools());
+        let most = self.pass_through_tokens;
+        fault::blocking(move || Ok(Arc::new(Shelf::new(&listings, own.as_deref(), most)))).await
+    }
+
     /// The tools that are known of already; no server is started.
     pub(crate) async fn known_shelf(&self) -> Result<Arc<Shelf>> {
-        let listings = self.servers.known_listings().await;
-        fault::blocking(move || Ok(Arc::new(Shelf::new(&listings)))).await
+        let listings = match &self.servers {
+            Some(servers) => servers.known_listings().await,
+            None => no_listings(),
+        };
+        self.shelf_of(listings).await
     }
 
     /// Waits until servers list other tools.
     pub(crate) async fn changed_since(&self, shelf: &Shelf) {
-        self.servers.changed(shelf.version).await;
+        match &self.servers {
+            Some(servers) => drop(servers.changed(shelf.version).await),
+            None => std::future::pending().await,
+        }
     }
 
     /// What tools were seen to answer to a tenant.
@@ -188,8 +256,8 @@ impl Site {
 }
 
 /// Calls a tool.
-pub(crate) async fn tool_run(site: &Site, tenant: &Tenant, call: ToolRun) -> Result<ToolRan> {
-    let toolbox = site.toolbox()?;
+pub(crate) async fn tool_run(engine: &Engine, caller: &Caller, call: ToolRun) -> Result<ToolRan> {
+    let toolbox = engine.site().toolbox()?;
     let shelf = toolbox.shelf().await?;
     let tool = shelf.find(&call.server, &call.tool)?;
     let Value::Object(arguments) = tool.arguments(call.arguments)? else {
@@ -197,12 +265,44 @@ pub(crate) async fn tool_run(site: &Site, tenant: &Tenant, call: ToolRun) -> Res
     };
     let key = tool.key().clone();
     let ToolKey { server, tool } = key.clone();
-    let answer = toolbox.servers.call(ToolCall { server, tool, arguments, timeout: None }).await?;
-    let ran = value_of(answer);
+    if server == OWN_SERVER {
+        let own = toolbox.own.as_ref().filter(|_| call.exec.is_some());
+        let own = own.ok_or_else(|| Error::internal("only code calls Hotcell's tools so"))?;
+        return own_run(engine, caller, own.call(&tool, arguments)?).await;
+    }
+    let servers = toolbox.servers().ok_or_else(|| shelf.no_server(&server))?;
+    let answer = servers.call(ToolCall { server, tool, arguments, timeout: None }).await?;
+    let as_it_came = call.exec.is_none().then(|| Box::new(answer.clone()));
+    let ran = ToolRan { answer: as_it_came, ..value_of(answer) };
     if !ran.failed {
-        toolbox.learn(tenant, &shelf.catalog, &key, &ran.value);
+        toolbox.learn(&caller.tenant, &shelf.catalog, &key, &ran.value);
     }
     Ok(ran)
+}
+
+/// Does for code what one of Hotcell's own tools does for its caller: through the same door, under the same
+/// rules.
+async fn own_run(engine: &Engine, caller: &Caller, call: OwnCall) -> Result<ToolRan> {
+    let OwnCall { request, value } = call;
+    let depth = caller.depth.saturating_add(1);
+    if depth > MOST_DEPTH && matches!(request, Request::ExecRun(_)) {
+        return Err(Error::limit_exceeded(format!(
+            "code that was run by code may start others {MOST_DEPTH} deep"
+        ))
+        .hint("do it in the run that began"));
+    }
+    let caller = Caller { depth, ..caller.clone() };
+    let reply = match Box::pin(engine.call(&caller, request)).await {
+        Ok(Answer::Reply(reply)) => Ok(reply),
+        Ok(Answer::Stream(_) | Answer::Files(_) | Answer::Port(_)) => {
+            Err(Error::internal("a stream answered a call"))
+        }
+        Err(error) => Err(error),
+    };
+    let value = value(reply)?;
+    let bytes = serde_json::to_string(&value).map_or(0, |text| text.len() as u64);
+    let tokens = cost_of(&value.to_string());
+    Ok(ToolRan { value, failed: false, bytes, tokens, answer: None })
 }
 
 /// What code gets of an answer: what is there for programs, else JSON in its text, else the text.
@@ -222,7 +322,7 @@ fn value_of(answer: ToolAnswer) -> ToolRan {
         (_, None) => Value::Array(content),
     };
     let tokens = value.as_str().map_or_else(|| cost_of(&value.to_string()), cost_of);
-    ToolRan { value, failed: is_error, bytes, tokens }
+    ToolRan { value, failed: is_error, bytes, tokens, answer: None }
 }
 
 /// Looks for tools.
@@ -251,6 +351,7 @@ pub(crate) async fn tool_search(
         ToolDetail::Name => SearchDetail::Name,
         ToolDetail::Stub => SearchDetail::Stub,
         ToolDetail::Full => SearchDetail::Full,
+        ToolDetail::Whole => SearchDetail::Whole,
     };
     let seen = toolbox.seen.lock().unwrap_or_else(PoisonError::into_inner);
     let unseen = Observations::default();

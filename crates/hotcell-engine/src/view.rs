@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hotcell_masking::Shapes;
 use hotcell_model::{
     Approval, Approvals, Asked, Caller, CellDetails, CellId, CellRef, Error, ErrorCode, Exec,
-    PolicyVerdict, Reply, Result, SecretGrant,
+    PolicyVerdict, Reply, Result, SecretGrant, ToolAnswer, ToolRan,
 };
 
 use crate::asked::glass_for;
@@ -100,15 +100,21 @@ impl View {
                 self.cover_verdict(verdict);
                 Ok(())
             }
+            Reply::ToolRan(ToolRan { answer: Some(answer), value, .. }) => {
+                self.cover_answer(answer, value);
+                Ok(())
+            }
+            // What code gets stays in the cell until it is shown.
+            Reply::ToolRan(ToolRan { answer: None, .. }) => Ok(()),
             Reply::Cell(_)
             | Reply::Cells(_)
             | Reply::CellKilled(_)
             | Reply::Checkpoint(_)
             | Reply::Checkpoints(_)
             | Reply::CheckpointDiff(_)
-            | Reply::ToolRan(_)
             | Reply::ToolsFound(_)
             | Reply::NamesFound(_)
+            | Reply::ToolsListed(_)
             | Reply::NetworkState(_)
             | Reply::NetRecords(_)
             | Reply::ProjectChanges(_)
@@ -159,12 +165,32 @@ impl View {
     }
 
     /// A verdict quotes what it is about, in its parts and in words.
+    /// Hides what has the form of a secret in what a caller is answered by another server.
+    fn cover_answer(&self, answer: &mut ToolAnswer, value: &mut serde_json::Value) {
+        let Some(shapes) = self.shapes() else { return };
+        let whole = answer.content.iter_mut().chain(&mut answer.structured).chain([value]);
+        whole.for_each(|value| cover_value(shapes, value));
+    }
+
     fn cover_verdict(&self, verdict: &mut PolicyVerdict) {
         let Some(shapes) = self.shapes() else { return };
         let parts = verdict.parts.iter_mut().flat_map(|part| [&mut part.what, &mut part.why]);
         for text in parts.chain([&mut verdict.reason, &mut verdict.explanation]) {
             *text = shapes.redact_text(text);
         }
+    }
+}
+
+fn cover_value(shapes: &Shapes, value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => *text = shapes.redact_text(text),
+        serde_json::Value::Array(items) => {
+            items.iter_mut().for_each(|item| cover_value(shapes, item));
+        }
+        serde_json::Value::Object(keys) => {
+            keys.values_mut().for_each(|item| cover_value(shapes, item));
+        }
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
     }
 }
 

@@ -30,6 +30,9 @@ pub struct Caller {
     /// How long it waits for a person's word.
     #[serde(skip)]
     pub patience: Patience,
+    /// How many runs of code lie between whoever began and this call.
+    #[serde(skip)]
+    pub depth: u8,
     /// What the call is known by in logs, traces and the ledger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
@@ -64,6 +67,7 @@ impl Caller {
             scopes: role.scopes().to_vec(),
             sight: Sight::Masked,
             patience: Patience::UntilAnswered,
+            depth: 0,
             call_id: None,
             default_cell: None,
             default_workspace: None,

@@ -150,6 +150,10 @@ pub use token::{
     TokenStore, TokenText, TokensList,
 };
 pub use tool_servers::{
-    ServerStanding, ServerState, ServerTools, ToolAnswer, ToolCall, ToolListings, ToolServers,
+    OWN_SERVER, OwnCall, OwnTools, OwnValue, ServerStanding, ServerState, ServerTools, ToolAnswer,
+    ToolCall, ToolListings, ToolServers,
 };
-pub use tools::{NamesFound, ToolDetail, ToolNames, ToolRan, ToolRun, ToolSearch, ToolsFound};
+pub use tools::{
+    NamesFound, PassedTool, ToolDetail, ToolHints, ToolList, ToolNames, ToolRan, ToolRun,
+    ToolSearch, ToolsFound, ToolsListed,
+};

@@ -10,7 +10,7 @@ use crate::{
     CheckpointDiff, Checkpoints, CodeFigures, CodeRun, Diagnosis, Dropped, Error, Exec, ExecId,
     FileDone, LedgerSummary, NamesFound, NetRecords, NetworkState, NetworkStats, PolicyVerdict,
     ProjectApplied, ProjectChanges, ProjectDiscarded, Record, Secret, SecretList, SessionInfo,
-    Tenant, TokenCreated, ToolRan, ToolsFound,
+    Tenant, TokenCreated, ToolRan, ToolsFound, ToolsListed,
 };
 
 /// Every answer of the product.
@@ -34,6 +34,8 @@ pub enum Reply {
     ToolsFound(ToolsFound),
     /// Names that code can import.
     NamesFound(NamesFound),
+    /// Tools that are handed to clients as they are.
+    ToolsListed(ToolsListed),
     /// What changed since a checkpoint.
     CheckpointDiff(CheckpointDiff),
     /// What a cell may reach over the network.

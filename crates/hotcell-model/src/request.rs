@@ -14,8 +14,8 @@ use crate::{
     NetShow, Network, NetworkState, PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied,
     ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply,
     RequestedLimits, Secret, SecretGrant, SecretList, SecretRemove, SecretSet, SecretsList, Signal,
-    Stdin, Stream, TerminalSize, TokenCreate, TokenCreated, TokenRevoke, TokensList, ToolNames,
-    ToolRan, ToolRun, ToolSearch, ToolsFound, Workspace,
+    Stdin, Stream, TerminalSize, TokenCreate, TokenCreated, TokenRevoke, TokensList, ToolList,
+    ToolNames, ToolRan, ToolRun, ToolSearch, ToolsFound, ToolsListed, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -149,12 +149,14 @@ requests! {
     "approval_list" ApprovalList => Approvals(Approvals),
     /// Lets what waits for approval be done, or not. For the operator.
     "approval_give" ApprovalGive => Asked(Box<Asked>),
-    /// Calls a tool of another server on behalf of code that runs.
+    /// Calls a tool of another server, on behalf of code that runs or of the caller itself.
     "tool_run" ToolRun => ToolRan(ToolRan),
     /// Looks for tools.
     "tool_search" ToolSearch => ToolsFound(ToolsFound),
     /// Lists the names that code can import.
     "tool_names" ToolNames => NamesFound(NamesFound),
+    /// Lists the tools that are handed to clients as they are.
+    "tool_list" ToolList => ToolsListed(ToolsListed),
     /// Ends an exec and all its descendants. Legal at any time; what has ended stays as it is.
     "exec_cancel" ExecCancel => ExecCancelled(ExecCancelled),
     /// Lists execs, newest first.

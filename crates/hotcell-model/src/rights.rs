@@ -188,6 +188,7 @@ impl Request {
             | Self::PolicyCheck(_)
             | Self::ToolSearch(_)
             | Self::ToolNames(_)
+            | Self::ToolList(_)
             | Self::ExecPoll(_)
             | Self::ExecFollow(_)
             | Self::ExecList(_) => Some(Scope::Read),

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Error, Result, Timestamp};
+use crate::{Error, Reply, Request, Result, Timestamp};
 
 /// What every declared server offers.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,4 +123,36 @@ pub trait ToolServers: Send + Sync + std::fmt::Debug {
 
     /// How each server has been doing.
     fn standing(&self) -> Vec<ServerStanding>;
+}
+
+/// The name under which code finds Hotcell's own tools. No server may be declared by it.
+pub const OWN_SERVER: &str = "hotcell";
+
+/// Reads what came of a call of one of Hotcell's own tools.
+pub type OwnValue = Box<dyn FnOnce(Result<Reply>) -> Result<Value> + Send>;
+
+/// A call of one of Hotcell's own tools.
+pub struct OwnCall {
+    /// What it asks of the engine.
+    pub request: Request,
+    /// What code gets of the reply.
+    pub value: OwnValue,
+}
+
+impl std::fmt::Debug for OwnCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OwnCall").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+/// Hotcell's own tools, as code may call them. It only translates.
+pub trait OwnTools: Send + Sync + std::fmt::Debug {
+    /// The tools, each as a server lists it.
+    fn tools(&self) -> Arc<[Value]>;
+
+    /// What a call of a tool asks of the engine.
+    ///
+    /// # Errors
+    /// There is no such tool, or its arguments are wrong.
+    fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<OwnCall>;
 }

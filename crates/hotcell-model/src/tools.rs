@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::ExecId;
+use crate::{ExecId, ToolAnswer};
 
-/// Calls a tool on behalf of code that runs.
+/// Calls a tool, on behalf of code that runs or of the caller itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolRun {
-    /// The exec whose code calls.
-    pub exec: ExecId,
+    /// The exec whose code calls; none where the caller does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec: Option<ExecId>,
     /// The server, as code names it.
     pub server: String,
     /// The tool, as code names it.
@@ -44,6 +45,57 @@ pub struct ToolRan {
     pub bytes: u64,
     /// What its result would cost a model, by estimate.
     pub tokens: u64,
+    /// The answer as it came, where the caller itself called.
+    pub answer: Option<Box<ToolAnswer>>,
+}
+
+/// Lists the tools that are handed to clients as they are, beside Hotcell's own.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ToolList {
+    /// A list that is known already: it is waited until there may be another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+}
+
+/// Tools that are handed to clients as they are.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ToolsListed {
+    /// Which list this is; it grows with every other one.
+    pub version: u64,
+    /// In the order of their names.
+    pub tools: Vec<PassedTool>,
+}
+
+/// A tool of another server that is handed to clients as it is. All but its names is its server's word.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassedTool {
+    /// What clients call it.
+    pub name: String,
+    /// Its server, as code names it.
+    pub server: String,
+    /// Itself, as code names it.
+    pub tool: String,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it does.
+    pub description: String,
+    /// What it takes.
+    pub input_schema: Map<String, Value>,
+    /// What it is said to do, where the operator takes its server at its word.
+    pub hints: Option<ToolHints>,
+}
+
+/// What a tool is said to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolHints {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may destroy something.
+    pub destructive: Option<bool>,
+    /// Doing it twice is the same as once.
+    pub idempotent: Option<bool>,
+    /// It reaches what is outside.
+    pub open_world: Option<bool>,
 }
 
 /// Looks for tools.
@@ -69,8 +121,10 @@ pub enum ToolDetail {
     /// The stub on one line.
     #[default]
     Stub,
-    /// All of it.
+    /// Types, words and an example, within a bound.
     Full,
+    /// All of it, however long.
+    Whole,
 }
 
 /// Tools that were found, the best first.

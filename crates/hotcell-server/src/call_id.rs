@@ -169,6 +169,7 @@ pub(crate) fn note_reply(reply: &Reply) {
         | Reply::ToolRan(_)
         | Reply::ToolsFound(_)
         | Reply::NamesFound(_)
+        | Reply::ToolsListed(_)
         | Reply::Diagnoses(_)
         | Reply::Probed(_) => {}
     }

@@ -46,6 +46,11 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// The tools, always in the same order.
     fn tools(&self) -> &[Tool];
 
+    /// Whether tools of other servers may stand beside its own. None of those has `__` in its name.
+    fn passes_tools(&self) -> bool {
+        false
+    }
+
     /// What a call of a tool asks of the engine.
     ///
     /// # Errors

@@ -97,6 +97,11 @@ impl Door {
         may && self.engine.may_ask()
     }
 
+    /// Whether the engine has tools of other servers for clients.
+    pub(crate) fn may_pass_tools(&self) -> bool {
+        self.engine.may_pass_tools()
+    }
+
     /// The same door as that of a tenant's own server: its callers see figures of the server itself.
     #[must_use]
     pub fn at_home_in(self, home: Tenant) -> Self {
@@ -265,6 +270,7 @@ impl Door {
             | Request::ToolRun(_)
             | Request::ToolSearch(_)
             | Request::ToolNames(_)
+            | Request::ToolList(_)
             | Request::ExecGet(_)
             | Request::ExecPoll(_)
             | Request::ExecInput(_)

@@ -19,6 +19,7 @@ mod file_asked;
 mod file_shown;
 pub mod http;
 mod mcp;
+mod own_tools;
 pub mod stdio;
 mod toolsets;
 mod traces;
@@ -33,6 +34,7 @@ pub use client_watch::ClientWatch;
 pub use dialect::{Dialect, Outcome, Show, ToolCall};
 pub use dialects::hotcell::FileBounds;
 pub use door::{Approvers, Door};
+pub use own_tools::DialectTools;
 pub use toolsets::{Toolset, Toolsets};
 pub use traces::{Collector, Traces};
 

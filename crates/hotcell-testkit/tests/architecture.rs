@@ -56,7 +56,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "hotcell-toolbox",
         ],
     ),
-    ("hotcell-server", &["hotcell-auth", "hotcell-engine", "hotcell-model"]),
+    ("hotcell-server", &["hotcell-auth", "hotcell-brief", "hotcell-engine", "hotcell-model"]),
     ("hotcell-testkit", &["hotcell-journal", "hotcell-link", "hotcell-model"]),
     (
         "hotcell",

@@ -1,9 +1,9 @@
 //! What tools cost a model, counted by o200k over the listings of real servers (`scripts/bench-tokens`).
 //!
-//! usage: tokens LISTINGS QUERIES [FIXED]
+//! usage: tokens LISTINGS QUERIES [TASKS]
 //! LISTINGS is a directory of `NAME.json` with what each server listed, QUERIES has `words => server.tool | …`
-//! on its lines, FIXED a JSON list of the tools that code mode itself shows; without it they are counted as
-//! the most that they may cost.
+//! on its lines, TASKS what was written and read when whole tasks were done (`servers/tasks.py`); without it
+//! the tools of code mode are counted as the most that they may cost.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program whose output is figures")]
 
@@ -40,7 +40,22 @@ struct Listed {
 struct Query {
     text: String,
     right: Vec<ToolKey>,
+    half: Half,
 }
+
+/// Which queries were looked at when the search was made better.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    /// Every other one, again and again.
+    Tuned,
+    /// The ones between, once at the beginning.
+    KeptBack,
+    /// Those behind [`APART`], never.
+    Apart,
+}
+
+/// The line before queries that nothing was tuned to.
+const APART: &str = "# Apart:";
 
 /// What a set of servers costs.
 struct Figures {
@@ -56,9 +71,18 @@ struct Figures {
     discovery: Vec<usize>,
     /// The same without the whole stub.
     stubs_only: Vec<usize>,
-    found: usize,
-    first: usize,
+    /// For each query: its half, and the place of the right tool from 0, if it was among the first five.
+    places: Vec<(Half, Option<usize>)>,
     missed: Vec<String>,
+}
+
+impl Figures {
+    /// How many of the queries of some halves have their tool among so many.
+    fn found(&self, halves: &[Half], among: usize) -> String {
+        let asked = self.places.iter().filter(|(half, _)| halves.contains(half));
+        let found = asked.clone().filter(|(_, place)| place.is_some_and(|place| place < among));
+        format!("{} of {}", found.count(), asked.count())
+    }
 }
 
 struct Counter(CoreBPE);
@@ -81,17 +105,18 @@ impl Counter {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [listings, queries, fixed @ ..] = arguments.as_slice() else {
-        return Err("usage: tokens LISTINGS QUERIES [FIXED]".into());
+    let [listings, queries, tasks @ ..] = arguments.as_slice() else {
+        return Err("usage: tokens LISTINGS QUERIES [TASKS]".into());
     };
     let counter = Counter(tiktoken_rs::o200k_base()?);
     let servers = read_listings(Path::new(listings))?;
     let queries = read_queries(&fs::read_to_string(queries)?)?;
-    let fixed = match fixed.first() {
-        Some(file) => {
-            let tools: Vec<Value> = serde_json::from_str(&fs::read_to_string(file)?)?;
-            tools.iter().map(|tool| counter.definition(tool)).sum()
-        }
+    let tasks = match tasks.first() {
+        Some(file) => Some(Tasks::read(&fs::read_to_string(file)?)?),
+        None => None,
+    };
+    let fixed = match &tasks {
+        Some(tasks) => tasks.fixed.iter().map(|tool| counter.definition(tool)).sum(),
         None => {
             eprintln!(
                 "the tools of code mode are counted as {MOST_FIXED} tokens, the most they may cost"
@@ -120,7 +145,9 @@ fn main() -> Result<()> {
     let figures: Vec<Figures> = sets.iter().map(|set| measured(&counter, set, &queries)).collect();
     print_sets(&figures, fixed);
     print_servers(&counter, &servers, &queries, fixed);
-    // Whole tasks (code written, results shown) belong here: they need `code_run`.
+    if let Some(tasks) = &tasks {
+        tasks.print(&counter, &servers);
+    }
     Ok(())
 }
 
@@ -143,25 +170,39 @@ fn read_listings(directory: &Path) -> Result<Vec<Listed>> {
 
 fn read_queries(text: &str) -> Result<Vec<Query>> {
     let mut queries = Vec::new();
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
+    let (text, apart) = text.split_once(APART).unwrap_or((text, ""));
+    let lines = text
+        .lines()
+        .map(|line| (line, false))
+        .chain(apart.lines().skip(1).map(|line| (line, true)));
+    for (line, apart) in lines.filter(|(line, _)| !line.starts_with('#')) {
         let (text, right) = line.split_once(" => ").ok_or_else(|| format!("no answer: {line}"))?;
         let mut keys = Vec::new();
         for name in right.split(" | ") {
             let (server, tool) = name.split_once('.').ok_or_else(|| format!("no tool: {line}"))?;
             keys.push(ToolKey { server: server.to_owned(), tool: tool.to_owned() });
         }
-        queries.push(Query { text: text.to_owned(), right: keys });
+        let half = match (apart, queries.len() % 2) {
+            (true, _) => Half::Apart,
+            (false, 0) => Half::Tuned,
+            (false, _) => Half::KeptBack,
+        };
+        queries.push(Query { text: text.to_owned(), right: keys, half });
     }
     Ok(queries)
 }
 
-fn measured(counter: &Counter, servers: &[&Listed], queries: &[Query]) -> Figures {
-    let catalog = Catalog::new(servers.iter().map(|server| {
+fn catalog_of(servers: &[&Listed]) -> Catalog {
+    Catalog::new(servers.iter().map(|server| {
         let mut listing = ServerListing::read(&server.name, &server.tools);
         listing.title.clone_from(&server.title);
         listing.instructions.clone_from(&server.instructions);
         listing
-    }));
+    }))
+}
+
+fn measured(counter: &Counter, servers: &[&Listed], queries: &[Query]) -> Figures {
+    let catalog = catalog_of(servers);
     let observations = Observations::default();
     let policy = |key: &ToolKey| {
         let listing = catalog.find_by_key(key).map(Tool::listing);
@@ -191,20 +232,23 @@ fn measured(counter: &Counter, servers: &[&Listed], queries: &[Query]) -> Figure
         search_only: Vec::new(),
         discovery: Vec::new(),
         stubs_only: Vec::new(),
-        found: 0,
-        first: 0,
+        places: Vec::new(),
         missed: Vec::new(),
     };
     let here = |key: &ToolKey| servers.iter().any(|server| server.name == key.server);
     for query in queries.iter().filter(|query| query.right.iter().any(here)) {
         let asked = ToolQuery { text: query.text.clone(), server: None, limit: MAX_HITS.min(HITS) };
         let hits: Vec<ToolHit> = index.search(&asked);
-        let right = hits.iter().find(|hit| query.right.contains(&hit.key));
-        figures.first +=
-            usize::from(hits.first().is_some_and(|hit| query.right.contains(&hit.key)));
-        match right {
-            Some(_) => figures.found += 1,
-            None => figures.missed.push(query.text.clone()),
+        let place = hits.iter().position(|hit| query.right.contains(&hit.key));
+        let right = place.and_then(|place| hits.get(place));
+        figures.places.push((query.half, place));
+        if place.is_none() {
+            let half = match query.half {
+                Half::Tuned => "tuned",
+                Half::KeptBack => "kept back",
+                Half::Apart => "apart",
+            };
+            figures.missed.push(format!("{} ({half})", query.text));
         }
         let call = counter.count(&json!({ "query": query.text }).to_string());
         let lines = show_hits(&catalog, &hits, SearchDetail::Stub, &observations, &policy);
@@ -267,10 +311,14 @@ fn print_sets(sets: &[Figures], fixed: usize) {
         let left = set.definitions.saturating_sub(fixed);
         (left / median(&set.discovery).max(1)).to_string()
     });
-    row("right tool among the first five", &|set| {
-        format!("{} of {}", set.found, set.discovery.len())
+    let both = &[Half::Tuned, Half::KeptBack];
+    row("right tool among the first five", &|set| set.found(both, HITS));
+    row("- of the half that was tuned on", &|set| set.found(&[Half::Tuned], HITS));
+    row("- of the half that was kept back", &|set| set.found(&[Half::KeptBack], HITS));
+    row("right tool first", &|set| set.found(both, 1));
+    row("right tool among the first five, of words that avoid its own", &|set| {
+        set.found(&[Half::Apart], HITS)
     });
-    row("right tool first", &|set| format!("{} of {}", set.first, set.discovery.len()));
     for set in sets {
         for query in &set.missed {
             println!("\nnot found among {} tools: {query}", set.tools);
@@ -289,5 +337,124 @@ fn print_servers(counter: &Counter, servers: &[Listed], queries: &[Query], fixed
         let code = fixed + discovery;
         let verdict = if code < set.definitions { "wins" } else { "loses" };
         println!("| {} | {} | {} | {code} | {verdict} |", server.name, set.tools, set.definitions);
+    }
+}
+
+/// What was written and read in whole tasks.
+struct Tasks {
+    fixed: Vec<Value>,
+    /// The servers of the middle set.
+    five: Vec<String>,
+    one: Vec<Task>,
+    some: Vec<Task>,
+    all: Vec<Task>,
+    calls: Vec<Task>,
+}
+
+struct Task {
+    name: String,
+    turns: Vec<Turn>,
+}
+
+/// What was done, what was written for it and what was read of it.
+struct Turn {
+    what: String,
+    written: String,
+    read: String,
+}
+
+impl Tasks {
+    fn read(text: &str) -> Result<Self> {
+        let told: Value = serde_json::from_str(text)?;
+        let tasks = |key: &str| -> Result<Vec<Task>> {
+            let tasks = told[key].as_array().ok_or_else(|| format!("no tasks: {key}"))?;
+            Ok(tasks.iter().map(Task::of).collect())
+        };
+        let texts = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(Self {
+            fixed: told["fixed"].as_array().cloned().unwrap_or_default(),
+            five: told["five_servers"].as_array().into_iter().flatten().map(texts).collect(),
+            one: tasks("one")?,
+            some: tasks("five")?,
+            all: tasks("all")?,
+            calls: tasks("calls")?,
+        })
+    }
+
+    fn print(&self, counter: &Counter, servers: &[Listed]) {
+        let fixed: usize = self.fixed.iter().map(|tool| counter.definition(tool)).sum();
+        println!("\nThe tools of code mode cost {fixed} tokens.");
+        for (title, tasks) in
+            [("its own server", &self.one), ("5 servers", &self.some), ("all servers", &self.all)]
+        {
+            println!(
+                "\n| task, with {title} | all definitions | search-only | code mode | of it beside its tools | code mode |"
+            );
+            println!("|---|---:|---:|---:|---:|---|");
+            for task in tasks {
+                let Some(calls) = self.calls.iter().find(|calls| calls.name == task.name) else {
+                    continue;
+                };
+                let used = |server: &Listed| {
+                    let used = |turn: &Turn| turn.what.split('.').next() == Some(&server.name);
+                    calls.turns.iter().any(used)
+                };
+                let set: Vec<&Listed> = servers
+                    .iter()
+                    .filter(|server| match title {
+                        "all servers" => true,
+                        "5 servers" => self.five.contains(&server.name),
+                        _ => used(server),
+                    })
+                    .collect();
+                let [definitions, searched, code] = self.costs(counter, &set, task, calls);
+                let best = definitions.min(searched);
+                let verdict = if fixed + code < best { "wins" } else { "loses" };
+                println!(
+                    "| {} | {definitions} | {searched} | {} | {code} | {verdict} |",
+                    task.name,
+                    fixed + code
+                );
+            }
+        }
+    }
+
+    /// What a task costs with all definitions, with those that a search gives, and by code.
+    fn costs(&self, counter: &Counter, set: &[&Listed], task: &Task, calls: &Task) -> [usize; 3] {
+        let turns = |task: &Task| -> usize {
+            let cost = |turn: &Turn| counter.count(&turn.written) + counter.count(&turn.read);
+            task.turns.iter().map(cost).sum()
+        };
+        let all = set.iter().flat_map(|server| &server.tools);
+        let definitions: usize = all.map(|tool| counter.definition(tool)).sum();
+        let index = ToolIndex::new(&catalog_of(set));
+        let search = self.fixed.iter().find(|tool| tool["name"] == "tool_search");
+        let mut searched = search.map_or(0, |tool| counter.definition(tool));
+        for turn in task.turns.iter().filter(|turn| turn.what == "search") {
+            let asked: Value = serde_json::from_str(&turn.written).unwrap_or_default();
+            let text = asked["query"].as_str().unwrap_or_default().to_owned();
+            let hits = index.search(&ToolQuery { text, server: None, limit: HITS });
+            searched += counter.count(&turn.written);
+            for hit in hits {
+                let server = set.iter().find(|server| server.name == hit.key.server);
+                let tools = server.into_iter().flat_map(|server| &server.tools);
+                let tool = tools.filter(|tool| tool["name"] == *hit.key.tool);
+                searched += tool.map(|tool| counter.definition(tool)).sum::<usize>();
+            }
+        }
+        [definitions + turns(calls), searched + turns(calls), turns(task)]
+    }
+}
+
+impl Task {
+    fn of(told: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let turn = |turn: &Value| Turn {
+            what: text(&turn[0]),
+            written: text(&turn[1]),
+            read: text(&turn[2]),
+        };
+        let turns = told["turns"].as_array().into_iter().flatten().map(turn).collect();
+        Self { name: text(&told["task"]), turns }
     }
 }

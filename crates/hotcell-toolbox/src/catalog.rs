@@ -12,7 +12,7 @@ use crate::observed::Observed;
 use crate::signature::Signature;
 use crate::stub::{Heading, ToolPolicy};
 use crate::text::{Language, first_sentence};
-use crate::{python, typescript};
+use crate::{python, python_line, shortened, typescript};
 
 /// A tool by the names that the operator and its server gave.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -230,7 +230,7 @@ impl Tool {
     pub fn line(&self, language: Language, observed: Option<&Observed>) -> String {
         let signature = self.signature(observed);
         match language {
-            Language::Python => python::line(&signature, &self.identifier, &self.about()),
+            Language::Python => python_line::line(&signature, &self.identifier, &self.about()),
             Language::TypeScript => typescript::line(&signature, &self.identifier, &self.about()),
         }
     }
@@ -244,7 +244,22 @@ impl Tool {
         policy: Option<&ToolPolicy>,
     ) -> String {
         let signature = self.signature(observed);
-        let heading = Heading {
+        let heading = self.heading(&signature, policy);
+        match language {
+            Language::Python => python::file(&signature, &heading),
+            Language::TypeScript => typescript::file(&signature, &heading),
+        }
+    }
+
+    /// The same in Python with as many words as a model is given of one tool.
+    #[must_use]
+    pub fn short_stub(&self, observed: Option<&Observed>, policy: Option<&ToolPolicy>) -> String {
+        let signature = self.signature(observed);
+        shortened::file(&signature, &self.heading(&signature, policy), &self.about())
+    }
+
+    fn heading<'a>(&'a self, signature: &Signature, policy: Option<&'a ToolPolicy>) -> Heading<'a> {
+        Heading {
             server: &self.server,
             tool: &self.identifier,
             server_name: &self.key.server,
@@ -254,10 +269,7 @@ impl Tool {
             annotations: self.listing.annotations.as_ref(),
             policy,
             cut: signature.cut,
-        };
-        match language {
-            Language::Python => python::file(&signature, &heading),
-            Language::TypeScript => typescript::file(&signature, &heading),
+            shortened: false,
         }
     }
 

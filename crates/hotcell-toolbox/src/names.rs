@@ -125,7 +125,8 @@ const TAKEN: &[&str] = &[
 ];
 
 /// What the package `tools` has beside the servers.
-const OF_THE_PACKAGE: &[&str] = &["ToolError", "call", "gather", "search", "tool_search", "tools"];
+const OF_THE_PACKAGE: &[&str] =
+    &["Call", "ToolError", "call", "gather", "search", "tool_search", "tools"];
 
 /// What a name is for: that decides which identifiers are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -34,6 +34,9 @@ fn names_keep_what_they_can() {
     let of = |name, purpose| identifiers([name], purpose).remove(name).unwrap();
     assert_eq!(of("gather", Use::Server), "gather_");
     assert_eq!(of("gather", Use::Tool), "gather");
+    for taken in ["Call", "ToolError", "call", "search", "tool_search", "tools"] {
+        assert_eq!(of(taken, Use::Server), format!("{taken}_"));
+    }
     assert_eq!(of("list", Use::Argument), "list");
     assert_eq!(of("from", Use::Argument), "from_");
 }

@@ -13,8 +13,6 @@ use crate::stub::{Heading, argument_note, field_note, gives};
 use crate::text::{Language, in_docstring, lines, one_line, quoted};
 use crate::types::{Definition, Field, Presence, Record, Type};
 
-/// How long a stub of one line may get before arguments are left out that need not be given.
-const LINE: usize = 420;
 /// How long a signature may be on one line in a full stub.
 const WIDTH: usize = 100;
 /// The longest description.
@@ -22,39 +20,8 @@ const MAX_DESCRIPTION: usize = 4_000;
 
 /// Writes types, and remembers what has to be imported for them.
 #[derive(Debug, Default)]
-struct Printer {
+pub(crate) struct Printer {
     imports: BTreeSet<&'static str>,
-}
-
-/// The stub of a tool on one line; `about` says what it does.
-pub(crate) fn line(signature: &Signature, identifier: &str, about: &str) -> String {
-    let signature = signature.brief();
-    let mut printer = Printer::default();
-    let mut parts: Vec<String> =
-        signature.required().map(|argument| printer.argument(argument)).collect();
-    let mut length: usize = parts.iter().map(|part| part.len() + 2).sum();
-    let mut more = signature.more != MoreArguments::None;
-    let mut star = false;
-    for argument in signature.optional() {
-        let part = printer.argument(argument);
-        length += part.len() + 2;
-        if length > LINE {
-            more = true;
-            break;
-        }
-        if !star {
-            parts.push("*".to_owned());
-            star = true;
-        }
-        parts.push(part);
-    }
-    if more {
-        parts.push("**more: Any".to_owned());
-    }
-    let result = printer.kind(&signature.result);
-    let about =
-        if about.is_empty() { String::new() } else { format!("  # {}", one_line(about, 120)) };
-    format!("def {identifier}({}) -> {result}: ...{about}", parts.join(", "))
 }
 
 /// The full stub of a tool.
@@ -104,7 +71,7 @@ impl Printer {
         name
     }
 
-    fn kind(&mut self, kind: &Type) -> String {
+    pub(crate) fn kind(&mut self, kind: &Type) -> String {
         match kind {
             Type::Any => self.import("Any").to_owned(),
             Type::Never => self.import("Never").to_owned(),
@@ -143,7 +110,7 @@ impl Printer {
         kinds.iter().map(|kind| self.kind(kind)).collect()
     }
 
-    fn argument(&mut self, argument: &Argument) -> String {
+    pub(crate) fn argument(&mut self, argument: &Argument) -> String {
         let kind = self.kind(&argument.field.kind);
         let identifier = &argument.identifier;
         match argument.field.presence {
@@ -235,7 +202,7 @@ impl Printer {
 }
 
 /// A default as it stands in a signature.
-fn default(value: Option<&Value>) -> String {
+pub(crate) fn default(value: Option<&Value>) -> String {
     value
         .and_then(|value| expression(value, Language::Python))
         .filter(|text| text.len() <= 40)

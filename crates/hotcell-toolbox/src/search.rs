@@ -66,8 +66,10 @@ pub enum SearchDetail {
     /// The stub on one line.
     #[default]
     Stub,
-    /// All of it.
+    /// Types, words and an example, as much of it as a model is given of one tool.
     Full,
+    /// All of it, however long.
+    Whole,
 }
 
 /// What is looked for.
@@ -337,7 +339,8 @@ pub fn show_hits(
                     let line = tool.line(Language::Python, observed);
                     format!("{}: {line}", tool.server_identifier())
                 }
-                SearchDetail::Full => {
+                SearchDetail::Full => tool.short_stub(observed, Some(&policy(tool.key()))),
+                SearchDetail::Whole => {
                     tool.stub(Language::Python, observed, Some(&policy(tool.key())))
                 }
             }

@@ -61,7 +61,13 @@ fn forms_of_a_word_have_one_stem() {
             assert_eq!(stem(form), stem(forms[0]), "{form}");
         }
     }
-    for (one, other) in [("user", "use"), ("string", "str"), ("status", "state")] {
+    for (one, other) in [
+        ("user", "use"),
+        ("string", "str"),
+        ("status", "state"),
+        ("notion", "note"),
+        ("comment", "come"),
+    ] {
         assert_ne!(stem(one), stem(other));
     }
 }

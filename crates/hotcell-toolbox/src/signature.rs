@@ -14,7 +14,7 @@ use crate::types::{Definition, Definitions, Field, Presence, Record, Type, kind_
 const BRIEF_LITERALS: usize = 8;
 
 /// A tool as a function.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Signature {
     /// Its arguments, those first that have to be given.
     pub(crate) arguments: Vec<Argument>,
@@ -28,7 +28,7 @@ pub(crate) struct Signature {
 }
 
 /// An argument and how it is called in code.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Argument {
     pub(crate) identifier: String,
     pub(crate) field: Field,

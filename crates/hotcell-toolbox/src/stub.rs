@@ -31,6 +31,8 @@ pub(crate) struct Heading<'a> {
     pub(crate) annotations: Option<&'a ToolAnnotations>,
     pub(crate) policy: Option<&'a ToolPolicy>,
     pub(crate) cut: bool,
+    /// Words are left out to keep it short.
+    pub(crate) shortened: bool,
 }
 
 impl Heading<'_> {
@@ -63,6 +65,9 @@ impl Heading<'_> {
         let claims = self.annotations.map(claims).unwrap_or_default();
         if !claims.is_empty() {
             lines.push(format!("the server says: {}", claims.join(", ")));
+        }
+        if self.shortened {
+            lines.push("shortened: detail \"whole\" has all of it".to_owned());
         }
         if self.cut {
             lines.push("the schema is larger than what is shown here".to_owned());

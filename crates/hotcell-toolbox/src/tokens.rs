@@ -1,43 +1,45 @@
-//! What the definitions of a catalog cost a model, and so how it is best shown.
+//! What the definitions of tools cost a model, and so how they are best shown.
 
 use hotcell_brief::estimate_tokens;
+use serde_json::json;
 
-use crate::catalog::Catalog;
-use crate::listing::ToolListing;
+use crate::passed::Passed;
 
 /// Below this many tokens of definitions, tools are better handed to a model as they are.
 pub const PASS_THROUGH_TOKENS: usize = 10_000;
 
-/// How a catalog is shown to a model.
+/// How tools are shown to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Showing {
-    /// Its tools as they are.
+    /// As they are.
     PassThrough,
     /// As files and by search.
     Code,
 }
 
-impl Catalog {
-    /// What all definitions would cost a model.
+impl Showing {
+    /// How tools are best shown, if up to `limit` tokens may be spent on definitions.
     #[must_use]
-    pub fn definition_tokens(&self) -> usize {
-        self.tools().map(|tool| listing_tokens(tool.listing())).sum()
-    }
-
-    /// How it is best shown, if up to `limit` tokens may be spent on definitions.
-    #[must_use]
-    pub fn showing(&self, limit: usize) -> Showing {
+    pub fn of(tools: &[Passed<'_>], limit: usize) -> Self {
         let mut left = limit;
-        for tool in self.tools() {
-            match left.checked_sub(listing_tokens(tool.listing())) {
+        for tool in tools {
+            match left.checked_sub(tool.tokens()) {
                 Some(fewer) => left = fewer,
-                None => return Showing::Code,
+                None => return Self::Code,
             }
         }
-        Showing::PassThrough
+        Self::PassThrough
     }
 }
 
-fn listing_tokens(tool: &ToolListing) -> usize {
-    serde_json::to_string(tool).map_or(usize::MAX / 1_000_000, |text| estimate_tokens(&text))
+impl Passed<'_> {
+    /// What its definition costs a model.
+    fn tokens(&self) -> usize {
+        let handed = json!({
+            "name": self.name,
+            "description": self.tool.shown_description(),
+            "input_schema": self.tool.shown_schema(),
+        });
+        estimate_tokens(&handed.to_string())
+    }
 }

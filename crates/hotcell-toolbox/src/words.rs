@@ -7,8 +7,7 @@ const STOP: &[&str] = &[
     "if", "in", "into", "is", "it", "its", "just", "let", "like", "me", "my", "need", "of", "off",
     "on", "one", "or", "our", "out", "please", "should", "so", "some", "than", "that", "the",
     "their", "them", "then", "there", "these", "this", "those", "to", "up", "us", "used", "using",
-    "via", "want", "was", "we", "what", "when", "where", "which", "who", "will", "with", "you",
-    "your",
+    "via", "want", "was", "we", "what", "which", "will", "with", "you", "your",
 ];
 
 /// The words of a text in their order: split at everything that is no letter or digit, and inside
@@ -73,6 +72,9 @@ const ENDINGS: &[(&str, &str)] = &[
     ("al", ""),
 ];
 
+/// Endings that short words have without being made with them.
+const LONG_WORDS: &[&str] = &["ment", "ion", "ive", "al"];
+
 /// Endings of the plural, and of words that only look like one.
 const PLURALS: &[(&str, &str)] = &[
     ("sses", "ss"),
@@ -95,6 +97,10 @@ pub(crate) fn stem(word: &str) -> String {
         .iter()
         .find_map(|(ending, end)| {
             let stem = singular.strip_suffix(ending).filter(|stem| is_enough(stem))?;
+            // The end of `deletion`, but not of `notion`.
+            if LONG_WORDS.contains(ending) && syllables(stem) < 2 {
+                return None;
+            }
             Some(format!("{stem}{end}"))
         })
         .unwrap_or(singular);
@@ -125,4 +131,16 @@ fn without_plural(word: &str) -> String {
 /// Whether what is left of a word is still one: three letters, of them a vowel.
 fn is_enough(stem: &str) -> bool {
     stem.len() >= 3 && stem.contains(['a', 'e', 'i', 'o', 'u', 'y'])
+}
+
+/// How often a vowel is followed by a consonant.
+fn syllables(stem: &str) -> usize {
+    let mut count = 0;
+    let mut open = false;
+    for (at, letter) in stem.chars().enumerate() {
+        let vowel = "aeiou".contains(letter) || (letter == 'y' && at > 0 && !open);
+        count += usize::from(open && !vowel);
+        open = vowel;
+    }
+    count
 }

@@ -688,6 +688,18 @@ const FIRST: &[Key] = &[
         get: |config| config.toolbox.import.display().to_string().into(),
     },
     Key {
+        name: "toolbox.pass_through_tokens",
+        variable: "HOTCELL_TOOLBOX_PASS_THROUGH_TOKENS",
+        default: "10000",
+        about: "what the definitions of all tools of [toolbox.NAME] may cost, in tokens, for clients to be \
+                given them as they are; 0 for never",
+        set: |config, text| {
+            config.toolbox.pass_through_tokens = limit(text, 1 << 30)?.unwrap_or(0);
+            Ok(())
+        },
+        get: |config| config.toolbox.pass_through_tokens.into(),
+    },
+    Key {
         name: "http.max_upload_mb",
         variable: "HOTCELL_HTTP_MAX_UPLOAD_MB",
         default: "4096",

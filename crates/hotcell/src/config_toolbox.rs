@@ -9,6 +9,7 @@ use hotcell_downstream::{
     HttpLaunch, Launch, McpServers, ServerName, ServerSpec, SpecText, StdioLaunch, Surroundings,
     mcp_servers_json,
 };
+use hotcell_engine::PASS_THROUGH_TOKENS;
 use hotcell_model::{Error, NetRule, Result, SecretStore};
 use serde_json::Value;
 use toml::Table;
@@ -45,13 +46,26 @@ pub(crate) const TOOLBOX_KEYS: &[(&str, &str)] = &[
 ];
 
 /// What is said of the toolbox.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolboxConfig {
     /// A file with servers in the form of other clients; empty for none.
     pub(crate) import: PathBuf,
+    /// What the definitions of all tools may cost for clients to be given them as they are.
+    pub(crate) pass_through_tokens: u64,
     servers: BTreeMap<ServerName, ServerSpec>,
     /// Those that run in a cell, and what they can reach from there.
     in_cells: BTreeMap<ServerName, Vec<NetRule>>,
+}
+
+impl Default for ToolboxConfig {
+    fn default() -> Self {
+        Self {
+            import: PathBuf::new(),
+            pass_through_tokens: PASS_THROUGH_TOKENS as u64,
+            servers: BTreeMap::new(),
+            in_cells: BTreeMap::new(),
+        }
+    }
 }
 
 impl ToolboxConfig {

@@ -86,7 +86,8 @@ impl Session {
         let secrets: Arc<dyn SecretStore> = Arc::new(secret_store(config, environment)?);
         engine.keep_secrets_in(Arc::clone(&secrets))?;
         if let Some(servers) = config_toolbox::open(config, environment, secrets, &program)? {
-            engine.call_tools_of(Arc::new(servers))?;
+            let most = usize::try_from(config.toolbox.pass_through_tokens).unwrap_or(usize::MAX);
+            engine.call_tools_of(Arc::new(servers), most)?;
         }
         let policy = Arc::new(PolicyFile::open(&config.policy.profile, &config.policy.file)?);
         let ask_within = Duration::from_secs(config.policy.ask_within_s);

@@ -386,7 +386,7 @@ def ask(operation, **fields):
 
 
 def search(query, detail="stub", server=None, limit=5):
-    """Tools that fit a query, as text; detail is name, stub or full."""
+    """Tools that fit a query, as text; detail is name, stub, full or whole."""
     return ask("search", query=query, detail=detail, server=server, limit=limit)
 
 

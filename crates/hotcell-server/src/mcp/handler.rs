@@ -25,7 +25,7 @@ use super::exec_call::ExecCall;
 use super::held_call::{self, Called};
 use super::parameters::{self, Methods};
 use super::subscriptions::{self, Subscriptions};
-use super::{elicited, resources, search_call, tasks};
+use super::{elicited, passed, resources, search_call, tasks};
 use crate::call_id;
 use crate::dialect::{Outcome, Show, ToolCall};
 use crate::door::{ClientAt, Door};
@@ -210,13 +210,16 @@ impl McpHandler {
 
 impl ServerHandler for McpHandler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
+        let mut capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
             .enable_resources_subscribe()
             .enable_completions()
             .enable_tasks()
             .build();
+        if let Some(tools) = capabilities.tools.as_mut().filter(|_| self.door.passes_tools()) {
+            tools.list_changed = Some(true);
+        }
         let program =
             Implementation::new("hotcell", env!("CARGO_PKG_VERSION")).with_title("Hotcell");
         ServerConfig::new(capabilities)
@@ -233,7 +236,9 @@ impl ServerHandler for McpHandler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.door.dialect.tools().to_vec()))
+        let mut tools = self.door.dialect.tools().to_vec();
+        tools.extend(passed::tools(self).await);
+        Ok(ListToolsResult::with_all_items(tools))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -250,7 +255,12 @@ impl ServerHandler for McpHandler {
         let answered =
             Answered { state: request.request_state, responses: request.input_responses };
         let arguments = request.arguments.unwrap_or_default();
-        match span.in_scope(|| self.door.dialect.call(tool, arguments)) {
+        let passed = match self.get_tool(tool) {
+            Some(_) => None,
+            None => passed::call(self, tool, &arguments).instrument(span.clone()).await,
+        };
+        let own = || self.door.dialect.call(tool, arguments);
+        match span.in_scope(|| passed.map_or_else(own, Ok)) {
             Ok(call) => {
                 span.record(call_id::TOOL, tool);
                 let handler = self.asked_in(&context);
@@ -267,6 +277,10 @@ impl ServerHandler for McpHandler {
                 Ok(self.tell(tool, Err(self.door.covered(error))))
             }),
         }
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        subscriptions::tell_of_tools(self, context.peer);
     }
 
     async fn list_resources(

@@ -6,6 +6,7 @@ mod exec_call;
 mod handler;
 mod held_call;
 mod parameters;
+mod passed;
 mod resources;
 mod search_call;
 mod subscriptions;

@@ -105,6 +105,36 @@ pub(super) async fn subscribe(
     Ok(())
 }
 
+/// What stands for the list of tools among what a connection is told about.
+const TOOLS: &str = "tools/list";
+
+/// Tells a client of a session whenever there may be other tools.
+pub(super) fn tell_of_tools(handler: &McpHandler, peer: Peer<RoleServer>) {
+    if !handler.door.passes_tools() {
+        return;
+    }
+    let (door, to) = (handler.door.clone(), Listener::Session(peer));
+    handler.subscriptions.begin(TOOLS.to_owned(), async move {
+        tokio::select! {
+            () = tools_changed(&door, &to) => {}
+            () = door.closing.cancelled() => {}
+        }
+    });
+}
+
+/// Says that there may be other tools each time, until nobody hears it.
+async fn tools_changed(door: &Door, to: &Listener) {
+    let mut known = door.passed_tools(None).await;
+    loop {
+        let listed = door.passed_tools(Some(known.version)).await;
+        if listed.tools != known.tools && to.other_tools().await.is_none() {
+            return;
+        }
+        known = listed;
+        sleep(PAUSE).await;
+    }
+}
+
 /// What of all that a client wants to be told about it is told about.
 pub(super) fn accepted(handler: &McpHandler, wanted: &SubscriptionFilter) -> SubscriptionFilter {
     let mut uris: Vec<&String> = Vec::new();
@@ -116,10 +146,13 @@ pub(super) fn accepted(handler: &McpHandler, wanted: &SubscriptionFilter) -> Sub
             break;
         }
     }
-    match uris.as_slice() {
+    let mut accepted = match uris.as_slice() {
         [] => SubscriptionFilter::new(),
         uris => SubscriptionFilter::builder().resource_subscriptions(uris.iter().copied()).build(),
-    }
+    };
+    let tools = wanted.tools_list_changed.filter(|wanted| *wanted && handler.door.passes_tools());
+    accepted.tools_list_changed = tools;
+    accepted
 }
 
 /// Tells a client about what was accepted until it hears no more, or nobody tells.
@@ -145,6 +178,10 @@ pub(super) async fn listen(handler: &McpHandler, context: &SubscriptionContext) 
                 Err(error) => tracing::debug!(uri = told.uri, %error, "not listened to"),
             }
         });
+    }
+    if context.accepted().tools_list_changed == Some(true) {
+        let (door, to) = (handler.door.clone(), Listener::Stream(context.sink().clone()));
+        tasks.spawn(async move { tools_changed(&door, &to).await });
     }
     if tasks.is_empty() {
         // A stream on which nothing ever comes is nobody's wish.
@@ -196,6 +233,16 @@ struct Told {
 enum Listener {
     Session(Peer<RoleServer>),
     Stream(SubscriptionSink),
+}
+
+impl Listener {
+    /// Says that there may be other tools; `None` when nobody hears it any more.
+    async fn other_tools(&self) -> Option<()> {
+        match self {
+            Self::Session(peer) => peer.notify_tool_list_changed().await.ok(),
+            Self::Stream(sink) => sink.notify_tool_list_changed().await.ok(),
+        }
+    }
 }
 
 impl Told {

@@ -8,9 +8,11 @@
     reason = "a fixture that is wrong is a failed test, and figures are for whoever runs it"
 )]
 
+mod bounds;
 mod conformance;
 mod fixture;
 mod hostile;
 mod languages;
+mod passed;
 mod search;
 mod tokens;

@@ -48,6 +48,6 @@ fn stubs_cost_a_fraction_and_the_estimate_is_near() {
     assert!(off.is_empty(), "the estimate is off by more than a tenth for {off:?}");
     assert!(count(&python) * 100 < count(&definitions) * 40);
     assert!(count(&index) < 900);
-    assert_eq!(catalog.showing(PASS_THROUGH_TOKENS), Showing::Code);
-    assert_eq!(catalog.showing(1_000_000), Showing::PassThrough);
+    assert_eq!(Showing::of(&catalog.passed(""), PASS_THROUGH_TOKENS), Showing::Code);
+    assert_eq!(Showing::of(&catalog.passed(""), 1_000_000), Showing::PassThrough);
 }

@@ -79,7 +79,7 @@ impl ToolServers for Echo {
 
 /// Lets code of this engine call that server.
 pub(crate) fn put_into(engine: &mut Engine) -> Result<()> {
-    Ok(engine.call_tools_of(Arc::new(Echo::new()))?)
+    Ok(engine.call_tools_of(Arc::new(Echo::new()), 0)?)
 }
 
 impl Site {

@@ -14,7 +14,7 @@ use hotcell_server::http::{
     AccessSettings, HttpLimits, HttpSettings, Listener, Peer, Principal, SocketListener,
     SocketMode, Token,
 };
-use hotcell_server::{Approvers, Door, FileBounds, hotcell_dialect, http, stdio};
+use hotcell_server::{Approvers, DialectTools, Door, FileBounds, hotcell_dialect, http, stdio};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
@@ -53,6 +53,7 @@ pub(super) async fn serve(
     let (mut engine, local, policy) =
         Session::open(config, environment, AllowedWorkspaces::Only(Vec::new()), secrets)?
             .into_parts();
+    engine.offer_own_tools(Arc::new(DialectTools::new(Arc::clone(&dialect))))?;
     let hang_up = HangUp::of(policy);
     let asked: Vec<Workspace> = args.workspace.iter().chain(&config.workspaces).cloned().collect();
     let allowed = engine.allow_workspaces(&asked).await?;

@@ -148,7 +148,8 @@ fn search(arguments: JsonObject) -> Result<Request> {
     let Search { query, detail, server, limit } = read(arguments)?;
     let detail: ToolDetail =
         serde_json::from_value(Value::String(detail.clone())).map_err(|_| {
-            Error::invalid(format!("there is no detail {detail:?}")).hint("use name, stub or full")
+            Error::invalid(format!("there is no detail {detail:?}"))
+                .hint("use name, stub, full or whole")
         })?;
     Ok(ToolSearch { query, detail, server, limit }.into())
 }

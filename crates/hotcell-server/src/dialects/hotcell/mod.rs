@@ -34,6 +34,7 @@ pub(crate) struct HotcellDialect {
     file_tools: Vec<&'static FileTool>,
     bounds: FileBounds,
     tools: Vec<Tool>,
+    passes_tools: bool,
 }
 
 const INSTRUCTIONS: &str = "Cells are sandboxes with a persistent /workspace. Leave `cell` out to \
@@ -69,7 +70,8 @@ impl HotcellDialect {
         };
         let tools = kinds.iter().map(|kind| kind.describe());
         let tools = tools.chain(file_tools.iter().map(|tool| tool.describe())).collect();
-        Self { kinds, file_tools, bounds, tools }
+        let passes_tools = toolsets.has(Toolset::Code);
+        Self { kinds, file_tools, bounds, tools, passes_tools }
     }
 
     fn file_tool(&self, tool: &str) -> Option<&'static FileTool> {
@@ -88,6 +90,10 @@ impl Dialect for HotcellDialect {
 
     fn tools(&self) -> &[Tool] {
         &self.tools
+    }
+
+    fn passes_tools(&self) -> bool {
+        self.passes_tools
     }
 
     fn hint(&self, hint: &str) -> String {
