@@ -189,8 +189,12 @@ impl Supervisor {
                 self.launch(number, prepared);
             }
             Some(_) | None => {
+                let awaits_child = self.awaits_child(&id);
                 self.queue.push(id, priority);
                 self.bound_wait(number);
+                if awaits_child {
+                    self.keep_warm();
+                }
             }
         }
         self.note_activity();

@@ -257,6 +257,8 @@ fn timers(supervisor: &mut Supervisor) {
     supervisor.release_masked(now);
     supervisor.expire_approvals(now);
     supervisor.cool_idle(now);
+    // A child that they wait for may be there, or never come.
+    supervisor.start_waiting();
     supervisor.give_up_uncarried(now);
     supervisor.tend_sessions(now);
     if supervisor.closing.is_none()

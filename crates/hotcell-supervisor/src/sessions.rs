@@ -198,28 +198,36 @@ impl Supervisor {
         };
         let turn = turn_of(&queued.spec);
         let is_before = |id: &ExecId| {
-            let session = self.session_of(id);
-            let is_of_same = turn.is_some() && session == turn.map(|turn| &turn.name);
-            is_of_same || session.is_none_or(|name| !self.sessions.is_busy(name))
+            let is_of_same = turn.is_some() && self.session_of(id) == turn.map(|turn| &turn.name);
+            is_of_same || !self.is_held_up(id)
         };
         self.pause.is_none()
-            && turn.is_none_or(|turn| !self.sessions.is_busy(&turn.name))
+            && !self.is_held_up(&queued.spec.id)
             && !self.queue.iter().any(is_before)
     }
 
-    /// The session that an exec is to take part in.
-    fn session_of(&self, id: &ExecId) -> Option<&SessionName> {
+    /// What an exec that waits was asked to be.
+    pub(crate) fn queued(&self, id: &ExecId) -> Option<&ExecSpec> {
         match self.execs.get(self.numbers.get(id)?).map(|exec| &exec.state) {
-            Some(State::Queued(queued)) => turn_of(&queued.spec).map(|turn| &turn.name),
+            Some(State::Queued(queued)) => Some(&queued.spec),
             Some(State::Running(_) | State::Ended(_)) | None => None,
         }
     }
 
-    /// The first of those that wait whose session is not busy.
+    /// The session that an exec is to take part in.
+    fn session_of(&self, id: &ExecId) -> Option<&SessionName> {
+        turn_of(self.queued(id)?).map(|turn| &turn.name)
+    }
+
+    /// Whether an exec has to wait for its session, or for a process that is about to be there.
+    fn is_held_up(&self, id: &ExecId) -> bool {
+        self.session_of(id).is_some_and(|name| self.sessions.is_busy(name)) || self.awaits_child(id)
+    }
+
+    /// The first of those that wait that nothing of its own holds up.
     pub(crate) fn pop_ready(&mut self) -> Option<ExecId> {
         let mut queue = std::mem::take(&mut self.queue);
-        let ready =
-            queue.pop(|id| self.session_of(id).is_none_or(|name| !self.sessions.is_busy(name)));
+        let ready = queue.pop(|id| !self.is_held_up(id));
         self.queue = queue;
         ready
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use hotcell_jail::cgroup::ExecCgroup;
 use hotcell_jail::process::{Launch, Streams};
 use hotcell_link::Root;
-use hotcell_model::CodeTerms;
+use hotcell_model::{CodeTerms, Command, ExecId};
 use hotcell_runner::{FORK, READY, RUN, ZygoteOrder};
 use rustix::cmsg_space;
 use rustix::fs::{Mode, OFlags};
@@ -29,6 +29,7 @@ use crate::cell::Supervisor;
 use crate::clock::Moment;
 use crate::code::sealed;
 use crate::launch::{self, Prepared};
+use crate::sessions::turn_of;
 
 /// Tokens of the zygote and of children: the number is below it.
 pub(crate) const WARM: u64 = 1 << 61;
@@ -36,6 +37,10 @@ pub(crate) const WARM: u64 = 1 << 61;
 const ZYGOTE: u64 = WARM;
 /// Children that are kept ready.
 const MOST_READY: usize = 2;
+/// Children that are there at once, where code waits for them.
+const MOST_BORN: usize = 8;
+/// A zygote that takes longer to fork is stuck.
+const FORKED_WITHIN: Duration = Duration::from_secs(5);
 /// After a failure code starts cold for so long.
 const COOL_DOWN: Duration = Duration::from_secs(60);
 /// A zygote that nobody needed for so long goes.
@@ -95,6 +100,7 @@ struct Child {
     cgroup: ExecCgroup,
     /// Known once it is ready.
     pid: Option<Pid>,
+    asked_at: Moment,
 }
 
 /// A child that takes code on.
@@ -194,7 +200,25 @@ impl Warm {
 
     pub(crate) fn next_moment(&self) -> Option<Moment> {
         self.zygote.as_ref()?;
-        self.used_at.map(|at| at.after(IDLE))
+        let idle = self.used_at.map(|at| at.after(IDLE));
+        idle.into_iter().chain(self.stuck_at()).min()
+    }
+
+    /// When a fork has taken too long.
+    fn stuck_at(&self) -> Option<Moment> {
+        self.unborn().map(|child| child.asked_at.after(FORKED_WITHIN)).min()
+    }
+
+    fn unborn(&self) -> impl Iterator<Item = &Child> {
+        self.children.iter().filter(|child| child.pid.is_none())
+    }
+
+    /// Whether there is no child for code now, and one is being born.
+    fn is_about_to_have(&self, terms: &CodeTerms) -> bool {
+        self.zygote.as_ref().is_some_and(|zygote| zygote.is_ready)
+            && self.imports == terms.imports
+            && !self.children.is_empty()
+            && self.unborn().count() == self.children.len()
     }
 }
 
@@ -239,13 +263,25 @@ impl Supervisor {
             }
             return;
         }
-        while self.warm.children.len() < MOST_READY
+        let waiting = self.queue.iter().filter(|exec| self.awaits_child(exec)).count();
+        let wanted = (MOST_READY + waiting).min(MOST_BORN);
+        while self.warm.children.len() < wanted
             && self.warm.zygote.as_ref().is_some_and(|zygote| zygote.is_ready)
         {
             if self.fork_child().is_none() {
                 return self.dismiss_failed();
             }
         }
+    }
+
+    /// Whether an exec that waits is code for which a child is being forked: that takes less time than
+    /// to start afresh.
+    pub(crate) fn awaits_child(&self, id: &ExecId) -> bool {
+        let Some(spec) = self.queued(id) else { return false };
+        matches!(spec.command, Command::Code(_))
+            && !spec.as_root
+            && turn_of(spec).is_none_or(|turn| self.sessions.waiting(&turn.name).is_none())
+            && self.warm.is_about_to_have(&spec.code)
     }
 
     fn start_zygote(&mut self) -> Option<()> {
@@ -310,7 +346,8 @@ impl Supervisor {
         self.warm.next += 1;
         let token = WARM | self.warm.next;
         self.poller.add(ours.as_fd(), token);
-        self.warm.children.push_back(Child { token, control: ours, cgroup, pid: None });
+        let asked_at = Moment::now();
+        self.warm.children.push_back(Child { token, control: ours, cgroup, pid: None, asked_at });
         Some(())
     }
 
@@ -392,9 +429,11 @@ impl Supervisor {
         self.settle_pause();
     }
 
-    /// Lets a zygote go that nobody needs.
+    /// Lets a zygote go that nobody needs, or that is stuck.
     pub(crate) fn cool_idle(&mut self, now: Moment) {
-        if self.warm.next_moment().is_some_and(|at| at <= now) {
+        if self.warm.stuck_at().is_some_and(|at| at <= now) {
+            self.dismiss_failed();
+        } else if self.warm.next_moment().is_some_and(|at| at <= now) {
             self.dismiss_warm();
         }
     }
