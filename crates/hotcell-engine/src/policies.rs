@@ -119,14 +119,19 @@ async fn judge_in_turn(
     site.long_texts.read(move || judge_by(&rules, &asked_by, &request)).await
 }
 
-/// Holds the call of another server's tool against the rules. Where none speaks of it, what the server
-/// says of it decides if the operator takes it at its word, and a person otherwise.
+/// What the policy says of a tool; `None` where no rule speaks of it and nothing is refused by default.
+/// What the server says of it decides then if the operator takes it at its word, and a person otherwise.
+fn decide_tool(policy: &Policy, name: &str) -> Option<Verdict> {
+    let verdict = policy.decide(&Act::Tool { name });
+    (verdict.rule.is_some() || verdict.decision == Decision::Deny).then_some(verdict)
+}
+
+/// Holds the call of another server's tool against the rules.
 async fn judge_tool(site: &Site, rules: &Rules, asked_by: &str, call: &ToolRun) -> Result<Judged> {
     let name = call.full_name();
-    let verdict = rules.policies.in_force().decide(&Act::Tool { name: &name });
-    let asked = |rule: String, reason: String| {
+    let asked = |rule: Option<&str>, reason: String| {
         Judged::Asked(ApprovalNeed {
-            rule,
+            rule: rule.unwrap_or(TOOL_RULE).to_owned(),
             reason,
             asked_by: asked_by.to_owned(),
             within_ms: rules.ask_within_ms,
@@ -134,46 +139,41 @@ async fn judge_tool(site: &Site, rules: &Rules, asked_by: &str, call: &ToolRun) 
             facts: Vec::new(),
         })
     };
-    match (verdict.decision, &verdict.rule) {
-        (Decision::Deny, _) => {
-            Ok(denied(&verdict, "use another tool, or ask the operator to change the policy"))
-        }
-        (Decision::Allow, Some(_)) => Ok(Judged::Allowed),
-        (Decision::Ask, Some(rule)) => Ok(asked(rule.clone(), verdict.sentence())),
-        (Decision::Allow | Decision::Ask, None) => {
-            let shelf = site.toolbox()?.shelf().await?;
-            let tool = shelf.find(&call.server, &call.tool)?;
-            let seeded = shelf.policy(tool.key());
-            Ok(match seeded.decision {
-                PolicyDecision::Allow => Judged::Allowed,
-                PolicyDecision::Ask | PolicyDecision::Deny => {
-                    asked(TOOL_RULE.to_owned(), format!("the tool {name}: {}", seeded.why))
-                }
-            })
-        }
+    if let Some(verdict) = decide_tool(&rules.policies.in_force(), &name) {
+        return Ok(match verdict.decision {
+            Decision::Deny => {
+                denied(&verdict, "use another tool, or ask the operator to change the policy")
+            }
+            Decision::Allow => Judged::Allowed,
+            Decision::Ask => asked(verdict.rule.as_deref(), verdict.sentence()),
+        });
     }
+    let shelf = site.toolbox()?.shelf().await?;
+    let seeded = shelf.policy(shelf.find(&call.server, &call.tool)?.key());
+    Ok(match seeded.decision {
+        PolicyDecision::Allow => Judged::Allowed,
+        PolicyDecision::Ask | PolicyDecision::Deny => {
+            asked(None, format!("the tool {name}: {}", seeded.why))
+        }
+    })
 }
 
-/// What stubs say is decided about a tool: by a rule, else by what its server says of it. It is what
-/// [`judge_tool`] comes to.
+/// What stubs say is decided about a tool, which is what a call of it comes to.
 pub(crate) fn told_of_tool(policy: Option<&Policy>, shelf: &Shelf, key: &ToolKey) -> ToolPolicy {
-    let by_rule = shelf.catalog.find_by_key(key).zip(policy).and_then(|(tool, policy)| {
-        let name = format!("{}.{}", tool.server_identifier(), tool.identifier());
-        let verdict = policy.decide(&Act::Tool { name: &name });
-        let decision = match verdict.decision {
-            Decision::Allow => PolicyDecision::Allow,
-            Decision::Ask => PolicyDecision::Ask,
-            Decision::Deny => PolicyDecision::Deny,
-        };
-        match (verdict.rule, decision) {
-            (Some(rule), _) => Some(ToolPolicy { decision, why: format!("rule {rule}") }),
-            (None, PolicyDecision::Deny) => {
-                Some(ToolPolicy { decision, why: "the default of the policy".to_owned() })
-            }
-            (None, PolicyDecision::Allow | PolicyDecision::Ask) => None,
-        }
+    let decided = shelf.catalog.find_by_key(key).zip(policy).and_then(|(tool, policy)| {
+        decide_tool(policy, &format!("{}.{}", tool.server_identifier(), tool.identifier()))
     });
-    by_rule.unwrap_or_else(|| shelf.policy(key))
+    let Some(verdict) = decided else { return shelf.policy(key) };
+    let decision = match verdict.decision {
+        Decision::Allow => PolicyDecision::Allow,
+        Decision::Ask => PolicyDecision::Ask,
+        Decision::Deny => PolicyDecision::Deny,
+    };
+    let why = match verdict.rule {
+        Some(rule) => format!("rule {rule}"),
+        None => "the default of the policy".to_owned(),
+    };
+    ToolPolicy { decision, why }
 }
 
 fn judge_by(rules: &Rules, asked_by: &str, request: &Request) -> Judged {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::auth_config::AUTH_KEYS;
 use crate::config::{Cgroups, Config, LogFormat};
-use crate::{code_keys, config_toolbox, ledger_keys, session_keys, values};
+use crate::{code_keys, config_toolbox, ledger_keys, values};
 
 /// One key: its names, its default, what it means, how it is read and shown.
 #[derive(Clone, Copy)]
@@ -725,9 +725,9 @@ const FIRST: &[Key] = &[
     ledger_keys::FLOOR_DAYS,
     ledger_keys::MOST_MB,
     ledger_keys::SYNC,
-    session_keys::TTL_S,
-    session_keys::MOST,
-    session_keys::MEMORY_MB,
+    code_keys::SESSION_TTL_S,
+    code_keys::MOST_SESSIONS,
+    code_keys::SESSION_MEMORY_MB,
 ];
 
 fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {

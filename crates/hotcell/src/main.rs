@@ -28,7 +28,6 @@ mod printer;
 mod records;
 mod secret_args;
 mod session;
-mod session_keys;
 mod setup;
 mod show;
 mod signals;
