@@ -20,9 +20,9 @@ use crate::{Step, StepError};
 /// Where the directory is seen, below the root.
 const NAME: &str = "tools";
 /// Where programs of a cell reach whoever carries their calls.
-pub const CALLS_SOCKET: &str = "/dev/hotcell-tool/socket";
+pub const CALLS_SOCKET: &str = "/dev/tools/socket";
 /// Where the program lies that does so.
-pub const CALLS_PROGRAMS: &str = "/dev/hotcell-tool/bin";
+pub const CALLS_PROGRAMS: &str = "/dev/tools/bin";
 /// What it is called as.
 pub const CALLS_PROGRAM: &str = "hotcell-tool";
 

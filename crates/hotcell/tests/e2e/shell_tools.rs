@@ -15,6 +15,7 @@ in_worlds! { [root, without_cgroups, rootless, single_id]
 }
 
 in_worlds! { [root]
+    a_call_under_way_ends_with_its_server,
     programs_of_code_call_tools_too,
     what_is_wrong_is_told_by_status_and_words,
     a_call_that_is_asked_about_waits_for_a_person,
@@ -115,7 +116,9 @@ fn no_exec_calls_in_the_name_of_another(world: &World) {
     let line = ["run", "--config", bare.to_str().unwrap(), "--cell", &cell, "--"];
     let told = world.hotcell(line).args(["hotcell-tool", "everything"]).run();
     assert_ne!(told.code(), 0, "{told:?}");
-    allowed.call("exec_run", json!({ "cell": cell, "command": "hotcell-tool everything" }));
+    let asked = json!({ "cell": cell, "command": "hotcell-tool everything", "wait_s": 50 });
+    let control = allowed.call("exec_run", asked);
+    assert_eq!(control["exit_code"], 0, "{control}");
 }
 
 fn a_command_whose_server_is_gone_is_told_so(world: &World) {
@@ -139,6 +142,21 @@ fn a_command_whose_server_is_gone_is_told_so(world: &World) {
     assert!(told.contains("status 10"), "{told}");
 }
 
+fn a_call_under_way_ends_with_its_server(world: &World) {
+    let Some(place) = tool_servers() else { return };
+    let mut client = start(world, &place, "");
+    client.call("cell_spawn", json!({ "alias": "lasting", "persistent": true }));
+    let command = "hotcell-tool everything echo --message held; echo status $?";
+    let asked = json!({ "cell": "lasting", "command": command, "wait_s": 0 });
+    let exec = client.call("exec_run", asked)["exec_id"].as_str().unwrap().to_owned();
+    eventually_some("the call waits", || {
+        world.json(["approvals", "--json"]).as_array()?.first().map(drop)
+    });
+    client.kill();
+    let told = world.text(["logs", "--follow", &exec]);
+    assert!(told.contains("status 10"), "{told}");
+}
+
 fn programs_of_code_call_tools_too(world: &World) {
     let Some(place) = tool_servers() else { return };
     let mut client = start(world, &place, ALLOW);
@@ -156,7 +174,7 @@ fn programs_of_code_call_tools_too(world: &World) {
 fn what_is_wrong_is_told_by_status_and_words(world: &World) {
     let Some(place) = tool_servers() else { return };
     let deny = "[[rule]]\nid = \"no-sums\"\nverdict = \"deny\"\ntool = [\"everything.get_sum\"]\n";
-    let mut client = start(world, &place, &format!("{ALLOW}{deny}"));
+    let mut client = start(world, &place, &format!("{deny}{ALLOW}"));
     for (line, status, words) in [
         ("everything echo", 2, "message"),
         ("everything echo --message m --other x", 2, "echo("),
@@ -187,7 +205,7 @@ fn what_is_wrong_is_told_by_status_and_words(world: &World) {
         assert_ne!(changed["exit_code"], 0, "{changed}");
     }
     let as_root = json!({
-        "command": "rm /dev/hotcell-tool/socket || hotcell-tool everything echo --message root",
+        "command": "rm /dev/tools/socket || hotcell-tool everything echo --message root",
         "as_root": true, "wait_s": 50,
     });
     let ran = client.call("exec_run", as_root);
@@ -252,7 +270,7 @@ import os, socket, threading, time
 opened = []
 for _ in range(300):
     one = socket.socket(socket.AF_UNIX)
-    one.connect('/dev/hotcell-tool/socket')
+    one.connect('/dev/tools/socket')
     one.settimeout(0.5)
     opened.append(one)
 turned_away = 0
@@ -270,7 +288,7 @@ def again():
     while not os.path.exists('/workspace/over'):
         try:
             one = socket.socket(socket.AF_UNIX)
-            one.connect('/dev/hotcell-tool/socket')
+            one.connect('/dev/tools/socket')
             one.close()
         except OSError:
             pass
@@ -318,7 +336,7 @@ fn what_a_session_kept_open_is_closed_with_its_run(world: &World) {
         |code: &str| client.call("code_run", json!({ "code": code, "session": "a", "wait_s": 50 }));
     let open = "import json, socket, struct\n\
                 def connect():\n    one = socket.socket(socket.AF_UNIX)\n    \
-                one.connect('/dev/hotcell-tool/socket')\n    return one\n\
+                one.connect('/dev/tools/socket')\n    return one\n\
                 def call(one):\n    said = json.dumps(dict(id=1, op='list', server=None)).encode()\n    \
                 try:\n        one.sendall(struct.pack('>I', len(said)) + said)\n        \
                 return len(one.recv(1000))\n    except OSError:\n        return 0\n\
