@@ -1,12 +1,12 @@
-//! Answers the calls that code makes while it runs: each goes through the one door, on behalf of
-//! whoever had the code run.
+//! Answers the calls that code and programs make while they run: each goes through the one door, on
+//! behalf of whoever had them run.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use hotcell_link::{DataSender, EventReceiver, PortConnection, PortEvent};
 use hotcell_model::{
-    Caller, Error, ErrorCode, ExecId, Result, ToolDetail, ToolNames, ToolRun, ToolSearch,
+    Caller, Error, ErrorCode, ExecId, Patience, Result, ToolDetail, ToolNames, ToolRun, ToolSearch,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -18,6 +18,8 @@ use crate::{CodeSettings, Engine};
 
 const LENGTH_BYTES: usize = 4;
 const MOST_FOUND: u32 = 50;
+/// Arguments that are given as words; each is looked for among those of the tool.
+const MOST_WORDS: usize = 1000;
 
 /// What code asks for.
 #[derive(Debug, Deserialize)]
@@ -35,6 +37,9 @@ enum What {
         tool: String,
         #[serde(default)]
         arguments: Map<String, Value>,
+        /// Arguments as words of a command line; the tool's schema says what they are.
+        #[serde(default)]
+        words: Vec<(String, Option<String>)>,
     },
     List {
         server: Option<String>,
@@ -80,11 +85,9 @@ pub(crate) fn serve_calls(
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
         let PortConnection { sender, receiver } = connection;
-        let counts = engine.site().counts.begin(&exec);
-        let limits = engine.site().settings.code.clone();
-        let (answers, to_send) = mpsc::channel(limits.parallel_calls);
+        let run = Run::of(engine, caller, exec.clone());
+        let (answers, to_send) = mpsc::channel(run.limits.parallel_calls);
         let sending = send_all(sender, to_send);
-        let run = Run { engine, caller, exec: exec.clone(), counts, limits };
         let taking = take_all(Arc::new(run), receiver, answers);
         let (taken, ()) = tokio::join!(taking, sending);
         if let Err(error) = taken {
@@ -102,13 +105,13 @@ async fn send_all(sender: DataSender, mut answers: mpsc::Receiver<Vec<u8>>) {
     let _ = sender.finish().await;
 }
 
-/// Code that runs, and what it may call.
-struct Run {
+/// An exec that runs, and what it may call.
+pub(crate) struct Run {
     engine: Engine,
     caller: Caller,
     exec: ExecId,
-    counts: Arc<RunCounts>,
-    limits: CodeSettings,
+    pub(crate) counts: Arc<RunCounts>,
+    pub(crate) limits: CodeSettings,
 }
 
 async fn take_all(
@@ -118,7 +121,6 @@ async fn take_all(
 ) -> Result<()> {
     let mut under_way = JoinSet::new();
     let mut unread = Vec::new();
-    let mut calls = 0;
     let mut skipped = Skipped::default();
     loop {
         match receiver.next().await? {
@@ -130,24 +132,22 @@ async fn take_all(
             let frame = match next_frame(&mut unread, run.limits.call_bytes) {
                 Frame::Whole(frame) => Ok(frame),
                 Frame::TooLong { length, head } => {
-                    skipped.left = (LENGTH_BYTES + length).saturating_sub(unread.len());
-                    unread.drain(..unread.len().min(LENGTH_BYTES + length));
+                    skipped.skip(length, &mut unread);
                     Err((length, head))
                 }
                 Frame::Part => break,
             };
-            calls += 1;
-            while under_way.len() >= run.limits.parallel_calls {
-                under_way.join_next().await;
-            }
+            let place = run.counts.place(run.limits.parallel_calls).await;
+            while under_way.try_join_next().is_some() {}
             let (run, answers) = (Arc::clone(&run), answers.clone());
             under_way.spawn(async move {
                 let told = match frame {
-                    Ok(frame) => run.answer(&frame, calls).await,
+                    Ok(frame) => run.answer(&frame).await,
                     Err((length, head)) => run.too_long(length, &head),
                 };
                 // Nobody to tell is the end of the code.
-                let _ = answers.send(framed(&told)).await;
+                let _ = answers.send(told).await;
+                drop(place);
             });
         }
     }
@@ -163,6 +163,13 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
+    /// Throws away a message of this length, of which a part has come.
+    pub(crate) fn skip(&mut self, length: usize, unread: &mut Vec<u8>) {
+        let whole = LENGTH_BYTES + length;
+        self.left = whole.saturating_sub(unread.len());
+        unread.drain(..unread.len().min(whole));
+    }
+
     pub(crate) fn put(&mut self, bytes: &[u8], unread: &mut Vec<u8>) {
         let skipped = self.left.min(bytes.len());
         self.left -= skipped;
@@ -211,6 +218,7 @@ pub(crate) fn id_of(head: &[u8]) -> u64 {
     digits.fold(0, |id: u64, digit| id.saturating_mul(10).saturating_add(digit.into()))
 }
 
+/// An answer as it is sent.
 fn framed(told: &Told) -> Vec<u8> {
     let mut bytes = vec![0; LENGTH_BYTES];
     if serde_json::to_writer(&mut bytes, told).is_err() {
@@ -222,14 +230,28 @@ fn framed(told: &Told) -> Vec<u8> {
 }
 
 impl Run {
-    fn too_long(&self, length: usize, head: &[u8]) -> Told {
+    pub(crate) fn of(engine: Engine, caller: Caller, exec: ExecId) -> Self {
+        let counts = engine.site().counts.begin(&exec);
+        let limits = engine.site().settings.code.clone();
+        // A process is there to wait, whoever had it run.
+        let caller = Caller { patience: Patience::UntilAnswered, ..caller };
+        Self { engine, caller, exec, counts, limits }
+    }
+
+    /// What is sent for a call that is too long, by its length and its beginning.
+    pub(crate) fn too_long(&self, length: usize, head: &[u8]) -> Vec<u8> {
         let most = self.limits.call_bytes;
         let error = Error::limit_exceeded(format!("the code made a call of {length} bytes"))
             .hint(format!("a call may have {most} bytes; pass less, or in parts"));
-        Told { id: id_of(head), outcome: refused(error) }
+        framed(&Told { id: id_of(head), outcome: refused(error) })
     }
 
-    async fn answer(&self, frame: &[u8], calls: u64) -> Told {
+    /// Does what a call asks for; what is sent for it.
+    pub(crate) async fn answer(&self, frame: &[u8]) -> Vec<u8> {
+        framed(&self.told(frame, self.counts.count_one()).await)
+    }
+
+    async fn told(&self, frame: &[u8], calls: u64) -> Told {
         let call: Call = match serde_json::from_slice(frame) {
             Ok(call) => call,
             Err(error) => {
@@ -254,7 +276,18 @@ impl Run {
     async fn done(&self, what: What) -> Result<Outcome> {
         let (engine, caller) = (&self.engine, &self.caller);
         match what {
-            What::Call { server, tool, arguments } => {
+            What::Call { server, tool, mut arguments, words } => {
+                if words.len() > MOST_WORDS {
+                    return Err(Error::limit_exceeded(format!(
+                        "{} arguments are more than a command line may have",
+                        words.len()
+                    ))
+                    .hint(format!("give at most {MOST_WORDS}, or all as one --json")));
+                }
+                if !words.is_empty() {
+                    let shelf = engine.site().toolbox()?.shelf().await?;
+                    arguments.extend(shelf.find(&server, &tool)?.of_words(words));
+                }
                 let call = ToolRun { exec: Some(self.exec.clone()), server, tool, arguments };
                 let counted = self.counts.call(&call);
                 let ran = engine.ask(caller, call).await?;

@@ -1,12 +1,15 @@
 //! What code called: counted where its calls are answered, whatever the code says of them.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hotcell_model::{
     Detail, EntryKind, Exec, ExecId, LedgerFilter, LedgerRecord, Timestamp, ToolRan, ToolRun,
     ToolUse,
 };
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::fault;
 use crate::site::Site;
@@ -54,13 +57,28 @@ impl CodeCounts {
     }
 }
 
-/// What the calls of one run came to so far, by server and tool.
+/// What the calls of one run came to so far, by server and tool, and how many there were and are,
+/// whichever of its processes made them.
 #[derive(Debug, Default)]
 pub(crate) struct RunCounts {
     tools: Mutex<BTreeMap<(String, String), ToolUse>>,
+    begun: AtomicU64,
+    under_way: OnceLock<Arc<Semaphore>>,
 }
 
 impl RunCounts {
+    /// Counts one that begins; how many there were with it.
+    pub(crate) fn count_one(&self) -> u64 {
+        self.begun.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Waits until one more may be under way.
+    pub(crate) async fn place(&self, most: usize) -> Option<OwnedSemaphorePermit> {
+        let places = self.under_way.get_or_init(|| Arc::new(Semaphore::new(most)));
+        // It is never closed.
+        Arc::clone(places).acquire_owned().await.ok()
+    }
+
     /// Counts a call that begins. Dropped without an answer, it has failed.
     pub(crate) fn call(self: &Arc<Self>, run: &ToolRun) -> CountedCall {
         let key = (run.server.clone(), run.tool.clone());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use hotcell_link::Link;
@@ -76,8 +76,15 @@ pub enum Answer {
 pub struct Engine {
     site: Arc<Site>,
     swept: AtomicBool,
-    /// What goes on whether or not somebody waits for it.
-    beside: Mutex<JoinSet<()>>,
+    beside: Beside,
+}
+
+/// What goes on whether or not somebody waits for it, until the engine that was made first is gone.
+#[derive(Debug)]
+enum Beside {
+    Own(Arc<Mutex<JoinSet<()>>>),
+    /// That of the engine whose work this one is a part of.
+    Shared(Weak<Mutex<JoinSet<()>>>),
 }
 
 impl Engine {
@@ -92,7 +99,7 @@ impl Engine {
         Self {
             site: Arc::new(Site::new(state_dir, store, drivers, settings)),
             swept: AtomicBool::new(false),
-            beside: Mutex::default(),
+            beside: Beside::Own(Arc::default()),
         }
     }
 
@@ -367,7 +374,11 @@ impl Engine {
     /// The same engine for what goes on beside a call and asks for something itself.
     pub(crate) fn beside_itself(&self) -> Self {
         let (site, swept) = (Arc::clone(&self.site), AtomicBool::new(true));
-        Self { site, swept, beside: Mutex::default() }
+        let beside = Beside::Shared(match &self.beside {
+            Beside::Own(own) => Arc::downgrade(own),
+            Beside::Shared(shared) => Weak::clone(shared),
+        });
+        Self { site, swept, beside }
     }
 
     /// Answers the calls of code that was just started, for as long as it runs.
@@ -544,8 +555,14 @@ impl Engine {
         self.site.count_in_lines()
     }
 
-    fn spawn_beside(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn spawn_beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let beside = match &self.beside {
+            Beside::Own(own) => Some(Arc::clone(own)),
+            Beside::Shared(shared) => shared.upgrade(),
+        };
+        // Whose engine is gone has nothing begun any more.
+        let Some(beside) = beside else { return };
+        let mut beside = beside.lock().unwrap_or_else(PoisonError::into_inner);
         while beside.try_join_next().is_some() {}
         beside.spawn(work);
     }

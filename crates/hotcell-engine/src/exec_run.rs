@@ -175,12 +175,19 @@ async fn start(
             noted = true;
         }
         let spec = spec(request, before, id.clone(), &site.settings.code.terms);
+        if site.toolbox.is_some() {
+            // Before it runs: a program of it may call at once.
+            site.tool_callers.remember(&id, caller);
+        }
         let begin = ready.link.start_with(spec, secrets);
         let begun_or_not = timeout(ANSWER_WITHIN, begin).await;
         drop(begins);
         match begun_or_not {
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
+                if site.toolbox.is_some() {
+                    engine.take_programs_of(&ready.id, &ready.link);
+                }
                 if let Command::Code(_) = &request.command {
                     engine.carry_calls(caller, &id, &ready.link).await;
                 }
@@ -280,6 +287,9 @@ pub(crate) async fn collect(
         }
         (None, ExecState::Running | ExecState::Ended) => stream.exec().clone(),
     };
+    if exec.state == ExecState::Ended {
+        site.tool_callers.forget(&exec.id);
+    }
     let (records, truncated) = kept.finish();
     let code = site.code_of(&exec, Printed::Here(&records), shown.strategy, view).await;
     Ok(ExecResult { exec, records, truncated, next_seq, code })

@@ -78,6 +78,7 @@ mod tenancy;
 mod tenant_room;
 mod tenant_table;
 mod tokens;
+mod tool_callers;
 mod tool_tree;
 mod toolbox;
 mod tree_files;

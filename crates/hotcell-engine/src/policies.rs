@@ -80,12 +80,14 @@ const MOST_PARTS: usize = 50;
 /// How much of each.
 const PART_CHARS: usize = 400;
 
-/// Holds a request against the rules, where callers have to obey them.
+/// Holds a request against the rules, where callers have to obey them. Whatever runs in a cell has to,
+/// whoever had it run: a tool acts outside of the cell.
 ///
 /// # Errors
 /// It could not be understood whether it may be done, so it may not.
 pub(crate) async fn judge(site: &Site, caller: &Caller, request: &Request) -> Result<Judged> {
-    match site.rules.as_ref().filter(|rules| rules.used == PolicyUse::Enforced) {
+    let of_cell = matches!(request, Request::ToolRun(call) if call.exec.is_some());
+    match site.rules.as_ref().filter(|rules| of_cell || rules.used == PolicyUse::Enforced) {
         Some(rules) => judge_in_turn(site, rules, &caller.principal, request).await,
         None => Ok(Judged::Allowed),
     }

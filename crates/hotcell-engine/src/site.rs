@@ -18,6 +18,7 @@ use crate::links::Links;
 use crate::long_text::LongTexts;
 use crate::policies::Rules;
 use crate::recent::RecentExecs;
+use crate::tool_callers::ToolCallers;
 use crate::toolbox::Toolbox;
 use crate::turns::Turns;
 use crate::{Settings, fault};
@@ -42,6 +43,8 @@ pub(crate) struct Site {
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     /// The tools of other servers, if there are any.
     pub(crate) toolbox: Option<Toolbox>,
+    /// On whose behalf programs call them.
+    pub(crate) tool_callers: ToolCallers,
     pub(crate) links: Links,
     pub(crate) recent: RecentExecs,
     /// What code that this process started has called.
@@ -83,6 +86,7 @@ impl Site {
             tokens: None,
             ledger: None,
             toolbox: None,
+            tool_callers: ToolCallers::default(),
             links: Links::default(),
             recent: RecentExecs::default(),
             counts: CodeCounts::default(),

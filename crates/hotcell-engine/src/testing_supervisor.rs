@@ -319,7 +319,7 @@ impl State {
                 (tell, None)
             }
             Ask::Pause(_) | Ask::Resume => (Tell::Done, None),
-            Ask::Calls { .. } => (ended(), None),
+            Ask::Calls { .. } | Ask::Accept { .. } => (ended(), None),
             Ask::Signal { exec, signal } => {
                 let tell = match self.execs.get_mut(&exec) {
                     None => unknown(),

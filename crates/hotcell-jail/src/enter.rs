@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
@@ -22,15 +23,15 @@ use crate::mounts::{
 };
 use crate::overlay::layers_from_inside;
 use crate::process::Groups;
-use crate::shown::{self, Shown};
+use crate::shown::{self, Tools};
 use crate::trusted::{self, Trusted};
 use crate::{Step, StepError, loopback};
 
 /// Where a cell's layers come from.
 #[expect(missing_debug_implementations, reason = "a function has nothing to show")]
 pub enum Layers<'a> {
-    /// From the host's side, where they are being made; this waits for them. What is shown at
-    /// `/tools` comes after the layers.
+    /// From the host's side, where they are being made; this waits for them. What it has for tools
+    /// comes after the layers.
     Coming(Box<dyn FnOnce() -> Result<Vec<OwnedFd>, StepError> + 'a>),
     /// To be made from inside.
     ToMake,
@@ -55,8 +56,8 @@ pub struct Inside<'a> {
     pub shm: MemoryFiles,
     /// The most that shared memory segments of System V may hold.
     pub segments_bytes: u64,
-    /// The directory of the host that is shown at `/tools`.
-    pub tools: Option<Shown<'a>>,
+    /// What it has for tools of others.
+    pub tools: Option<Tools<'a>>,
     /// What its programs are to trust besides.
     pub trusted: Option<Trusted<'a>>,
 }
@@ -81,11 +82,12 @@ impl MemoryFiles {
 const STAGES: [&str; 4] = ["/tmp", "/run", "/mnt", "/home"];
 
 /// Makes the inside of a cell and moves this process into it. This process was forked into new
-/// namespaces and its id maps are written.
+/// namespaces and its id maps are written. What comes back is where programs of the cell call tools,
+/// if it has any.
 ///
 /// # Errors
 /// The step that failed.
-pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<(), StepError> {
+pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<Option<UnixListener>, StepError> {
     become_supervisor(inside)?;
     // Only now: the groups this process is in become the root of what it sees of them.
     // SAFETY: nothing in this process depends on how its cgroups are named.
@@ -108,7 +110,7 @@ pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<(), StepError> {
         Layers::ToMake => {
             let mut mounts = layers_from_inside(inside.layers)?;
             let make_shown = |tools| shown::make(tools, OverlayMaker::Inside);
-            mounts.extend(inside.tools.map(make_shown).transpose()?);
+            mounts.extend(inside.tools.map(make_shown).transpose()?.into_iter().flatten());
             mounts
         }
     };
@@ -128,17 +130,22 @@ pub fn enter(inside: &Inside<'_>, layers: Layers<'_>) -> Result<(), StepError> {
         }
     }
     give_directories(inside)?;
-    if let (Some(_), Some(tools)) = (inside.tools, mounts.get(inside.layers.len())) {
-        shown::put(tools, CWD)?;
-    }
-    mount_dev(&devices, inside.shm, inside.trusted.as_ref())?;
+    let programs = match mounts.get(inside.layers.len()..) {
+        Some([tools, programs]) => {
+            shown::put(tools, CWD)?;
+            Some(programs)
+        }
+        Some(_) | None => None,
+    };
+    let calls = mount_dev(&devices, inside.shm, inside.trusted.as_ref(), programs)?;
     mount_sys(cpus)?;
     mount_tmpfs("tmp", &inside.tmp.options(), no_programs_gain())?;
     mount_proc(&devices, inside.segments_bytes)?;
 
     pivot_root(".", ".").step(|| "pivot_root".to_owned())?;
     unmount(".", UnmountFlags::DETACH).step(|| "detach the old root".to_owned())?;
-    chdir("/").step(|| "enter the new root".to_owned())
+    chdir("/").step(|| "enter the new root".to_owned())?;
+    Ok(calls)
 }
 
 fn become_supervisor(inside: &Inside<'_>) -> Result<(), StepError> {
@@ -232,7 +239,8 @@ fn mount_dev(
     devices: &[OwnedFd],
     shm: MemoryFiles,
     trusted: Option<&Trusted<'_>>,
-) -> Result<(), StepError> {
+    programs: Option<&OwnedFd>,
+) -> Result<Option<UnixListener>, StepError> {
     let options =
         [("size", "65536".to_owned()), ("nr_inodes", "64".to_owned()), ("mode", "755".to_owned())];
     let dev = mount_tmpfs("dev", &options, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
@@ -259,7 +267,9 @@ fn mount_dev(
     if let Some(trusted) = trusted {
         trusted::put(trusted)?;
     }
-    make_read_only_devices(dev.as_fd()).step(|| "make /dev read-only".to_owned())
+    let calls = programs.map(shown::put_program).transpose()?;
+    make_read_only_devices(dev.as_fd()).step(|| "make /dev read-only".to_owned())?;
+    Ok(calls)
 }
 
 fn mount_sys(cpus: Option<OwnedFd>) -> Result<(), StepError> {

@@ -9,7 +9,7 @@ use rustix::process::Pid;
 use crate::ids::IdLayout;
 use crate::mounts::{Layer, OverlayMaker};
 use crate::overlay::layers_from_host;
-use crate::shown::{self, Shown};
+use crate::shown::{self, Tools};
 use crate::{Step, StepError};
 
 /// Makes a cell's layers as root of the host, for the cell whose first process is `cell`.
@@ -25,12 +25,12 @@ pub fn make_layers(
     layers_from_host(layers, ids, cell, scratch)
 }
 
-/// Makes a directory of the host one that a cell can be shown, as root of the host.
+/// Makes what of the host a cell has for tools of others, as root of the host.
 ///
 /// # Errors
 /// The step that failed.
-pub fn make_shown(shown: Shown<'_>) -> Result<OwnedFd, StepError> {
-    shown::make(shown, OverlayMaker::Host)
+pub fn make_shown(tools: Tools<'_>) -> Result<Vec<OwnedFd>, StepError> {
+    shown::make(tools, OverlayMaker::Host).map(Vec::from)
 }
 
 /// The same descriptor under a number of at least `least`, so that lower numbers are free.

@@ -74,6 +74,22 @@ pub fn descendants(root: Pid) -> io::Result<HashSet<i32>> {
     Ok(Tree::read()?.below(root, |_| false))
 }
 
+/// A process's parent, the parent of that, and so on.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn ancestors(pid: Pid) -> io::Result<HashSet<Pid>> {
+    let parents: HashMap<i32, i32> = parents()?.into_iter().collect();
+    let mut found = HashSet::new();
+    let mut next = parents.get(&pid.as_raw_nonzero().get());
+    while let Some(parent) = next.copied().and_then(Pid::from_raw)
+        && found.insert(parent)
+    {
+        next = parents.get(&parent.as_raw_nonzero().get());
+    }
+    Ok(found)
+}
+
 /// Stops all descendants of a process, every thread of them; those that were not stopped before.
 ///
 /// # Errors

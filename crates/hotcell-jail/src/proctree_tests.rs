@@ -47,6 +47,23 @@ fn all_but_one_are_killed_wherever_they_are_in_the_tree() {
 }
 
 #[test]
+fn whoever_is_below_a_process_has_it_above() {
+    let (mut shell, mut other) = (family(), family());
+    let (root, stranger) = (pid_of(&shell), pid_of(&other));
+    for pid in below_once_complete(root).into_iter().filter_map(Pid::from_raw) {
+        let above = ancestors(pid).unwrap();
+        assert!(above.contains(&root) && !above.contains(&stranger), "{above:?}");
+    }
+    assert!(!ancestors(root).unwrap().contains(&root));
+    below_once_complete(stranger);
+    for (root, shell) in [(root, &mut shell), (stranger, &mut other)] {
+        kill_descendants(root).unwrap();
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+    }
+}
+
+#[test]
 fn what_a_process_has_used_is_its_own() {
     let own = rustix::process::getpid();
     let before = used_by(own).unwrap();

@@ -1,37 +1,70 @@
-//! A directory of the host that everybody in a cell sees and nobody in it can write to. The host
-//! goes on changing what lies in it, and the cell is made to look anew.
+//! What of the host a cell has for tools of others: a directory that everybody in it sees and nobody
+//! in it can write to, while the host goes on changing what lies in it; and the program by which
+//! shells call them, with the socket that it connects to.
 //!
-//! It is the lower part of an overlay: the cell reads of what is mounted, and from which path.
+//! Both are the lower part of an overlay: the cell reads of what is mounted, and from which path.
 
+use std::fs::Permissions;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, statat};
 use rustix::io::Errno;
 use rustix::mount::{FsPickFlags, MoveMountFlags, fsconfig_reconfigure, fspick, move_mount};
 
-use crate::mounts::{Below, OverlayMaker, forbid_programs, overlay};
+use crate::mounts::{Below, Depth, OverlayMaker, attach, forbid_programs, make_read_only, overlay};
 use crate::{Step, StepError};
 
-/// Where it is seen, below the root.
+/// Where the directory is seen, below the root.
 const NAME: &str = "tools";
+/// Where programs of a cell reach whoever carries their calls.
+pub const CALLS_SOCKET: &str = "/dev/tools/socket";
+/// Where the program lies that does so.
+pub const CALLS_PROGRAMS: &str = "/dev/tools/bin";
+/// What it is called as.
+pub const CALLS_PROGRAM: &str = "hotcell-tool";
 
-/// What is shown.
+/// What of the host a cell has for tools of others.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown<'a> {
-    /// The directory of the host.
+pub struct Tools<'a> {
+    /// The directory that is seen at `/tools`.
     pub directory: &'a Path,
+    /// A directory with the program by which shells call them, and nothing else.
+    pub programs: &'a Path,
     /// An empty one elsewhere: an overlay that nobody writes to is one of two directories at least.
     pub empty: &'a Path,
 }
 
-/// The directory as a mount that is not attached yet.
-pub(crate) fn make(shown: Shown<'_>, maker: OverlayMaker) -> Result<OwnedFd, StepError> {
-    let Shown { directory, empty } = shown;
-    let lowers = [directory.to_owned(), empty.to_owned()];
-    let mount = overlay(&lowers, None, maker, Below::Changing)?;
-    forbid_programs(mount.as_fd()).step(|| format!("make {} read-only", directory.display()))?;
-    Ok(mount)
+/// The directory and the one of the program, as mounts that are not attached yet.
+pub(crate) fn make(tools: Tools<'_>, maker: OverlayMaker) -> Result<[OwnedFd; 2], StepError> {
+    let name = |path: &Path| format!("make {} read-only", path.display());
+    let below = |path: &Path| {
+        overlay(&[path.to_owned(), tools.empty.to_owned()], None, maker, Below::Changing)
+    };
+    let directory = below(tools.directory)?;
+    forbid_programs(directory.as_fd()).step(|| name(tools.directory))?;
+    let programs = below(tools.programs)?;
+    make_read_only(programs.as_fd(), Depth::This).step(|| name(tools.programs))?;
+    Ok([directory, programs])
+}
+
+/// Puts the program into `/dev` of the new root, which is the current directory, and listens for
+/// those who run it.
+pub(crate) fn put_program(programs: &OwnedFd) -> Result<UnixListener, StepError> {
+    let name = || format!("make {CALLS_SOCKET}");
+    let below = |path: &str| Path::new(path.trim_start_matches('/')).to_owned();
+    let (socket, place) = (below(CALLS_SOCKET), below(CALLS_PROGRAMS));
+    for directory in [place.parent(), Some(&place)].into_iter().flatten() {
+        std::fs::create_dir(directory).step(name)?;
+        std::fs::set_permissions(directory, Permissions::from_mode(0o755)).step(name)?;
+    }
+    attach(programs.as_fd(), &place)?;
+    let listener = UnixListener::bind(&socket).step(name)?;
+    // Whoever connects, as whichever user: the kernel says who it is.
+    std::fs::set_permissions(&socket, Permissions::from_mode(0o666)).step(name)?;
+    Ok(listener)
 }
 
 /// Lets the cell whose root this process sees forget what it knows of the directory, but for what is

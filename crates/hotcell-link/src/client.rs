@@ -14,9 +14,9 @@ use crate::conversation::UploadCredit;
 use crate::files::FileConversation;
 use crate::following::Following;
 use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
-use crate::hello::{APPROVALS, CODE, FILES, PORTS, SECRETS, SESSIONS};
+use crate::hello::{APPROVALS, CALLERS, CODE, FILES, PORTS, SECRETS, SESSIONS};
 use crate::inflow::{WINDOW, inflow};
-use crate::ports::PortConnection;
+use crate::ports::{PortConnection, PortEvent};
 use crate::waiters::{FileWaiter, FollowWaiter, PortWaiter, Waiter, Waiters};
 use crate::{Ask, FileAsk, GivenSecret, Started, Tell};
 
@@ -202,6 +202,21 @@ impl Link {
         self.connect(&Ask::Calls { exec, window: WINDOW }).await
     }
 
+    /// Waits for the next program that calls tools and belongs to an exec that was started over this
+    /// link: which exec, and what it says after that.
+    ///
+    /// # Errors
+    /// The connection was lost, or the supervisor carries no calls of programs.
+    pub async fn accept(&self) -> Result<(ExecId, PortConnection), LinkError> {
+        self.require(CALLERS, "carries no calls of programs")?;
+        let mut connection = self.connect(&Ask::Accept { window: WINDOW }).await?;
+        let exec = match connection.receiver.next().await {
+            Ok(PortEvent::Data(line)) => std::str::from_utf8(&line).ok().and_then(exec_of_line),
+            Ok(PortEvent::End | PortEvent::Closed | PortEvent::Failed(_)) | Err(_) => None,
+        };
+        exec.map(|exec| (exec, connection)).ok_or(LinkError::Confused)
+    }
+
     async fn connect(&self, ask: &Ask) -> Result<PortConnection, LinkError> {
         let (answer, answered) = oneshot::channel();
         let (unbound, events) = inflow();
@@ -272,6 +287,11 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.waiters.remove(self.channel);
     }
+}
+
+/// The exec that a supervisor names before what its program says.
+fn exec_of_line(line: &str) -> Option<ExecId> {
+    line.strip_suffix('\n')?.parse().ok()
 }
 
 fn into_tokio(stream: StdUnixStream) -> io::Result<UnixStream> {

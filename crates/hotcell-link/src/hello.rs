@@ -32,6 +32,9 @@ pub const CODE: &str = "code";
 /// The feature of a supervisor that keeps the variables of code between runs.
 pub const SESSIONS: &str = "sessions";
 
+/// The feature of a supervisor that carries calls of tools by programs of any exec.
+pub(crate) const CALLERS: &str = "callers";
+
 /// The first frame of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -69,7 +72,7 @@ impl Hello {
     pub fn ours() -> Self {
         Self {
             versions: SUPPORTED,
-            features: [FILES, PORTS, SECRETS, APPROVALS, CODE, SESSIONS]
+            features: [FILES, PORTS, SECRETS, APPROVALS, CODE, SESSIONS, CALLERS]
                 .map(str::to_owned)
                 .to_vec(),
             software: concat!("hotcell ", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -104,6 +104,13 @@ pub enum Ask {
         /// How many bytes may be under way to the engine.
         window: u32,
     },
+    /// Take the next program that calls tools and belongs to an exec that this connection started.
+    /// It is answered once there is one: the exec's id and a line feed come first on the channel, then
+    /// data frames go both ways, as for a port.
+    Accept {
+        /// How many bytes may be under way to the engine.
+        window: u32,
+    },
     /// End the cell.
     Close {
         /// As what.

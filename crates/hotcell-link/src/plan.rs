@@ -47,6 +47,9 @@ pub struct PlanFds {
     pub pids: Option<i32>,
     /// The cell's directory of the CPU accounting.
     pub cpu: Option<i32>,
+    /// The listening socket at which programs of the cell call tools.
+    #[serde(default)]
+    pub calls: Option<i32>,
 }
 
 /// Which root the supervisor and its execs see.

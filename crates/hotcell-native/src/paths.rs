@@ -192,6 +192,11 @@ impl CellPaths {
         self.root.join("nothing")
     }
 
+    /// The directory with the program that its shells have of Hotcell.
+    pub(crate) fn shown_programs(&self) -> PathBuf {
+        self.root.join("programs")
+    }
+
     /// Listens at the link's socket; a socket of a dead supervisor is replaced.
     pub(crate) fn listen(&self) -> io::Result<UnixListener> {
         self.listen_at(SOCKET)

@@ -13,6 +13,8 @@ use std::time::Duration;
 /// How often a program that is still being written is tried, and how long apart.
 const TRIES: u32 = 50;
 const APART: Duration = Duration::from_millis(2);
+/// Not writable by anybody, and not readable either: what runs from it cannot be inspected.
+const UNREADABLE: u32 = 0o511;
 
 /// The copy of `program` below `directory`; made if it is not there yet.
 pub(crate) fn copy_of(program: &Path, directory: &Path) -> io::Result<PathBuf> {
@@ -38,8 +40,7 @@ pub(crate) fn copy_of(program: &Path, directory: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(directory)?;
     let temporary = copy.with_extension(format!("new-{}", std::process::id()));
     fs::copy(program, &temporary)?;
-    // Not writable by anybody, and not readable either: what runs from it cannot be inspected.
-    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o511))?;
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(UNREADABLE))?;
     fs::rename(&temporary, &copy)?;
     remove_unused(directory, &copy);
     Ok(copy)
@@ -58,6 +59,26 @@ fn remove_unused(directory: &Path, newest: &Path) {
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// Makes `directory` have the program of this process under a name, and nothing else. It is there for
+/// as long as the directory is, whatever becomes of the copy that this process runs from.
+pub(crate) fn show_own_program(directory: &Path, name: &str) -> io::Result<()> {
+    let own = std::env::current_exe()?;
+    let shown = directory.join(name);
+    fs::create_dir_all(directory)?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
+    if let Err(error) = fs::remove_file(&shown)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    if fs::hard_link(&own, &shown).is_err() {
+        // On another file system, or in another project of the same.
+        fs::copy(&own, &shown)?;
+        fs::set_permissions(&shown, fs::Permissions::from_mode(UNREADABLE))?;
+    }
+    Ok(())
 }
 
 /// Starts a keeper that reads its order from its standard input. What it says of itself tells which

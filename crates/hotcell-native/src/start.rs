@@ -13,7 +13,7 @@ use hotcell_jail::enter::{Inside, Layers, MemoryFiles, enter, go_on_with};
 use hotcell_jail::host::{make_layers, make_shown};
 use hotcell_jail::ids::{EXEC_ID, IdLayout};
 use hotcell_jail::process::{Confinement, Groups, Readiness};
-use hotcell_jail::shown::Shown;
+use hotcell_jail::shown::{CALLS_PROGRAM, Tools};
 use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::trusted::Trusted;
 use hotcell_jail::{
@@ -32,6 +32,7 @@ use crate::isolation::kill_means;
 use crate::on_host::make_root;
 use crate::order::{Placed, WhichProcess};
 use crate::paths::{CellPaths, write_json};
+use crate::program::show_own_program;
 use crate::task_count::tasks_of_user;
 use crate::way::Way;
 
@@ -68,8 +69,8 @@ pub(crate) struct Fresh {
 /// What the two sides of the fork share.
 struct Birth<'a> {
     placed: &'a Placed,
-    /// The directory of the host that is shown at `/tools`.
-    tools: Option<Shown<'a>>,
+    /// What it has for tools of others.
+    tools: Option<Tools<'a>>,
     listener: UnixListener,
     records: OwnedFd,
     supervise: Supervise,
@@ -93,11 +94,15 @@ pub(crate) fn start(
     let (hierarchies, cgroups) = (&groups.hierarchies, &groups.cell);
     // Before the groups: a cell without directories is taken for one without groups.
     make_uppers(&placed.layers, &placed.ids).step(|| "make the cell's directories".to_owned())?;
-    let nothing = paths.nothing();
+    let (nothing, programs) = (paths.nothing(), paths.shown_programs());
     for directory in [&paths.scratch(), &nothing] {
         std::fs::create_dir_all(directory).step(|| "make the cell's directories".to_owned())?;
     }
-    let tools = tools.map(|directory| Shown { directory, empty: &nothing });
+    let tools = tools.map(|directory| Tools { directory, programs: &programs, empty: &nothing });
+    if tools.is_some() {
+        show_own_program(&programs, CALLS_PROGRAM)
+            .step(|| format!("put {CALLS_PROGRAM} into {}", programs.display()))?;
+    }
     groups.create(&cell_limits(&placed.spec.limits), placed.ids.supervisor())?;
     let (uid, gid) = placed.ids.supervisor();
     give_records(&placed.records, uid, gid)?;
@@ -141,7 +146,7 @@ pub(crate) fn start(
 fn raise(
     paths: &CellPaths,
     placed: &Placed,
-    tools: Option<Shown<'_>>,
+    tools: Option<Tools<'_>>,
     isolation: &Isolation,
     pid: Pid,
     child: &UnixStream,
@@ -161,7 +166,7 @@ fn raise(
     let mounts = match placed.ids {
         IdLayout::Private { .. } => {
             let mut mounts = make_layers(&placed.layers, &placed.ids, pid, &paths.scratch())?;
-            mounts.extend(tools.map(make_shown).transpose()?);
+            mounts.extend(tools.map(make_shown).transpose()?.into_iter().flatten());
             mounts
         }
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
@@ -210,12 +215,12 @@ fn try_to_be_born(
     let exec_cgroup = birth.cgroups.exec_directory()?;
     let memory = birth.cgroups.meter(Controller::Memory)?;
     let pids = birth.cgroups.meter(Controller::Pids)?;
-    let (root, (uid, gid)) = match birth.placed.way() {
+    let (root, (uid, gid), calls) = match birth.placed.way() {
         Way::InNamespaces => {
-            enter_namespaces(birth, parent)?;
-            (Root::Own, (EXEC_ID, EXEC_ID))
+            let calls = enter_namespaces(birth, parent)?;
+            (Root::Own, (EXEC_ID, EXEC_ID), calls)
         }
-        Way::OnHost => (stay_on_host(birth.placed, parent)?, ids.exec()),
+        Way::OnHost => (stay_on_host(birth.placed, parent)?, ids.exec(), None),
     };
 
     let mut fds: Vec<BorrowedFd<'_>> =
@@ -236,10 +241,16 @@ fn try_to_be_born(
         memory: place(memory.is_some()),
         pids: place(pids.is_some()),
         cpu: place(exec_fd.is_some()),
+        calls: place(calls.is_some()),
     };
     // The v2 directory counts CPU time with or without its controller.
-    let optional =
-        [exec_fd, memory.as_ref().map(AsFd::as_fd), pids.as_ref().map(AsFd::as_fd), exec_fd];
+    let optional = [
+        exec_fd,
+        memory.as_ref().map(AsFd::as_fd),
+        pids.as_ref().map(AsFd::as_fd),
+        exec_fd,
+        calls.as_ref().map(AsFd::as_fd),
+    ];
     fds.extend(optional.into_iter().flatten());
 
     let plan = Plan {
@@ -263,7 +274,10 @@ fn try_to_be_born(
 }
 
 /// Makes the inside of a cell and goes there.
-fn enter_namespaces(birth: &Birth<'_>, parent: &UnixStream) -> Result<(), StepError> {
+fn enter_namespaces(
+    birth: &Birth<'_>,
+    parent: &UnixStream,
+) -> Result<Option<UnixListener>, StepError> {
     let placed = birth.placed;
     let ids = &placed.ids;
     let layers = match ids {
@@ -290,11 +304,11 @@ fn enter_namespaces(birth: &Birth<'_>, parent: &UnixStream) -> Result<(), StepEr
             .map(|certificate| Trusted { certificate, bundles: &BUNDLES }),
     };
     let goes_on_alone = matches!(layers, Layers::ToMake);
-    enter(&inside, layers)?;
+    let calls = enter(&inside, layers)?;
     if goes_on_alone {
         await_keeper(parent)?;
     }
-    Ok(())
+    Ok(calls)
 }
 
 /// Stays where it is, in a session of its own, with directories of the cell's own.

@@ -72,6 +72,7 @@ impl Supervisor {
             FrameKind::Forget => {
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.followers.remove(&frame.channel);
+                    connection.accepts.retain(|(channel, _)| *channel != frame.channel);
                 }
             }
             FrameKind::Hello
@@ -95,7 +96,7 @@ impl Supervisor {
                 if pace == Pace::Follower {
                     self.await_follower(asker.0, &id);
                 }
-                let started = self.start(*spec).map(Tell::Started);
+                let started = self.start(*spec, asker.0).map(Tell::Started);
                 match (started, window) {
                     (Ok(tell), Some(window)) => {
                         self.tell(asker, &tell);
@@ -168,6 +169,10 @@ impl Supervisor {
             },
             Ask::Calls { exec, window } => match self.carry_calls(asker, &exec, window) {
                 Ok(()) => Ok(Tell::Done),
+                Err(error) => Err(error),
+            },
+            Ask::Accept { window } => match self.accept_caller(asker, window) {
+                Ok(()) => return,
                 Err(error) => Err(error),
             },
             Ask::Close { reason, force } => match self.ask_to_close(asker, reason, force) {
@@ -263,6 +268,7 @@ impl Supervisor {
         }
         self.forget_files_of(id);
         self.forget_ports_of(id);
+        self.match_callers();
         self.end_pause_of(id);
         self.count_holders();
     }

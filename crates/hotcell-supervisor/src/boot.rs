@@ -18,6 +18,8 @@ use crate::ground::{locks, surroundings};
 #[derive(Debug)]
 pub(crate) struct Booted {
     pub(crate) listener: UnixListener,
+    /// Where programs of the cell call tools.
+    pub(crate) calls: Option<UnixListener>,
     pub(crate) ready: OwnedFd,
     pub(crate) confinement: Confinement,
     pub(crate) children: ChildSignal,
@@ -38,7 +40,7 @@ pub(crate) struct Means {
 
 pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     let numbers = plan.fds;
-    let optional = [numbers.exec_cgroup, numbers.memory, numbers.pids, numbers.cpu];
+    let optional = [numbers.exec_cgroup, numbers.memory, numbers.pids, numbers.cpu, numbers.calls];
     let required = [numbers.listener, numbers.records, numbers.ready];
     let all: Vec<i32> = required.into_iter().chain(optional.into_iter().flatten()).collect();
     let mut fds = inherited_fds(&all)?.into_iter();
@@ -49,6 +51,7 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     let memory = optional_next(numbers.memory)?.map(Meter::new);
     let pids = optional_next(numbers.pids)?.map(Meter::new);
     let cpu = optional_next(numbers.cpu)?.map(Meter::new);
+    let calls = optional_next(numbers.calls)?.map(UnixListener::from);
 
     use_null_streams()?;
     take_on_limits()?;
@@ -74,8 +77,11 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     };
     let listener = UnixListener::from(listener);
     listener.set_nonblocking(true)?;
+    if let Some(calls) = &calls {
+        calls.set_nonblocking(true)?;
+    }
     let means = Means { plan, records, launcher, exec_cgroups, memory, pids, cpu };
-    Ok(Booted { listener, ready, confinement, children, means })
+    Ok(Booted { listener, calls, ready, confinement, children, means })
 }
 
 /// Tells the keeper how its execs are confined, or why there can be none.

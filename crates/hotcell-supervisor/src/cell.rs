@@ -16,6 +16,7 @@ use hotcell_model::{
 };
 
 use crate::boot::Means;
+use crate::callers::Callers;
 use crate::clock::Moment;
 use crate::connection::Connection;
 use crate::event_loop::Poller;
@@ -75,6 +76,8 @@ pub(crate) struct Supervisor {
     pub(crate) ports: Ports,
     pub(crate) warm: Warm,
     pub(crate) sessions: Sessions,
+    /// Programs that call tools and that nobody carries yet.
+    pub(crate) callers: Callers,
     /// When the calls of code fail, unless somebody carries them by then.
     pub(crate) uncarried: BTreeMap<u32, Moment>,
     pub(crate) masks: Masks,
@@ -130,6 +133,7 @@ impl Supervisor {
             ports: Ports::default(),
             warm: Warm::default(),
             sessions: Sessions::default(),
+            callers: Callers::default(),
             uncarried: BTreeMap::new(),
             masks: Masks::default(),
             unmask_at: BTreeMap::new(),
@@ -144,8 +148,9 @@ impl Supervisor {
         })
     }
 
-    /// Takes an exec on: starts it, or lets it wait for its turn.
-    pub(crate) fn start(&mut self, spec: ExecSpec) -> Result<Started> {
+    /// Takes an exec on: starts it, or lets it wait for its turn. The connection that asks for it
+    /// first is the one that carries its calls of tools.
+    pub(crate) fn start(&mut self, spec: ExecSpec, starter: u64) -> Result<Started> {
         if let Some(number) = self.numbers.get(&spec.id) {
             return Ok(self.started(*number));
         }
@@ -174,6 +179,7 @@ impl Supervisor {
         let state = State::Queued(Box::new(Queued::new(spec)));
         let exec = Exec {
             id: id.clone(),
+            starter,
             queued_at,
             started_at: None,
             approval: None,
@@ -347,6 +353,7 @@ impl Supervisor {
         self.sessions.stop_waiting(number);
         self.wake_at.remove(&number);
         self.uncarried.remove(&number);
+        self.end_callers_of(number);
         self.ended.insert(number);
         self.fresh_output.insert(number);
         self.forget_oldest();
@@ -412,7 +419,8 @@ impl Supervisor {
         let (warm, uncarried) = (self.warm.next_moment(), self.uncarried.values().min().copied());
         let sessions = self.sessions.next_moment(&self.plan.spec.sessions);
         let all = [lifetime, execs, self.activity_at, files, ports, held, unanswered, warm];
-        all.into_iter().chain([uncarried, sessions]).flatten().min()
+        let callers = self.callers.next_moment();
+        all.into_iter().chain([uncarried, sessions, callers]).flatten().min()
     }
 
     /// Starts the end of the cell.

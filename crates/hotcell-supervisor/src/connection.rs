@@ -1,6 +1,6 @@
 //! One engine process, or the keeper, at the other end of a link.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -25,6 +25,10 @@ pub(crate) struct Connection {
     pub(crate) holds: bool,
     pub(crate) watches: Option<u32>,
     pub(crate) awaits_room: bool,
+    /// Channels, with their windows, on which it takes programs that call tools.
+    pub(crate) accepts: VecDeque<(u32, u32)>,
+    /// Whether it ever took any.
+    pub(crate) takes_callers: bool,
 }
 
 /// Whether a connection is still there.
@@ -46,6 +50,8 @@ impl Connection {
             holds: false,
             watches: None,
             awaits_room: false,
+            accepts: VecDeque::new(),
+            takes_callers: false,
         })
     }
 

@@ -21,6 +21,8 @@ use crate::warm::WARM;
 const LISTENER: u64 = 0;
 const CHILDREN: u64 = 1;
 const QUESTIONS: u64 = 3;
+/// Programs that connect to call tools.
+pub(crate) const CALLERS: u64 = 4;
 const FIRST_CONNECTION: u64 = 16;
 /// Set in the tokens of execs; the number is above the slot.
 const EXEC: u64 = 1 << 63;
@@ -146,13 +148,16 @@ impl Poller {
 
 /// Runs a cell until it ends.
 pub(crate) fn run(booted: Booted) -> io::Result<()> {
-    let Booted { listener, ready, confinement, children, means } = booted;
+    let Booted { listener, calls, ready, confinement, children, means } = booted;
     let poller = Poller::new()?;
     poller.add(listener.as_fd(), LISTENER);
     poller.add(children.as_fd(), CHILDREN);
     let mut supervisor = Supervisor::new(means, poller.clone_handle())?;
     if let Some(questions) = supervisor.launcher.questions() {
         poller.add(questions.as_fd(), QUESTIONS);
+    }
+    if let Some(calls) = calls {
+        supervisor.listen_to_callers(calls);
     }
     supervisor.recover_files();
     tell(&ready, &Ok(confinement));
@@ -168,6 +173,7 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
                 LISTENER => accept(&listener, &mut supervisor, &poller, &mut next_connection),
                 CHILDREN => children_ended = true,
                 QUESTIONS => supervisor.answer_question(),
+                CALLERS => supervisor.take_callers(),
                 FILES => files_event(&mut supervisor, event.flags),
                 token if token & EXEC != 0 => exec_event(&mut supervisor, token),
                 token if token & PORT != 0 => port_event(&mut supervisor, token, event.flags),
@@ -261,6 +267,7 @@ fn timers(supervisor: &mut Supervisor) {
     supervisor.start_waiting();
     supervisor.give_up_uncarried(now);
     supervisor.tend_sessions(now);
+    supervisor.give_up_callers(now);
     if supervisor.closing.is_none()
         && let Some((at, reason)) = supervisor.lifetime.next()
         && at <= now

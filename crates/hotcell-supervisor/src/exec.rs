@@ -26,6 +26,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(crate) struct Exec {
     pub(crate) id: ExecId,
+    /// The connection that asked for it.
+    pub(crate) starter: u64,
     pub(crate) queued_at: Timestamp,
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) approval: Option<Approval>,

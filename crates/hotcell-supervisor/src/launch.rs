@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use hotcell_jail::process::{Groups, Identity};
+use hotcell_jail::shown::CALLS_PROGRAMS;
 use hotcell_jail::trusted::{BUNDLE, OWN_CERTIFICATE};
 use hotcell_jail::workdir;
 use hotcell_link::{CELL_VARIABLE, Plan, Root};
@@ -148,6 +149,10 @@ fn environment(plan: &Plan, spec: &ExecSpec, shell: &str) -> BTreeMap<String, St
     }
     if spec.pty.is_some() {
         env.insert("TERM".to_owned(), "xterm-256color".to_owned());
+    }
+    if plan.fds.calls.is_some() {
+        // Behind whatever the cell has by this name.
+        env.insert("PATH".to_owned(), format!("{DEFAULT_PATH}:{CALLS_PROGRAMS}"));
     }
     if let Root::Host(_) = &plan.root {
         for (name, path) in [("HOME", home), ("TMPDIR", "/tmp"), ("WORKSPACE", "/workspace")] {

@@ -6,6 +6,7 @@
 mod approvals;
 mod asks;
 mod boot;
+mod callers;
 mod cell;
 mod clock;
 mod code;

@@ -54,6 +54,8 @@ enum Target {
     Service(u16),
     /// Code that calls tools.
     Calls,
+    /// A program of this exec that calls tools.
+    Caller(u32),
 }
 
 impl std::fmt::Display for Target {
@@ -61,6 +63,7 @@ impl std::fmt::Display for Target {
         match self {
             Self::Service(port) => write!(f, "port {port} of the cell"),
             Self::Calls => f.write_str("the code that calls tools"),
+            Self::Caller(_) => f.write_str("the program that calls tools"),
         }
     }
 }
@@ -114,6 +117,14 @@ enum Course {
 impl Ports {
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// The execs of the programs that call tools over one of them.
+    pub(crate) fn callers(&self) -> impl Iterator<Item = u32> {
+        self.open.values().filter_map(|port| match port.target {
+            Target::Caller(exec) => Some(exec),
+            Target::Service(_) | Target::Calls => None,
+        })
     }
 
     /// When somebody has waited for a service for too long.
@@ -185,6 +196,21 @@ impl Supervisor {
         let wanted = Wanted { reads: true, writes: false };
         self.add_port(fd, asker, Target::Calls, wanted, window, None);
         Ok(())
+    }
+
+    /// Carries the calls of a program of an exec.
+    pub(crate) fn carry_caller(&mut self, asker: Asker, exec: u32, socket: OwnedFd, window: u32) {
+        let wanted = Wanted { reads: true, writes: false };
+        self.add_port(socket, asker, Target::Caller(exec), wanted, window, None);
+    }
+
+    /// Ends the connections of the programs of an exec.
+    pub(crate) fn end_ports_of_exec(&mut self, exec: u32) {
+        let is_its = |port: &Port| matches!(port.target, Target::Caller(of) if of == exec);
+        let of_it = self.ports.open.iter().filter(|(_, port)| is_its(port));
+        for token in of_it.map(|(token, _)| *token).collect::<Vec<_>>() {
+            self.end_port(token, &Tell::Done);
+        }
     }
 
     /// Lets the calls of code fail that nobody carries: whoever started it is gone.
@@ -400,6 +426,9 @@ impl Supervisor {
         self.ports.by_asker.remove(&port.asker);
         self.ports.without_room.remove(&token);
         self.note_activity();
+        if let Target::Caller(_) = port.target {
+            self.match_callers();
+        }
         Some(port.asker)
     }
 }

@@ -12,6 +12,7 @@ use crate::observed::Observed;
 use crate::signature::Signature;
 use crate::stub::{Heading, ToolPolicy};
 use crate::text::{Language, first_sentence};
+use crate::written::of_words;
 use crate::{python, python_line, shortened, typescript};
 
 /// A tool by the names that the operator and its server gave.
@@ -285,6 +286,18 @@ impl Tool {
     /// Says every value that is not, where it stands and what was expected, and the stub.
     pub fn arguments(&self, given: Map<String, Value>) -> Result<Value, ArgumentError> {
         self.checker.arguments(self, given)
+    }
+
+    /// Arguments that were given as words of a command line, as its schema has them: `None` is a word
+    /// without a value. What it does not know stays as it is, and is found wrong later.
+    #[must_use]
+    pub fn of_words(&self, words: Vec<(String, Option<String>)>) -> Map<String, Value> {
+        of_words(self, words)
+    }
+
+    /// Whether an argument by its name on the wire may be this.
+    pub(crate) fn takes(&self, argument: &str, value: &Value) -> bool {
+        self.checker.takes(self, argument, value)
     }
 
     pub(crate) fn signature(&self, observed: Option<&Observed>) -> Signature {

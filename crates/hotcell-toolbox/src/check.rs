@@ -77,12 +77,22 @@ impl Checker {
         Self { prepared: OnceLock::new() }
     }
 
+    fn prepared(&self, tool: &Tool) -> &Prepared {
+        self.prepared.get_or_init(|| Prepared::new(tool))
+    }
+
+    /// Whether an argument by its name on the wire may be this.
+    pub(crate) fn takes(&self, tool: &Tool, argument: &str, value: &Value) -> bool {
+        let patterns = &self.prepared(tool).patterns;
+        Conformance::new(&tool.listing().input_schema, patterns).takes(argument, value)
+    }
+
     pub(crate) fn arguments(
         &self,
         tool: &Tool,
         given: Map<String, Value>,
     ) -> Result<Value, ArgumentError> {
-        let prepared = self.prepared.get_or_init(|| Prepared::new(tool));
+        let prepared = self.prepared(tool);
         let schema = &tool.listing().input_schema;
         let mut faults = Vec::new();
         let mut sent = Map::new();

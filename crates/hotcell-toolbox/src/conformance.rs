@@ -91,8 +91,12 @@ impl<'a> Conformance<'a> {
 
     /// Whether an argument may not be null.
     pub(crate) fn refuses_null(&self, argument: &str) -> bool {
-        let schema = &self.root["properties"][argument];
-        schema.is_object() && !self.check(schema, &Value::Null, argument, 0).is_empty()
+        self.root["properties"][argument].is_object() && !self.takes(argument, &Value::Null)
+    }
+
+    /// Whether an argument may be this.
+    pub(crate) fn takes(&self, argument: &str, value: &Value) -> bool {
+        self.check(&self.root["properties"][argument], value, argument, 0).is_empty()
     }
 
     fn check(&self, schema: &Value, value: &Value, path: &str, depth: usize) -> Faults {

@@ -33,6 +33,7 @@ mod tree;
 mod types;
 mod typescript;
 mod words;
+mod written;
 
 #[cfg(test)]
 mod catalog_tests;
@@ -50,6 +51,8 @@ mod search_tests;
 mod testing;
 #[cfg(test)]
 mod text_tests;
+#[cfg(test)]
+mod written_tests;
 
 pub use self::catalog::{Catalog, Server, Tool, ToolKey};
 pub use self::changes::CatalogChanges;

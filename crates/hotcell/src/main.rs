@@ -35,6 +35,7 @@ mod state;
 mod stdin;
 mod terminal;
 mod token_args;
+mod tool_call;
 mod values;
 
 #[cfg(test)]
@@ -66,6 +67,8 @@ mod state_tests;
 #[cfg(test)]
 mod stdin_tests;
 #[cfg(test)]
+mod tool_call_tests;
+#[cfg(test)]
 mod values_tests;
 
 use std::ffi::OsString;
@@ -84,6 +87,9 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     // A keeper, and pid 1 of a cell, which is a fork of it, stay small and have one thread: they
     // branch off before anything else is set up. Hotcell itself starts them, never a person.
+    if args.first().is_some_and(|name| tool_call::is_named(name)) {
+        return tool_call::run(args);
+    }
     match args.get(1).and_then(|name| name.to_str()) {
         Some("keep") => hotcell_native::keep(hotcell_supervisor::supervise),
         Some(_) | None => client(args),

@@ -137,6 +137,12 @@ impl ExecCgroup {
         Ok(openat(&self.directory, file, flags, Mode::empty())?)
     }
 
+    /// Whether a process is in it.
+    #[must_use]
+    pub fn has(&self, pid: Pid) -> bool {
+        self.pids().contains(&pid)
+    }
+
     /// How many processes are in it.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -37,9 +37,10 @@ pub(crate) fn declare(world: &World, place: &Path) -> String {
     file.display().to_string()
 }
 
-const ALLOW: &str = "[[rule]]\nid = \"tools\"\nverdict = \"allow\"\ntool = [\"everything.*\"]\n";
+pub(crate) const ALLOW: &str =
+    "[[rule]]\nid = \"tools\"\nverdict = \"allow\"\ntool = [\"everything.*\"]\n";
 
-fn agent(world: &World, place: &Path, rules: &str) -> McpClient {
+pub(crate) fn agent(world: &World, place: &Path, rules: &str) -> McpClient {
     let config = declare(world, place);
     let file = world.home().join("policy.toml");
     fs::write(&file, rules).unwrap();

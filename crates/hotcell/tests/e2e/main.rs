@@ -71,6 +71,7 @@ mod serve_tokens;
 mod serve_traces;
 mod serve_v1;
 mod serve_waits;
+mod shell_tools;
 mod state_directory;
 mod system_calls;
 mod tenants;
