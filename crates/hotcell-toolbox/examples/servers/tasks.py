@@ -19,7 +19,7 @@ TRIES = 20
 PAUSE_S = 3
 FIVE = ["everything", "filesystem", "git", "memory", "sqlite"]
 REGIONS = ["north", "south", "east", "west"]
-PEOPLE = ["Anna", "Bert", "Carla", "Dario", "Elif", "Femi", "Gita", "Hugo", "Ines", "Jun"]
+ANIMALS = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay"]
 
 
 def prepare(place):
@@ -55,7 +55,7 @@ def prepare(place):
     for n in range(120):
         (repository / "notes.txt").write_text(f"note {n}\n")
         git(repository, "add", "notes.txt")
-        author = PEOPLE[n * n % 7]
+        author = ANIMALS[n * n % 7]
         git(repository, "-c", f"user.name={author}", "-c", f"user.email={author}@example.com",
             "commit", "-q", "-m", f"Note {n}")
 
@@ -72,9 +72,9 @@ def tasks(place):
     stock = (files / "stock.csv").read_text().split()[1:]
     rows = ", ".join("('{}', '{}', {})".format(*row.split(",")) for row in stock)
     sums = [(n, n * 3) for n in range(10)]
-    names = [{"name": name, "entityType": "person", "observations": [f"works in room {n}"]}
-             for n, name in enumerate(PEOPLE)]
-    knows = [{"from": one, "to": other, "relationType": "knows"} for one, other in zip(PEOPLE, PEOPLE[1:])]
+    names = [{"name": name, "entityType": "animal", "observations": [f"lives in room {n}"]}
+             for n, name in enumerate(ANIMALS)]
+    knows = [{"from": one, "to": other, "relationType": "knows"} for one, other in zip(ANIMALS, ANIMALS[1:])]
     totals = (
         "select c.name, sum(o.cents) as cents from customers c join orders o on o.customer_id = c.id"
         " group by c.id order by cents desc limit 5"
@@ -125,21 +125,21 @@ def tasks(place):
             "right": "customer",
         },
         {
-            "task": "remember ten people and ask for one", "servers": ["memory"],
-            "searches": [{"query": "remember people and how they are related"}, {"query": "look up a person"}],
+            "task": "remember ten animals and ask for one", "servers": ["memory"],
+            "searches": [{"query": "remember animals and how they are related"}, {"query": "look up an animal"}],
             "code": [
                 "from tools.memory import create_entities, create_relations, open_nodes\n"
-                f"people = {PEOPLE!r}\n"
-                "create_entities(entities=[{'name': p, 'entityType': 'person', 'observations':"
-                " [f'works in room {n}']} for n, p in enumerate(people)])\n"
+                f"animals = {ANIMALS!r}\n"
+                "create_entities(entities=[{'name': a, 'entityType': 'animal', 'observations':"
+                " [f'lives in room {n}']} for n, a in enumerate(animals)])\n"
                 "create_relations(relations=[{'from': a, 'to': b, 'relationType': 'knows'}"
-                " for a, b in zip(people, people[1:])])\n"
-                "open_nodes(names=['Carla'])"
+                " for a, b in zip(animals, animals[1:])])\n"
+                "open_nodes(names=['cat'])"
             ],
             "direct": [
                 ("memory", "create_entities", {"entities": names}),
                 ("memory", "create_relations", {"relations": knows}),
-                ("memory", "open_nodes", {"names": ["Carla"]}),
+                ("memory", "open_nodes", {"names": ["cat"]}),
             ],
             "right": "room 2",
         },
@@ -188,7 +188,7 @@ def tasks(place):
                 "dict(Counter(re.findall(r'Author: .*?\"?(\\w+)', str(log))))"
             ],
             "direct": [("git", "git_log", {"repo_path": repository, "max_count": 500})],
-            "right": "Anna",
+            "right": "ant",
         },
         {
             "task": "a wrong path, then the right one", "servers": ["filesystem"],

@@ -43,8 +43,8 @@ fn code_uses_cells_as_its_caller_does(world: &World) {
     let entries = world.text(["audit", "--json"]);
     assert!(entries.contains("hotcell.exec_run") && entries.contains("\"exec_run\""), "{entries}");
     // Arguments are held against the same schema as those of callers.
-    let ran = run(&mut client, "from tools.hotcell import exec_run\nexec_run(comand='true')");
-    assert!(ran["error"]["message"].to_string().contains("comand"), "{ran}");
+    let ran = run(&mut client, "from tools.hotcell import exec_run\nexec_run(order='true')");
+    assert!(ran["error"]["message"].to_string().contains("order"), "{ran}");
 }
 
 fn what_code_asks_of_hotcell_waits_for_a_person(world: &World) {
