@@ -12,7 +12,9 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, statat};
 use rustix::io::Errno;
-use rustix::mount::{FsPickFlags, MoveMountFlags, fsconfig_reconfigure, fspick, move_mount};
+use rustix::mount::{
+    FsPickFlags, MoveMountFlags, fsconfig_reconfigure, fsconfig_set_flag, fspick, move_mount,
+};
 
 use crate::mounts::{Below, Depth, OverlayMaker, attach, forbid_programs, make_read_only, overlay};
 use crate::{Step, StepError};
@@ -74,7 +76,9 @@ pub(crate) fn look_anew() -> Result<(), StepError> {
     let Some(place) = find()? else { return Ok(()) };
     let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
     let context = fspick(&place, "", flags).step(name)?;
-    // With every option as it is: all that happens is that what is not in use is forgotten.
+    // With every option as it is: all that happens is that what is not in use is forgotten. The
+    // kernel wants to hear that it stays read-only.
+    fsconfig_set_flag(&context, "ro").step(name)?;
     fsconfig_reconfigure(&context).step(name)
 }
 

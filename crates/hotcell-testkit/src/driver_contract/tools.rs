@@ -108,6 +108,7 @@ pub(super) async fn it_stays_whatever_becomes_of_the_other_files(
         restore(&guest, &kept).await?;
         ensure!(guest.output_of("cat one").await? == "1\n", "not restored");
         put(&tools, "INDEX.md", "second\n", 0o644)?;
+        guest.tools_changed().await?;
         ensure!(guest.output_of(look).await? == "second\n", "after it was restored");
     }
     guest.driver.stop(&guest.spec.id).await?;
