@@ -38,7 +38,7 @@ pub(super) async fn a_held_cell_outlives_one_holder_and_not_the_last(
 ) -> Result<()> {
     let mut guest = Guest::start_with(place, |spec| {
         spec.keep = Keep::Holder;
-        spec.orphan_grace_s = 4;
+        spec.orphan_grace_s = 8;
     })
     .await?;
     guest.ask(&Ask::Hold, &[]).await?;
@@ -46,11 +46,11 @@ pub(super) async fn a_held_cell_outlives_one_holder_and_not_the_last(
     let second = guest.connect().await?;
     second.ask(&Ask::Hold, &[]).await?;
     guest.link = second;
-    guest.output_of("sleep 4.5").await?;
+    guest.output_of("sleep 8.5").await?;
     // None is there for less than the grace, then one is again.
     guest.link = guest.connect().await?;
     guest.ask(&Ask::Hold, &[]).await?;
-    guest.output_of("sleep 4.5").await?;
+    guest.output_of("sleep 8.5").await?;
 
     // The last one goes while something runs; a connection that holds nothing does not count.
     let spec = sh("echo up; sleep 717273");
