@@ -2,7 +2,7 @@
 //! the settings say.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::time::Duration;
 
 use hotcell_model::{
@@ -70,6 +70,26 @@ fn whoever_does_not_want_to_wait_is_told() {
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let busy = ledger.append(&entry, AppendWait::Never).unwrap();
     assert_eq!(busy, hotcell_model::Appended::Busy);
+}
+
+#[test]
+fn a_lock_that_others_write_under_is_waited_for() {
+    let home = Home::with(1, 1 << 20);
+    let ledger = home.open();
+    let file = fs::File::options().write(true).open(&home.settings.head_file).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let (ended, ends) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || ended.send(append(&ledger)));
+        // Longer than one that writes nothing is waited for. Between the slots lies nothing.
+        for number in 1..=7_u8 {
+            file.write_all_at(&[number], 1000).unwrap();
+            assert!(ends.recv_timeout(Duration::from_secs(1)).is_err(), "it did not wait");
+        }
+        drop(file);
+        assert_eq!(ends.recv().unwrap(), 2);
+    });
+    assert_eq!(home.verify().state, LedgerState::Intact);
 }
 
 #[test]

@@ -20,9 +20,12 @@ use crate::ledger::{LedgerSettings, Sync};
 use crate::retention::begun_at;
 use crate::segment::{self, LINE_BYTES, Opening};
 
-/// How long another process is waited for.
+/// How long one process may hold the lock and write nothing, and how long the others wait in all.
 const WAIT: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_micros(200);
+/// Fewer tries than this in that time say that the machine stood still, and its holder with it.
+const LEAST_TRIES: u32 = 1000;
 /// How much room there is at least for what is about to be written, and how much is made at once.
 const ROOM: u64 = 64 << 10;
 const ROOM_AT_ONCE: u64 = 256 << 10;
@@ -435,7 +438,7 @@ fn lock(file: &File, wait: AppendWait, places: &Places) -> Result<Locked> {
 }
 
 fn lock_as(lock: FlockOperation, file: &File, wait: AppendWait, places: &Places) -> Result<Locked> {
-    let mut until = None;
+    let mut turn = None;
     loop {
         match flock(file, lock) {
             Ok(()) => return Ok(Locked::Yes),
@@ -444,18 +447,50 @@ fn lock_as(lock: FlockOperation, file: &File, wait: AppendWait, places: &Places)
                 if wait == AppendWait::Never {
                     return Ok(Locked::Busy);
                 }
-                if Instant::now() > *until.get_or_insert_with(|| Instant::now() + WAIT) {
-                    return Err(Error::unavailable(format!(
-                        "another process has held the ledger's lock, {}, for {} s",
-                        places.head.display(),
-                        WAIT.as_secs()
-                    ))
-                    .hint("look with `fuser` or `lsof` who has it open"));
-                }
-                std::thread::sleep(PAUSE);
+                turn.get_or_insert_with(|| Turn::new(file)).wait(file, places)?;
             }
             Err(error) => return Err(error.into()).or_failed("lock", &places.head),
         }
+    }
+}
+
+/// A wait for the lock. Nobody is given up on while others get on with their writing: many processes
+/// on a slow machine may take it from one another for longer than one would ever hold it.
+struct Turn {
+    begun: Instant,
+    until: Instant,
+    tries: u32,
+    /// The head when it was last looked whether somebody writes.
+    seen: Option<Vec<u8>>,
+}
+
+impl Turn {
+    fn new(file: &File) -> Self {
+        let begun = Instant::now();
+        let seen = read_at(file, 0, HEAD_BYTES).ok();
+        Self { begun, until: begun + WAIT, tries: 0, seen }
+    }
+
+    fn wait(&mut self, file: &File, places: &Places) -> Result<()> {
+        self.tries += 1;
+        if Instant::now() > self.until && self.tries > LEAST_TRIES {
+            let head = read_at(file, 0, HEAD_BYTES).ok();
+            if head == self.seen || self.begun.elapsed() > LONGEST_WAIT {
+                return Err(self.in_vain(places));
+            }
+            *self = Self { until: Instant::now() + WAIT, tries: 0, seen: head, ..*self };
+        }
+        std::thread::sleep(PAUSE);
+        Ok(())
+    }
+
+    fn in_vain(&self, places: &Places) -> Error {
+        Error::unavailable(format!(
+            "other processes have held the ledger's lock, {}, for {} s",
+            places.head.display(),
+            self.begun.elapsed().as_secs()
+        ))
+        .hint("look with `fuser` or `lsof` who has it open")
     }
 }
 

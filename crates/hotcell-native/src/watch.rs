@@ -108,7 +108,7 @@ pub(crate) fn watch(
                 flattening.plan(paths, &placed);
             }
         }
-        flattening.begin_if_due(paths);
+        flattening.begin_if_due(paths, &placed);
         let Some(open) = &mut link else { continue };
         match if came { open.take_activity() } else { Ok(false) } {
             Ok(true) => account.note_activity(),
@@ -150,6 +150,8 @@ struct Flattening {
     begun_at: Option<Instant>,
     /// When it is to begin, unless something comes in between.
     wanted_at: Option<Instant>,
+    /// How often it was begun since there were last few layers.
+    tries: u32,
 }
 
 impl Flattening {
@@ -158,32 +160,46 @@ impl Flattening {
     fn plan(&mut self, paths: &CellPaths, placed: &Placed) {
         const APART: Duration = Duration::from_millis(500);
         const QUIET: Duration = Duration::from_secs(2);
-        let depth = |layer: &Layer| written_by_cells(&layer.lowers);
-        let depth = placed.layers.iter().map(depth).max().unwrap_or_default();
-        if depth > TOO_MANY && self.begun_at.is_none_or(|at| at.elapsed() > APART) {
+        let depth = depth(placed);
+        if depth <= MANY {
+            *self = Self { begun_at: self.begun_at, ..Self::default() };
+        } else if depth > TOO_MANY && self.begun_at.is_none_or(|at| at.elapsed() > APART) {
             self.begin(paths, Aim::Depth);
-        } else if depth > MANY {
+        } else {
             self.wanted_at = Some(Instant::now() + QUIET);
         }
     }
 
     /// Begins what is due.
-    fn begin_if_due(&mut self, paths: &CellPaths) {
+    fn begin_if_due(&mut self, paths: &CellPaths, placed: &Placed) {
         if self.wanted_at.is_some_and(|at| at <= Instant::now()) {
-            self.begin(paths, Aim::Depth);
+            self.wanted_at = None;
+            if depth(placed) > MANY {
+                self.begin(paths, Aim::Depth);
+            }
         }
     }
 
-    /// Failing that, the next time.
+    /// Nobody is told if it fails: it is looked again after a while whether there are still many.
     fn begin(&mut self, paths: &CellPaths, aim: Aim) {
-        self.begun_at = Some(Instant::now());
-        self.wanted_at = None;
+        const AGAIN: Duration = Duration::from_secs(10);
+        const MOST_TRIES: u32 = 6;
+        let now = Instant::now();
+        self.begun_at = Some(now);
+        self.wanted_at = (self.tries < MOST_TRIES).then(|| now + AGAIN * (1 << self.tries));
+        self.tries = self.tries.saturating_add(1);
         let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
         let (required, egress) = (RequiredIsolation::default(), EgressSettings::default());
         let (together, task) = (Together::default(), Task::Flatten(aim));
         let order = Order { directory, cgroups, required, egress, together, tools: None, task };
         let _ = order_keeper(Path::new("/proc/self/exe"), &order);
     }
+}
+
+/// How many layers lie upon one another where they are most.
+fn depth(placed: &Placed) -> usize {
+    let depth = |layer: &Layer| written_by_cells(&layer.lowers);
+    placed.layers.iter().map(depth).max().unwrap_or_default()
 }
 
 /// Gives the cell the layers that its description names now.
