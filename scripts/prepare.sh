@@ -9,8 +9,6 @@ target=${CARGO_TARGET_DIR:-$root/target}
 tools=$target/tools
 
 nextest_version=0.9.143
-deny_version=0.20.2
-machete_version=0.9.2
 typos_version=1.51.1
 shellcheck_version=0.11.0.1
 skillsaw_version=0.22.0
@@ -114,8 +112,17 @@ install_nextest() {
     cargo nextest --version >/dev/null 2>&1 || install_crate cargo-nextest "$nextest_version"
 }
 
-install_dependency_checks() {
-    install_crate cargo-deny "$deny_version" && install_crate cargo-machete "$machete_version"
+# Runs these installers side by side, for most of what they do is to wait for a registry; then each
+# once more, which finds its work done and exports what it has to.
+install_all() {
+    local install
+    for install; do
+        ("$install") &
+    done
+    wait
+    for install; do
+        "$install" || return 1
+    done
 }
 
 # typos and shellcheck come as wheels, which takes seconds instead of minutes.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hotcell_model::{
-    CellSpawn, Command, DriverCapabilities, Error, ExecRun, LIMITS, RequestedLimits, Result,
+    CellSpawn, Code, Command, DriverCapabilities, Error, ExecRun, LIMITS, RequestedLimits, Result,
     SecretForm, SecretGrant, Stdin, TerminalSize, check_grants_together,
 };
 
@@ -169,6 +169,13 @@ fn command(command: &Command) -> Result<usize> {
             return Err(Error::invalid(format!("code of {length} bytes cannot be run")).hint(
                 format!("run at most {MAX_CODE_BYTES} bytes; put more into files and import it"),
             ));
+        }
+        Command::Code(Code { language, session: Some(turn), .. }) if language.is_script() => {
+            let (name, language) = (&turn.name, language.as_str());
+            return Err(Error::unsupported(format!(
+                "session {name} cannot keep variables of {language}: sessions are for Python"
+            ))
+            .hint("leave session out, and keep what is needed later in files"));
         }
         Command::Code(_) => return Ok(0),
         Command::Shell(text) if text.trim().is_empty() => {

@@ -8,7 +8,6 @@ use hotcell_model::{
     Detail, EntryKind, Exec, ExecId, LedgerFilter, LedgerRecord, Timestamp, ToolRan, ToolRun,
     ToolUse,
 };
-
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::fault;

@@ -1,6 +1,7 @@
 //! The one door.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -71,6 +72,10 @@ pub enum Answer {
     Port(PortStream),
 }
 
+/// A request on its way to its answer. A box, so that the way is compiled here and not once more in
+/// each crate that asks.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer>> + Send + 'a>>;
+
 /// The use cases on one state directory.
 #[derive(Debug)]
 pub struct Engine {
@@ -108,7 +113,12 @@ impl Engine {
     ///
     /// # Errors
     /// The request could not be done; the error says why and what to do.
-    pub async fn call(&self, caller: &Caller, request: Request) -> Result<Answer> {
+    #[inline(never)]
+    pub fn call<'a>(&'a self, caller: &'a Caller, request: Request) -> Answering<'a> {
+        Box::pin(self.recorded(caller, request))
+    }
+
+    async fn recorded(&self, caller: &Caller, request: Request) -> Result<Answer> {
         tracing::debug!(principal = %caller.principal, "call");
         match Recording::begin(&self.site, caller, &request).await? {
             Some(recording) => {

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use hotcell_ledger::ChainedLedger;
 use hotcell_model::{
-    Alias, AppendWait, Appended, ApprovalGive, ApprovalId, ApprovalList, ApprovalVerdict, Asked,
-    AuditQuery, Caller, Cell, CellAdopt, CellKill, CellList, CellRef, CellSpawn, Command, Detail,
-    EntryKind, Error, ErrorCode, ExecRun, FileCall, FileWrite, Grant, HeldId, Keep, KillWait,
-    Ledger, LedgerCheck, LedgerEntry, LedgerFilter, LedgerRecord, LedgerReport, Patience, Result,
-    Role, SecretSet, SecretValue, Timestamp, Verdict,
+    Alias, ApprovalGive, ApprovalId, ApprovalList, ApprovalVerdict, Asked, AuditQuery, Caller,
+    Cell, CellAdopt, CellKill, CellList, CellRef, CellSpawn, Command, Detail, EntryKind, Error,
+    ErrorCode, ExecRun, FileCall, FileWrite, Grant, HeldId, Keep, KillWait, Patience, Result, Role,
+    SecretSet, SecretValue, Timestamp, Verdict,
 };
 use hotcell_policy::{Policy, PolicyError};
 
 use crate::recorded_tests::settings;
 use crate::testing::{House, ask, persistent};
+use crate::testing_ledger::TestLedger;
 use crate::{Engine, Policies, PolicyUse, digest};
 
 const ASK_SPAWN: &str = "[[rule]]\nid = \"spawns\"\nverdict = \"ask\"\ntool = \"cell_spawn\"\n";
@@ -149,47 +149,6 @@ async fn a_call_waits_until_it_is_approved_and_is_in_the_ledger() {
     assert_eq!(told(&server).await, expected);
 }
 
-/// A ledger that has no room for one kind of entry.
-#[derive(Debug)]
-struct Without(ChainedLedger, EntryKind);
-
-impl Ledger for Without {
-    fn is_open(&self) -> bool {
-        self.0.is_open()
-    }
-
-    fn reserve(&self) -> Result<()> {
-        self.0.reserve()
-    }
-
-    fn append(&self, entry: &LedgerEntry, wait: AppendWait) -> Result<Appended> {
-        if entry.kind == self.1 {
-            return Err(Error::unavailable("no space left on device"));
-        }
-        self.0.append(entry, wait)
-    }
-
-    fn digest(&self, parts: &[&[u8]]) -> Result<String> {
-        self.0.digest(parts)
-    }
-
-    fn last(&self) -> Result<u64> {
-        self.0.last()
-    }
-
-    fn scan(&self, filter: &LedgerFilter, each: &mut dyn FnMut(LedgerRecord)) -> Result<()> {
-        self.0.scan(filter, each)
-    }
-
-    fn query(&self, filter: &LedgerFilter, limit: usize) -> Result<Vec<LedgerRecord>> {
-        self.0.query(filter, limit)
-    }
-
-    fn verify(&self, check: &LedgerCheck) -> Result<LedgerReport> {
-        self.0.verify(check)
-    }
-}
-
 #[tokio::test]
 async fn a_word_that_cannot_be_written_down_does_not_count() {
     let (house, rules) = (House::new(), Changing::new(ASK_SPAWN));
@@ -199,7 +158,7 @@ async fn a_word_that_cannot_be_written_down_does_not_count() {
         [(EntryKind::Approval, Some(ErrorCode::Unavailable)), (EntryKind::Egress, None)]
     {
         let mut engine = house.engine();
-        engine.keep_ledger_in(Arc::new(Without(ledger(&house), kind))).unwrap();
+        engine.keep_ledger_in(Arc::new(TestLedger::without(ledger(&house), kind))).unwrap();
         let given = give(&engine, &operator(), &id, Grant::Approve).await;
         assert_eq!(given.err().map(|error| error.code), code);
         assert_eq!(waiting(&server).await.len(), usize::from(code.is_some()));

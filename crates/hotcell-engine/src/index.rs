@@ -52,8 +52,14 @@ impl Site {
     }
 
     async fn sync_once(&self, cell: &CellId) -> Result<Synced> {
-        let indexed = self.store.indexed_bytes(cell).await?;
         let (cell_read, records) = (cell.clone(), self.records(cell));
+        if journal_length(cell, &records)? == self.store.indexed_bytes(cell).await? {
+            return Ok(Synced::Yes);
+        }
+        // Of many that end at once the first reads for all. Two who read the same would both be in
+        // doubt which ends the ledger has.
+        let _turn = self.syncs.take(cell.to_string()).await;
+        let indexed = self.store.indexed_bytes(cell).await?;
         let length = journal_length(cell, &records)?;
         if length == indexed {
             return Ok(Synced::Yes);

@@ -127,12 +127,14 @@ mod tenancy_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
+mod testing_ledger;
+#[cfg(test)]
 mod testing_supervisor;
 #[cfg(test)]
 mod tree_files_tests;
 
 pub use admission::Admission;
-pub use engine::{Answer, Engine};
+pub use engine::{Answer, Answering, Engine};
 pub use exec_stream::{ExecEvent, ExecStream};
 pub use files::{ContentReceiver, ContentSender, FileTransfer, Transferred};
 pub use hotcell_toolbox::PASS_THROUGH_TOKENS;

@@ -313,6 +313,10 @@ fn of_command<'a>(command: &'a Command, as_root: bool, directory: Option<&'a str
         Command::Code(Code { language: CodeLanguage::Python, text: code, .. }) => {
             Act::Python { code, as_root, directory }
         }
+        Command::Code(Code {
+            language: language @ (CodeLanguage::Typescript | CodeLanguage::Javascript),
+            ..
+        }) => Act::Script { language: language.as_str(), as_root, directory },
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hotcell_ledger::{ChainedLedger, LedgerSettings, Sync};
 use hotcell_model::{
@@ -13,6 +14,7 @@ use hotcell_model::{
 use hotcell_store::SqliteStore;
 
 use crate::testing::{House, ask, persistent, run_forever, shell};
+use crate::testing_ledger::TestLedger;
 use crate::{Engine, fingerprint};
 
 pub(crate) fn settings(house: &House) -> LedgerSettings {
@@ -215,6 +217,30 @@ async fn the_end_of_an_exec_is_written_down_once() {
         ask(&anew, all.clone()).await.unwrap();
         assert_eq!(ends_of(&entries(&anew).await, &exec), 1, "{left:?}");
     }
+}
+
+#[tokio::test]
+async fn the_ledger_is_not_looked_through_for_execs_that_end_together() {
+    let house = House::new();
+    let mut engine = house.engine();
+    let ledger = Arc::new(TestLedger::new(ChainedLedger::new(settings(&house))));
+    engine.keep_ledger_in(Arc::clone(&ledger) as Arc<dyn Ledger>).unwrap();
+    let cell = persistent(&engine).await;
+    let mut execs = Vec::new();
+    for _ in 0..40 {
+        execs.push(run_forever(&engine, &cell).await);
+    }
+    let all = ExecList { cell: None, status: None, limit: 50, cursor: None };
+    // Each begins to look when some of the others are at it.
+    let ended = execs.iter().zip(0..).map(async |(exec, place)| {
+        tokio::time::sleep(Duration::from_micros(300 * place)).await;
+        house.driver.supervisor(&cell).exit(exec, 0);
+        ask(&engine, all.clone()).await.unwrap();
+    });
+    futures_util::future::join_all(ended).await;
+    let told = entries(&engine).await;
+    assert!(execs.iter().all(|exec| ends_of(&told, exec) == 1));
+    assert_eq!(ledger.looks(), 0);
 }
 
 #[tokio::test]

@@ -53,6 +53,8 @@ pub(crate) struct Site {
     pub(crate) code_sums: CodeSums,
     /// Those who start an exec by the same key.
     pub(crate) keyed_starts: Turns,
+    /// Those who read the journal of the same cell into the index.
+    pub(crate) syncs: Turns,
     pub(crate) long_texts: LongTexts,
     /// Whether waits for a person's word are to end early.
     pub(crate) hurry: watch::Sender<bool>,
@@ -92,6 +94,7 @@ impl Site {
             counts: CodeCounts::default(),
             code_sums: CodeSums::default(),
             keyed_starts: Turns::default(),
+            syncs: Turns::default(),
             long_texts: LongTexts::default(),
             hurry: watch::Sender::new(false),
             shapes: OnceLock::new(),

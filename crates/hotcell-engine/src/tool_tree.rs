@@ -12,7 +12,7 @@ use hotcell_toolbox::{Observations, ToolKey, ToolTree};
 use tokio::time::sleep;
 
 use crate::fault;
-use crate::policies::{Rules, told_of_tool};
+use crate::policies::told_of_tool;
 use crate::site::Site;
 use crate::toolbox::{Shelf, Toolbox};
 use crate::tree_files::{INDEX, TreeFiles, TreeSource};
@@ -92,10 +92,9 @@ impl Site {
         TreeFiles::at(self.tools_dir())
     }
 
-    /// The rules, where callers have to obey them.
-    pub(crate) fn rules_obeyed(&self) -> Option<Arc<Policy>> {
-        let rules = self.rules.as_ref().filter(|rules| Rules::are_enforced(rules));
-        rules.map(|rules| rules.policies.in_force())
+    /// The rules that calls of tools from cells obey, whoever had the code run.
+    pub(crate) fn rules_of_tools(&self) -> Option<Arc<Policy>> {
+        self.rules.as_ref().map(|rules| rules.policies.in_force())
     }
 
     /// The directory that cells of a tenant see at `/tools`. If there is none it is made, of what
@@ -107,7 +106,7 @@ impl Site {
                 Some(toolbox) => (toolbox.known_shelf().await?, toolbox.seen_by(tenant)),
                 None => (Arc::new(Shelf::empty()), Observations::default()),
             };
-            let content = Content { shelf, observations, policy: self.rules_obeyed() };
+            let content = Content { shelf, observations, policy: self.rules_of_tools() };
             write(&files, tenant, content).await?;
             // There may be more to tell by now.
             if let Some(toolbox) = &self.toolbox {
@@ -158,7 +157,7 @@ impl Site {
             Ok(tenants) => tenants,
             Err(error) => return tracing::warn!(%error, "the trees of tools are left as they are"),
         };
-        let policy = self.rules_obeyed();
+        let policy = self.rules_of_tools();
         for tenant in tenants {
             let observations =
                 self.toolbox.as_ref().map(|toolbox| Toolbox::seen_by(toolbox, &tenant));
@@ -184,7 +183,12 @@ impl Site {
         }
         let mut told = Ok(());
         for StoredCell { spec, .. } in self.list_stored(&Tenants::Of(tenant.clone())).await? {
-            told = told.and(self.driver(&spec.driver)?.tools_changed(&spec.id).await);
+            let changed = match self.driver(&spec.driver) {
+                Ok(driver) => driver.tools_changed(&spec.id).await,
+                Err(error) => Err(error),
+            };
+            // The others are told all the same.
+            told = told.and(changed);
         }
         told?;
         let (files, tenant) = (files.clone(), tenant.clone());

@@ -292,7 +292,7 @@ async fn own_run(engine: &Engine, caller: &Caller, call: OwnCall) -> Result<Tool
         .hint("do it in the run that began"));
     }
     let caller = Caller { depth, ..caller.clone() };
-    let reply = match Box::pin(engine.call(&caller, request)).await {
+    let reply = match engine.call(&caller, request).await {
         Ok(Answer::Reply(reply)) => Ok(reply),
         Ok(Answer::Stream(_) | Answer::Files(_) | Answer::Port(_)) => {
             Err(Error::internal("a stream answered a call"))
@@ -300,8 +300,8 @@ async fn own_run(engine: &Engine, caller: &Caller, call: OwnCall) -> Result<Tool
         Err(error) => Err(error),
     };
     let value = value(reply)?;
-    let bytes = serde_json::to_string(&value).map_or(0, |text| text.len() as u64);
-    let tokens = cost_of(&value.to_string());
+    let text = value.to_string();
+    let (bytes, tokens) = (text.len() as u64, cost_of(&text));
     Ok(ToolRan { value, failed: false, bytes, tokens, answer: None })
 }
 
@@ -356,7 +356,7 @@ pub(crate) async fn tool_search(
     let seen = toolbox.seen.lock().unwrap_or_else(PoisonError::into_inner);
     let unseen = Observations::default();
     let observations = seen.get(tenant).unwrap_or(&unseen);
-    let policy = site.rules_obeyed();
+    let policy = site.rules_of_tools();
     let told = |key: &_| told_of_tool(policy.as_deref(), &shelf, key);
     let tools = show_hits(&shelf.catalog, &hits, detail, observations, &told);
     let of = shelf.catalog.tools().count() as u64;

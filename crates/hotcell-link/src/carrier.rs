@@ -15,7 +15,10 @@ use crate::peer::{Peer, PeerError};
 use crate::waiters::Waiters;
 use crate::{RecordHead, Tell};
 
+/// The most that is read at once.
 const READ_BYTES: usize = 128 * 1024;
+/// What most messages fit into; to get and to give back room for more takes longer than to read them.
+const FEW_BYTES: usize = 8 * 1024;
 
 /// A stream whose ends have greeted each other.
 pub(crate) struct Carrier {
@@ -33,7 +36,9 @@ impl Carrier {
         peer.mark_sent(peer.unsent().len());
         let mut carrier = Self { peer, reader, writer };
         while !carrier.peer.is_greeted() {
-            read(&mut carrier.reader, &mut carrier.peer).await.map_err(|_| LinkError::Lost)?;
+            read(&mut carrier.reader, &mut carrier.peer, FEW_BYTES)
+                .await
+                .map_err(|_| LinkError::Lost)?;
             carrier.peer.greet().map_err(|error| LinkError::Refused(error.to_string()))?;
         }
         Ok(carrier)
@@ -75,14 +80,15 @@ impl Drop for Closing {
     }
 }
 
-async fn read(reader: &mut OwnedReadHalf, peer: &mut Peer) -> io::Result<()> {
+/// Reads once, into this much room or more; how much came.
+async fn read(reader: &mut OwnedReadHalf, peer: &mut Peer, room: usize) -> io::Result<usize> {
     // An idle connection, of which a server has many, keeps no room.
     reader.readable().await?;
     let received = peer.received();
-    received.reserve(READ_BYTES);
+    received.reserve(room);
     match reader.read_buf(received).await? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        _ => Ok(()),
+        length => Ok(length),
     }
 }
 
@@ -98,6 +104,7 @@ async fn write_frames(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Vec
 }
 
 async fn read_frames(mut peer: Peer, mut reader: OwnedReadHalf, waiters: &Waiters) -> LinkError {
+    let mut room = FEW_BYTES;
     loop {
         match peer.next_frame() {
             Ok(Some(frame)) => {
@@ -108,9 +115,11 @@ async fn read_frames(mut peer: Peer, mut reader: OwnedReadHalf, waiters: &Waiter
                 }
             }
             Ok(None) => {
-                if read(&mut reader, &mut peer).await.is_err() {
-                    return LinkError::Lost;
-                }
+                room = match read(&mut reader, &mut peer, room).await {
+                    Ok(length) if length < room => FEW_BYTES,
+                    Ok(_) => READ_BYTES,
+                    Err(_) => return LinkError::Lost,
+                };
             }
             Err(error) => return LinkError::Refused(error.to_string()),
         }

@@ -14,7 +14,7 @@ use crate::conversation::UploadCredit;
 use crate::files::FileConversation;
 use crate::following::Following;
 use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
-use crate::hello::{APPROVALS, CALLERS, CODE, FILES, PORTS, SECRETS, SESSIONS};
+use crate::hello::{APPROVALS, CALLERS, CODE, FILES, PORTS, SCRIPTS, SECRETS, SESSIONS};
 use crate::inflow::{WINDOW, inflow};
 use crate::ports::{PortConnection, PortEvent};
 use crate::waiters::{FileWaiter, FollowWaiter, PortWaiter, Waiter, Waiters};
@@ -131,6 +131,9 @@ impl Link {
         }
         if let Command::Code(code) = &spec.command {
             self.require(CODE, "runs no code")?;
+            if code.language.is_script() {
+                self.require(SCRIPTS, "runs neither TypeScript nor JavaScript")?;
+            }
             if code.session.is_some() {
                 self.require(SESSIONS, "keeps no variables between runs")?;
             }

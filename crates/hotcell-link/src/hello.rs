@@ -35,6 +35,9 @@ pub const SESSIONS: &str = "sessions";
 /// The feature of a supervisor that carries calls of tools by programs of any exec.
 pub(crate) const CALLERS: &str = "callers";
 
+/// The feature of a supervisor that runs TypeScript and JavaScript.
+pub const SCRIPTS: &str = "scripts";
+
 /// The first frame of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -72,7 +75,7 @@ impl Hello {
     pub fn ours() -> Self {
         Self {
             versions: SUPPORTED,
-            features: [FILES, PORTS, SECRETS, APPROVALS, CODE, SESSIONS, CALLERS]
+            features: [FILES, PORTS, SECRETS, APPROVALS, CODE, SESSIONS, CALLERS, SCRIPTS]
                 .map(str::to_owned)
                 .to_vec(),
             software: concat!("hotcell ", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -43,7 +43,8 @@ pub use frame::{
     Frame, FrameError, FrameKind, FrameView, MAX_FRAME_BYTES, decode, encode, frame_start, view,
 };
 pub use hello::{
-    APPROVALS, CODE, FILES, Hello, HelloError, PORTS, SECRETS, SESSIONS, SUPPORTED, Versions,
+    APPROVALS, CODE, FILES, Hello, HelloError, PORTS, SCRIPTS, SECRETS, SESSIONS, SUPPORTED,
+    Versions,
 };
 pub use message::{
     Ask, DATA_BYTES, DataHead, DiskState, FileAsk, GivenSecret, RecordHead, Started, Stillness,

@@ -50,6 +50,9 @@ pub struct PlanFds {
     /// The listening socket at which programs of the cell call tools.
     #[serde(default)]
     pub calls: Option<i32>,
+    /// The program itself, for reading: nobody in a cell may open it.
+    #[serde(default)]
+    pub program: Option<i32>,
 }
 
 /// Which root the supervisor and its execs see.

@@ -130,6 +130,10 @@ impl Default for SessionBounds {
 pub enum CodeLanguage {
     /// The CPython of the cell's image.
     Python,
+    /// The node of the cell's image, once the types are gone.
+    Typescript,
+    /// The node of the cell's image.
+    Javascript,
 }
 
 impl CodeLanguage {
@@ -138,7 +142,32 @@ impl CodeLanguage {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Python => "python",
+            Self::Typescript => "typescript",
+            Self::Javascript => "javascript",
         }
+    }
+
+    /// Whether node runs it.
+    #[must_use]
+    pub fn is_script(self) -> bool {
+        match self {
+            Self::Python => false,
+            Self::Typescript | Self::Javascript => true,
+        }
+    }
+}
+
+impl FromStr for CodeLanguage {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        [Self::Python, Self::Typescript, Self::Javascript]
+            .into_iter()
+            .find(|language| language.as_str() == name)
+            .ok_or_else(|| {
+                Error::invalid(format!("no cell runs {name:?} as code"))
+                    .hint("use python, typescript or javascript; run others with exec_run")
+            })
     }
 }
 

@@ -73,6 +73,8 @@ struct Birth<'a> {
     tools: Option<Tools<'a>>,
     listener: UnixListener,
     records: OwnedFd,
+    /// This program, where it can be read.
+    program: Option<OwnedFd>,
     supervise: Supervise,
     ready: OwnedFd,
     entrances: Vec<OwnedFd>,
@@ -114,6 +116,7 @@ pub(crate) fn start(
         tools,
         listener: paths.listen().step(|| "listen at the cell's socket".to_owned())?,
         records: open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY)?,
+        program: open(Path::new("/proc/self/exe"), OFlags::RDONLY).ok(),
         supervise,
         ready,
         entrances: cgroups.entrances()?,
@@ -242,6 +245,7 @@ fn try_to_be_born(
         pids: place(pids.is_some()),
         cpu: place(exec_fd.is_some()),
         calls: place(calls.is_some()),
+        program: place(birth.program.is_some()),
     };
     // The v2 directory counts CPU time with or without its controller.
     let optional = [
@@ -250,6 +254,7 @@ fn try_to_be_born(
         pids.as_ref().map(AsFd::as_fd),
         exec_fd,
         calls.as_ref().map(AsFd::as_fd),
+        birth.program.as_ref().map(AsFd::as_fd),
     ];
     fds.extend(optional.into_iter().flatten());
 

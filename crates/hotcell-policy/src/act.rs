@@ -17,6 +17,8 @@ pub enum Act<'a> {
     Argv { argv: &'a [String], as_root: bool, directory: Option<&'a str> },
     /// Python code.
     Python { code: &'a str, as_root: bool, directory: Option<&'a str> },
+    /// Code that node runs. It is not analysed: nobody knows what it does.
+    Script { language: &'a str, as_root: bool, directory: Option<&'a str> },
     /// A cell is made.
     Spawn { image: &'a str, egress: &'a [String], secrets: &'a [String] },
     /// Names are allowed for a cell that is there.
@@ -44,6 +46,9 @@ pub(crate) fn found_in(act: &Act<'_>, around: Around<'_>) -> Vec<Finding> {
         Act::Python { code, as_root, directory } => {
             walk_python(code, Start { as_root, directory, around })
         }
+        Act::Script { language, as_root, directory } => {
+            script(language, Start { as_root, directory, around })
+        }
         Act::Spawn { image, egress, secrets } => {
             let mut made = Finding::named(Kind::Image, image);
             let mut found = walk_variables(around, &mut made);
@@ -59,6 +64,19 @@ pub(crate) fn found_in(act: &Act<'_>, around: Around<'_>) -> Vec<Finding> {
         Act::Write { path } => vec![file(path, Touch::Overwrite)],
         Act::Remove { path } => vec![file(path, Touch::Tree)],
     }
+}
+
+/// The command that runs a script, and the text that was not read.
+fn script(language: &str, start: Start<'_>) -> Vec<Finding> {
+    let argv = ["node", "-e", ""].map(str::to_owned);
+    let mut found = walk_argv(&argv, start);
+    let what = format!("{language}, which is not analysed");
+    let mut text = Finding::new(Kind::Text, what);
+    text.is_dynamic(Dynamic::Language);
+    text.is_dynamic(Dynamic::Unparsable);
+    text.as_root = start.as_root;
+    found.push(text);
+    found
 }
 
 fn file(path: &str, how: Touch) -> Finding {

@@ -351,3 +351,49 @@ fn what_is_read_is_judged_as_what_reads_it() {
     assert_eq!(reads("careful", "read x; sh", hidden), Decision::Ask);
     assert_eq!(reads("careful", "sh", hidden), Decision::Allow);
 }
+
+#[test]
+fn what_is_not_read_does_not_pass_rules_about_code() {
+    let of_script = |rules: &str, profile: &str, as_root: bool| {
+        let policy = Policy::parse(Some(rules), profile).unwrap();
+        let act = Act::Script { language: "typescript", as_root, directory: Some("/workspace") };
+        policy.decide(&act)
+    };
+    for (profile, decision) in [
+        ("open", Decision::Allow),
+        ("blocklist", Decision::Allow),
+        ("careful", Decision::Ask),
+        ("allowlist", Decision::Deny),
+    ] {
+        assert_eq!(of_script("", profile, false).decision, decision, "{profile}");
+    }
+    let rule = |verdict: &str, more: &str| {
+        format!("[[rule]]\nid = \"{verdict}\"\nverdict = \"{verdict}\"\n{more}\n")
+    };
+    for more in
+        ["imports = 'socket'", "calls = 'os.*'", "dynamic = ['language']", "command = 'node'"]
+    {
+        for (verdict, decision) in [("deny", Decision::Deny), ("ask", Decision::Ask)] {
+            let decided = of_script(&rule(verdict, more), "open", false);
+            assert_eq!(decided.decision, decision, "{more}");
+        }
+    }
+    // What a rule lets pass by its name is not that.
+    let decided = of_script(&rule("allow", "imports = '*'"), "careful", false);
+    assert_eq!(decided.decision, Decision::Ask);
+    // The controls: rules about other things, and one that says that it may pass.
+    for more in ["command = 'rm'", "imports = 'socket'\nas_root = true", "writes = '/etc/**'"] {
+        assert_eq!(
+            of_script(&rule("deny", more), "open", false).decision,
+            Decision::Allow,
+            "{more}"
+        );
+    }
+    let first = rule("allow", "dynamic = ['language', 'unparsable']");
+    let both = format!("{first}{}", rule("deny", "imports = 'socket'"));
+    assert_eq!(of_script(&both, "open", false).decision, Decision::Allow);
+    assert_eq!(
+        of_script(&rule("deny", "imports = 'socket'\nas_root = true"), "open", true).decision,
+        Decision::Deny
+    );
+}

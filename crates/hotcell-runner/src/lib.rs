@@ -1,11 +1,14 @@
-//! The program that runs code inside a cell: what it is told, and what it reports.
+//! The programs that run code inside a cell: what they are told, and what they report.
 //!
-//! Nothing here does IO: the program is text, orders are written and reports are read by others.
+//! Nothing here does IO: the programs are text, orders are written and reports are read by others.
 
+mod node;
 mod order;
 mod python;
 mod report;
 
+#[cfg(test)]
+mod node_tests;
 #[cfg(test)]
 mod order_tests;
 #[cfg(test)]
@@ -13,7 +16,8 @@ mod python_tests;
 #[cfg(test)]
 mod report_tests;
 
-pub use order::{Limits, Order, Warmth, ZygoteOrder};
+pub use node::{READER, script_arguments, script_source};
+pub use order::{Inserted, Limits, Order, Places, ScriptOrder, Warmth, ZygoteOrder};
 pub use python::{
     CALLS, CONTROL, DONE, FORK, ORDER, READY, REPORT, RUN, SOURCE, TURNS, arguments, source,
 };

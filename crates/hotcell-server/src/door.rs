@@ -229,7 +229,7 @@ impl Door {
     }
 
     async fn reply(&self, caller: &Caller, request: impl Into<Request>) -> Result<Reply> {
-        match self.patient(Box::pin(self.engine.call(caller, request.into()))).await? {
+        match self.patient(self.engine.call(caller, request.into())).await? {
             Answer::Reply(reply) => Ok(reply),
             Answer::Stream(_) | Answer::Files(_) | Answer::Port(_) => {
                 Err(Error::internal("a stream answered a call"))

@@ -28,6 +28,8 @@ mod watches;
 #[cfg(test)]
 mod call_id_tests;
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
 pub use client_watch::ClientWatch;
@@ -37,6 +39,9 @@ pub use door::{Approvers, Door};
 pub use own_tools::DialectTools;
 pub use toolsets::{Toolset, Toolsets};
 pub use traces::{Collector, Traces};
+
+/// A server at work. A box, so that it is compiled here and not once more in each program that has one.
+pub type Serving = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 /// The default dialect with these tools.
 #[must_use]

@@ -36,11 +36,20 @@ pub(crate) struct Means {
     pub(crate) memory: Option<Meter>,
     pub(crate) pids: Option<Meter>,
     pub(crate) cpu: Option<Meter>,
+    /// This program, for reading.
+    pub(crate) program: Option<OwnedFd>,
 }
 
 pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     let numbers = plan.fds;
-    let optional = [numbers.exec_cgroup, numbers.memory, numbers.pids, numbers.cpu, numbers.calls];
+    let optional = [
+        numbers.exec_cgroup,
+        numbers.memory,
+        numbers.pids,
+        numbers.cpu,
+        numbers.calls,
+        numbers.program,
+    ];
     let required = [numbers.listener, numbers.records, numbers.ready];
     let all: Vec<i32> = required.into_iter().chain(optional.into_iter().flatten()).collect();
     let mut fds = inherited_fds(&all)?.into_iter();
@@ -52,6 +61,7 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     let pids = optional_next(numbers.pids)?.map(Meter::new);
     let cpu = optional_next(numbers.cpu)?.map(Meter::new);
     let calls = optional_next(numbers.calls)?.map(UnixListener::from);
+    let program = optional_next(numbers.program)?;
 
     use_null_streams()?;
     take_on_limits()?;
@@ -80,7 +90,7 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     if let Some(calls) = &calls {
         calls.set_nonblocking(true)?;
     }
-    let means = Means { plan, records, launcher, exec_cgroups, memory, pids, cpu };
+    let means = Means { plan, records, launcher, exec_cgroups, memory, pids, cpu, program };
     Ok(Booted { listener, calls, ready, confinement, children, means })
 }
 

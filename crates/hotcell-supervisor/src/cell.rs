@@ -131,7 +131,7 @@ impl Supervisor {
             held_back: BTreeSet::new(),
             files: Files::default(),
             ports: Ports::default(),
-            warm: Warm::default(),
+            warm: Warm::new(means.program),
             sessions: Sessions::default(),
             callers: Callers::default(),
             uncarried: BTreeMap::new(),

@@ -9,6 +9,7 @@ use hotcell_masking::{Masker, Masks};
 use hotcell_model::{Code, ExecId, ExecSpec};
 use hotcell_runner::{Limits, Order};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 /// The supervisor's ends of what code is given.
@@ -28,13 +29,15 @@ pub(crate) struct TheirCode {
     pub(crate) order: OwnedFd,
     /// Where it is told of the next run, if it starts afresh for a session.
     pub(crate) turns: Option<OwnedFd>,
+    /// The program that reads it, if it is a script; no session has both.
+    pub(crate) reader: Option<OwnedFd>,
 }
 
 impl TheirCode {
     /// In the order in which code that is started afresh has them, from 3 on.
     pub(crate) fn with<'a>(&'a self, source: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
         let always = [&self.calls, &self.report, &self.order, source];
-        always.into_iter().chain(&self.turns).map(AsFd::as_fd).collect()
+        always.into_iter().chain(&self.turns).chain(&self.reader).map(AsFd::as_fd).collect()
     }
 }
 
@@ -75,7 +78,7 @@ pub(crate) fn wire_code(
         },
     };
     let order = sealed("order", &serde_json::to_vec(&order)?)?;
-    let theirs = TheirCode { calls, report: report.try_clone()?, order, turns: None };
+    let theirs = TheirCode { calls, report: report.try_clone()?, order, turns: None, reader: None };
     Ok((CodeEnds { calls: ours, report }, theirs))
 }
 
@@ -97,6 +100,26 @@ pub(crate) fn sealed(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     fcntl_add_seals(&file, seals)?;
     Ok(file)
+}
+
+/// A copy of this program that nobody in the cell can change. The file itself may belong to the user
+/// who made the cell, and to somebody in it as well.
+pub(crate) fn sealed_program(program: &OwnedFd) -> io::Result<OwnedFd> {
+    let file = program_file()?;
+    let mut at = 0;
+    while rustix::fs::sendfile(&file, program, Some(&mut at), 1 << 30)? > 0 {}
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    fcntl_add_seals(&file, seals)?;
+    Ok(file)
+}
+
+/// A file in memory that may be run. Kernels before 6.3 do not know that one may have to say so.
+fn program_file() -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create("hotcell", flags | MemfdFlags::EXEC) {
+        Err(Errno::INVAL) => Ok(memfd_create("hotcell", flags)?),
+        made => Ok(made?),
+    }
 }
 
 impl CodeEnds {

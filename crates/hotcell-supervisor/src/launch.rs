@@ -11,12 +11,13 @@ use hotcell_jail::trusted::{BUNDLE, OWN_CERTIFICATE};
 use hotcell_jail::workdir;
 use hotcell_link::{CELL_VARIABLE, Plan, Root};
 use hotcell_model::{Code, CodeLanguage, Command, Error, ExecSpec, Result, SecretForm};
-use hotcell_runner::Warmth;
+use hotcell_runner::{READER, Warmth};
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, Rlimit};
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const PYTHON: &str = "python3";
+const NODE: &str = "node";
 const OPEN_FILES: u64 = 65_536;
 const OPEN_FILES_SOFT: u64 = 1024;
 
@@ -77,13 +78,30 @@ pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
             let arguments = hotcell_runner::arguments(Warmth::Cold).map(str::to_owned);
             std::iter::once(PYTHON.to_owned()).chain(arguments).collect()
         }
+        Command::Code(Code {
+            language: CodeLanguage::Typescript | CodeLanguage::Javascript,
+            ..
+        }) => {
+            vec![NODE.to_owned()]
+        }
     };
     let name = argv.first().ok_or_else(|| Error::invalid("the command is empty"))?;
     let path = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
     let asked = Path::new("/workspace").join(&spec.cwd);
     let cwd_text = asked.to_string_lossy();
     let cwd_path = plan.root.find(&asked);
-    let program = find_program(plan, name, path, &cwd_path)?;
+    let mut program = find_program(plan, name, path, &cwd_path);
+    let mut argv = argv;
+    let mut rlimits = rlimits(plan);
+    if let Command::Code(code) = &spec.command
+        && code.language.is_script()
+    {
+        let node = program.map_err(|error| without_node(code.language, &error))?;
+        argv = script_argv(code.language, node, spec);
+        rlimits.extend(script_rlimits(spec));
+        program = Ok(format!("/proc/self/fd/{READER}"));
+    }
+    let program = program?;
     let cwd = workdir::open_directory(&cwd_path).map_err(|error| {
         Error::not_found(format!("cannot start in {cwd_text}: {error}"))
             .hint("directories are the cell's own; the host's are not visible in it")
@@ -95,8 +113,42 @@ pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
         variables: env,
         cwd,
         identity: identity(plan, spec.as_root),
-        rlimits: rlimits(plan),
+        rlimits,
     })
+}
+
+/// The command line of a script: this program reads it and then becomes node.
+fn script_argv(language: CodeLanguage, node: String, spec: &ExecSpec) -> Vec<String> {
+    let heap = spec.code.memory_mb.map(|mb| format!("--max-old-space-size={}", (mb / 2).max(1)));
+    let runner = hotcell_runner::script_arguments().map(str::to_owned);
+    ["hotcell", "script", language.as_str()]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([node])
+        .chain(heap)
+        .chain(runner)
+        .collect()
+}
+
+/// Node cannot set limits on itself.
+fn script_rlimits(spec: &ExecSpec) -> Vec<(Resource, Rlimit)> {
+    let bound = |resource, soft: u64, hard: u64| {
+        let most = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        (resource, Rlimit { current: Some(soft.min(most)), maximum: Some(hard.min(most)) })
+    };
+    let memory = spec.code.memory_mb.map(|mb| mb.saturating_mul(1 << 20));
+    let cpu = spec.code.cpu_ms.map(|time| time.div_ceil(1000));
+    memory
+        .map(|bytes| bound(Resource::Data, bytes, bytes))
+        .into_iter()
+        .chain(cpu.map(|seconds| bound(Resource::Cpu, seconds, seconds.saturating_add(1))))
+        .collect()
+}
+
+fn without_node(language: CodeLanguage, error: &Error) -> Error {
+    let language = language.as_str();
+    Error::not_found(format!("the cell has no node, which runs {language}: {}", error.message))
+        .hint("use python; or install node 18 or newer in the cell, or make a cell from an image that has it")
 }
 
 /// What a zygote is started with: none of what is the cell's or a caller's own.

@@ -1,6 +1,7 @@
 //! Connections to services in the cell, each on one channel of a connection.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -340,17 +341,17 @@ impl Supervisor {
         if port.credit <= 0 {
             return self.settle_port(token, Course::Open);
         }
-        let mut buffer = [0; DATA_BYTES];
+        let mut room = [MaybeUninit::uninit(); DATA_BYTES];
         let channel = port.asker.1;
-        let course = match recv(&port.fd, &mut buffer, RecvFlags::empty()) {
-            Ok((_, 0)) => {
+        let course = match recv(&port.fd, &mut room, RecvFlags::empty()) {
+            Ok((([], _), _)) => {
                 port.ended = true;
                 connection.peer.send(FrameKind::Data, channel, &DataHead { last: true });
                 Course::Open
             }
-            Ok((_, length)) => {
-                port.credit -= i64::from(data_cost(length));
-                let (head, bytes) = (DataHead { last: false }, &buffer[..length]);
+            Ok(((bytes, _), _)) => {
+                port.credit -= i64::from(data_cost(bytes.len()));
+                let head = DataHead { last: false };
                 connection.peer.send_with_blob(FrameKind::Data, channel, &head, bytes);
                 Course::Open
             }

@@ -116,11 +116,13 @@ impl Supervisor {
         }
         self.running.insert(number);
         self.watch(number);
-        if let Command::Code(_) = &spec.command {
+        if let Command::Code(code) = &spec.command {
             if carried.is_none() {
                 self.uncarried.insert(number, Moment::now().after(CARRIED_WITHIN));
             }
-            self.keep_warm();
+            if !code.language.is_script() {
+                self.keep_warm();
+            }
         }
         self.write_input(number);
         self.step(number);
@@ -145,7 +147,9 @@ impl Supervisor {
             }
         }
         let warm = match (&spec.command, spec.as_root) {
-            (Command::Code(_), false) => self.run_warm(spec, prepared, carried),
+            (Command::Code(code), false) if !code.language.is_script() => {
+                self.run_warm(spec, prepared, carried)
+            }
             (Command::Code(_) | Command::Shell(_) | Command::Argv(_), _) => None,
         };
         match warm {
@@ -172,6 +176,10 @@ impl Supervisor {
                 theirs.turns = Some(their_turns);
                 turns = Some(our_turns);
             }
+            if code.language.is_script() {
+                let reader = self.reader_of_scripts().map_err(failed("hand hotcell over"))?;
+                theirs.reader = Some(reader);
+            }
             wiring.code = Some((ours, theirs));
         }
         let cgroup = match &mut self.exec_cgroups {
@@ -182,8 +190,7 @@ impl Supervisor {
             .map_err(failed("open the output log"))?;
         let before = self.limit_counts();
         let entry = cgroup.as_ref().map(|group| group.entry());
-        let source =
-            wiring.code.as_ref().map(|_| sealed("runner", hotcell_runner::source().as_bytes()));
+        let source = runner_text(&spec.command).map(|text| sealed("runner", text.as_bytes()));
         let source = source.transpose().map_err(failed("hand the runner over"))?;
         let handed = match (&wiring.code, &source) {
             (Some((_, theirs)), Some(source)) => Some(theirs.with(source)),
@@ -634,6 +641,15 @@ fn exit_code_for(error: &LaunchError) -> i32 {
     match (error.step, error.source.kind()) {
         (EXECVE_STEP, io::ErrorKind::NotFound) => 127,
         _ => 126,
+    }
+}
+
+/// The text of the runner for code, which is started with it.
+fn runner_text(command: &Command) -> Option<&'static str> {
+    match command {
+        Command::Code(code) if code.language.is_script() => Some(hotcell_runner::script_source()),
+        Command::Code(_) => Some(hotcell_runner::source()),
+        Command::Shell(_) | Command::Argv(_) => None,
     }
 }
 

@@ -5,7 +5,7 @@
 //! a child counts only if it is this process's own. What goes wrong here makes code start cold.
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use rustix::process::Pid;
 
 use crate::cell::Supervisor;
 use crate::clock::Moment;
-use crate::code::sealed;
+use crate::code::{sealed, sealed_program};
 use crate::launch::{self, Prepared};
 use crate::sessions::turn_of;
 
@@ -81,6 +81,10 @@ pub(crate) struct Warm {
     imports: Option<Vec<String>>,
     cold_until: Option<Moment>,
     used_at: Option<Moment>,
+    /// This program, where it may be read.
+    program: Option<OwnedFd>,
+    /// A copy of it that scripts are read by.
+    reader: Option<OwnedFd>,
 }
 
 #[derive(Debug)]
@@ -187,6 +191,10 @@ fn packages() -> Vec<Changed> {
 }
 
 impl Warm {
+    pub(crate) fn new(program: Option<OwnedFd>) -> Self {
+        Self { program, ..Self::default() }
+    }
+
     pub(crate) fn is_process(&self, pid: i32) -> bool {
         let known = |known: Pid| known.as_raw_nonzero().get() == pid;
         self.zygote.as_ref().is_some_and(|zygote| known(zygote.pid))
@@ -199,7 +207,9 @@ impl Warm {
     }
 
     pub(crate) fn next_moment(&self) -> Option<Moment> {
-        self.zygote.as_ref()?;
+        if self.zygote.is_none() && self.reader.is_none() {
+            return None;
+        }
         let idle = self.used_at.map(|at| at.after(IDLE));
         idle.into_iter().chain(self.stuck_at()).min()
     }
@@ -242,6 +252,21 @@ impl Supervisor {
         Some(Claimed { control: child.control, cgroup: child.cgroup, pid: child.pid? })
     }
 
+    /// The program that reads scripts, copied when it is first needed.
+    pub(crate) fn reader_of_scripts(&mut self) -> io::Result<OwnedFd> {
+        self.warm.used_at = Some(Moment::now());
+        let reader = match self.warm.reader.take() {
+            Some(reader) => reader,
+            None => {
+                let program = self.warm.program.as_ref().ok_or(io::ErrorKind::PermissionDenied)?;
+                sealed_program(program)?
+            }
+        };
+        let theirs = reader.try_clone()?;
+        self.warm.reader = Some(reader);
+        Ok(theirs)
+    }
+
     /// Gives back a child that could not be used.
     pub(crate) fn drop_claimed(&mut self, claimed: Claimed) {
         claimed.cgroup.kill();
@@ -278,7 +303,7 @@ impl Supervisor {
     /// to start afresh.
     pub(crate) fn awaits_child(&self, id: &ExecId) -> bool {
         let Some(spec) = self.queued(id) else { return false };
-        matches!(spec.command, Command::Code(_))
+        matches!(&spec.command, Command::Code(code) if !code.language.is_script())
             && !spec.as_root
             && turn_of(spec).is_none_or(|turn| self.sessions.waiting(&turn.name).is_none())
             && self.warm.is_about_to_have(&spec.code)
@@ -435,6 +460,7 @@ impl Supervisor {
             self.dismiss_failed();
         } else if self.warm.next_moment().is_some_and(|at| at <= now) {
             self.dismiss_warm();
+            self.warm.reader = None;
         }
     }
 }

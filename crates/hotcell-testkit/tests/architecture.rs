@@ -1,11 +1,15 @@
 //! Checks the shape of the workspace: who may depend on whom, where `unsafe` may be, what files look like.
 
+mod workspace;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+
+use crate::workspace::{array, metadata, text, workspace_root};
 
 /// Which crates of the workspace a crate may use; a crate that is not listed may not exist.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -17,6 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-journal", &["hotcell-model"]),
     ("hotcell-policy", &[]),
     ("hotcell-runner", &["hotcell-model"]),
+    ("hotcell-script", &["hotcell-runner"]),
     ("hotcell-secrets", &["hotcell-model"]),
     ("hotcell-ledger", &["hotcell-model", "hotcell-secrets"]),
     ("hotcell-store", &["hotcell-model"]),
@@ -73,6 +78,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "hotcell-model",
             "hotcell-native",
             "hotcell-policy",
+            "hotcell-script",
             "hotcell-secrets",
             "hotcell-server",
             "hotcell-store",
@@ -179,6 +185,31 @@ fn every_crate_takes_the_lints_of_the_workspace() -> Result<()> {
 }
 
 #[test]
+fn every_dependency_is_named_by_a_source() -> Result<()> {
+    let crates = workspace_root()?.join("crates");
+    let mut found = Vec::new();
+    for member in members(&metadata()?)? {
+        let mut sources = String::new();
+        for path in rust_files(&crates.join(&member.name))? {
+            sources.push_str(&fs::read_to_string(&path)?);
+        }
+        found.extend(unused(&member, &sources));
+    }
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn the_check_of_uses_can_fail() {
+    let uses = [("serde-json", Use::InProgram), ("tokio", Use::InTests)];
+    let uses = uses.map(|(name, how)| (name.to_owned(), how)).to_vec();
+    let member = Member { name: "hotcell-model".to_owned(), uses };
+    assert_eq!(unused(&member, "use serde_json::Value;\ntokio::spawn(a());"), Vec::<String>::new());
+    let faults = unused(&member, "use serde::Value;\nlet my_tokio_x = 1;");
+    assert!(faults.len() == 2 && faults[1].contains("tokio"), "{faults:?}");
+}
+
+#[test]
 fn the_checks_of_directions_can_fail() {
     let member = |name: &str, uses: &[(&str, Use)]| Member {
         name: name.to_owned(),
@@ -256,6 +287,15 @@ fn direction_faults(member: &Member) -> Vec<String> {
     found
 }
 
+/// What a crate's manifest names and none of its sources does.
+fn unused(member: &Member, sources: &str) -> Vec<String> {
+    let is_part = |byte: char| byte.is_alphanumeric() || byte == '_';
+    let words: BTreeSet<&str> = sources.split(|each| !is_part(each)).collect();
+    let names = member.uses.iter().map(|(name, _)| name);
+    let unused = names.filter(|name| !words.contains(name.replace('-', "_").as_str()));
+    unused.map(|name| format!("{} names {name} and does not use it", member.name)).collect()
+}
+
 fn row(table: &[(&str, &'static [&'static str])], name: &str) -> Option<&'static [&'static str]> {
     table.iter().find(|(known, _)| *known == name).map(|(_, row)| *row)
 }
@@ -313,24 +353,6 @@ fn rust_files(below: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn workspace_root() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    Ok(root.context("the crate lies two levels below the root")?.to_path_buf())
-}
-
-/// What cargo knows of the workspace and of everything it is built from on this machine.
-#[expect(clippy::disallowed_methods, reason = "the question can only be put to cargo")]
-fn metadata() -> Result<Value> {
-    let output = std::process::Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline"])
-        .args(["--filter-platform", "host-tuple"])
-        .current_dir(workspace_root()?)
-        .output()
-        .context("run cargo metadata")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(serde_json::from_slice(&output.stdout)?)
-}
-
 fn members(metadata: &Value) -> Result<Vec<Member>> {
     let ids: BTreeSet<&str> =
         array(&metadata["workspace_members"])?.iter().filter_map(Value::as_str).collect();
@@ -384,12 +406,4 @@ fn reachable_by_member(metadata: &Value) -> Result<BTreeMap<String, BTreeSet<Str
         reachable.insert(names[start].to_owned(), reached.collect());
     }
     Ok(reachable)
-}
-
-fn array(value: &Value) -> Result<&Vec<Value>> {
-    value.as_array().context("cargo metadata lacks a list it should have")
-}
-
-fn text(value: &Value) -> Result<&str> {
-    value.as_str().context("cargo metadata lacks a text it should have")
 }

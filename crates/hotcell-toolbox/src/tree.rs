@@ -82,7 +82,8 @@ impl<'a> ToolTree<'a> {
         let mut out = String::from(
             "# Tools\n\n\
              A line per server. `SERVER/__init__.pyi` has a line per tool, `SERVER/TOOL.pyi` all about one \
-             (`.d.ts` for TypeScript).\nIn code: `from tools.SERVER import TOOL`.\n\n",
+             (`.d.ts` for TypeScript).\nIn code: `from tools.SERVER import TOOL`, or \
+             `import { TOOL } from \"tools/SERVER\"`.\n\n",
         );
         for server in self.catalog.servers() {
             let (name, count) = (server.identifier(), server.tools().len());

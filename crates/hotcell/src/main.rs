@@ -91,6 +91,8 @@ fn main() -> ExitCode {
         return tool_call::run(args);
     }
     match args.get(1).and_then(|name| name.to_str()) {
+        // In a cell, in place of the node that it then becomes.
+        Some("script") => hotcell_script::start(args.get(2..).unwrap_or_default()),
         Some("keep") => hotcell_native::keep(hotcell_supervisor::supervise),
         Some(_) | None => client(args),
     }

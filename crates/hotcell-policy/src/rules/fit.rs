@@ -31,7 +31,7 @@ fn fit(rule: &Rule, finding: &Finding) -> Fit {
     {
         return Fit::No;
     }
-    let plain = and(of_kind(conditions, finding))
+    let plain = and(of_kind(rule, finding))
         && and(of_flags(conditions, finding))
         && and(on_command(rule, finding))
         && and(on_arguments(conditions, finding))
@@ -42,7 +42,8 @@ fn fit(rule: &Rule, finding: &Finding) -> Fit {
 }
 
 /// Conditions that only some kinds of findings can meet.
-fn of_kind(conditions: &Conditions, finding: &Finding) -> Fit {
+fn of_kind(rule: &Rule, finding: &Finding) -> Fit {
+    let conditions = &rule.conditions;
     let by_name = [
         (&conditions.image, Kind::Image),
         (&conditions.egress, Kind::Egress),
@@ -55,6 +56,13 @@ fn of_kind(conditions: &Conditions, finding: &Finding) -> Fit {
         let Some(globs) = globs else { continue };
         let named = finding.name.as_deref().unwrap_or_default();
         let found = finding.kind == kind && globs.iter().any(|glob| fits_module(glob, named, kind));
+        // What code of another language imports and calls nobody looks at: no rule lets it pass.
+        let unread = finding.kind == Kind::Text
+            && finding.dynamic.contains(&Dynamic::Language)
+            && matches!(kind, Kind::Import | Kind::Call);
+        if unread && rule.decision != Decision::Allow {
+            continue;
+        }
         if !found {
             return Fit::No;
         }

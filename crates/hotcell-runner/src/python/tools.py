@@ -8,6 +8,8 @@ from time import monotonic as _now
 
 _RESERVED = ("Call", "ToolError", "gather", "search")
 _MOST_THREADS = 32
+# More than this at once would be mapped and unmapped for each read.
+_PIECE = 1 << 16
 _lock = _thread.allocate_lock
 
 
@@ -186,7 +188,7 @@ class Client:
             return False
         self.halfway = True
         try:
-            data = _read(self.descriptor, 1 << 18)
+            data = _read(self.descriptor, _PIECE)
         except OSError as error:
             self.halfway = False
             self.close("the host cannot be read from: %s" % error)

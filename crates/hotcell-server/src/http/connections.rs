@@ -1,7 +1,7 @@
 //! Takes connections, as many as there may be, and ends them in order.
 
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::ports::TunnelPlace;
 use super::settings::HttpSettings;
 use super::site::Site;
 use super::stalling::Stalling;
+use crate::Serving;
 use crate::client_stream::ClientStream;
 use crate::client_watch::ClientWatch;
 use crate::door::Door;
@@ -48,21 +49,36 @@ struct Away {
 ///
 /// # Errors
 /// The listener cannot be used.
-pub async fn serve(
+pub fn serve(
     listener: impl Into<Listener>,
     door: Door,
     settings: HttpSettings,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Serving {
+    serve_until(listener.into(), door, settings, Box::pin(stop))
+}
+
+/// What ends a server.
+type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[inline(never)]
+fn serve_until(listener: Listener, door: Door, settings: HttpSettings, stop: Stop) -> Serving {
+    Box::pin(take_connections(listener, door, settings, stop))
+}
+
+async fn take_connections(
+    listener: Listener,
+    door: Door,
+    settings: HttpSettings,
+    mut stop: Stop,
 ) -> io::Result<()> {
     let drain = settings.drain;
-    let listener = listener.into();
     let site = Arc::new(Site::new(listener.ip()?, &door, settings));
     let mut beside = JoinSet::new();
     beside.spawn(Arc::clone(&site).watch());
     beside.spawn(door.clone().adopt_cells(site.own_caller().clone()));
     let stopping = CancellationToken::new();
     let mut connections = JoinSet::new();
-    let mut stop = pin!(stop);
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {

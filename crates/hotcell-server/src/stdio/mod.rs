@@ -12,6 +12,7 @@ use rmcp::model::ProtocolVersion;
 use tokio::task::JoinSet;
 
 use self::lines::{Begun, LineTransport};
+use crate::Serving;
 use crate::door::Door;
 use crate::mcp::McpHandler;
 
@@ -19,7 +20,12 @@ use crate::mcp::McpHandler;
 ///
 /// # Errors
 /// Standard input or output cannot be used.
-pub async fn serve(door: Door, caller: Caller) -> io::Result<()> {
+#[inline(never)]
+pub fn serve(door: Door, caller: Caller) -> Serving {
+    Box::pin(converse(door, caller))
+}
+
+async fn converse(door: Door, caller: Caller) -> io::Result<()> {
     let (reader, writer) = pipes::open()?;
     let mut beside = JoinSet::new();
     beside.spawn(door.clone().adopt_cells(door.own_caller()));

@@ -26,6 +26,31 @@ const TABLE: &str = "import pandas as pd\n\
     t = pd.DataFrame({'a': range(1000), 'b': range(1000)})\n\
     int(t.groupby(t.a % 10).b.sum().max())";
 const MANY_CALLS: u32 = 1000;
+const CALLS: &str = "from tools.echo import echo";
+/// The least that a call can be: two processes of the cell, one socket, no rules, nothing written down.
+const BARE: &str = "import json, os, socket\n\
+    ours, theirs = socket.socketpair()\n\
+    if os.fork() == 0:\n\
+    \x20   ours.close()\n\
+    \x20   while data := theirs.recv(65536): theirs.sendall(json.dumps(json.loads(data)).encode())\n\
+    \x20   os._exit(0)\n\
+    theirs.close()\n\
+    def echo(n):\n\
+    \x20   ours.sendall(json.dumps({'n': n}).encode())\n\
+    \x20   return json.loads(ours.recv(65536))";
+
+/// Code that tells how long a call takes.
+fn many_times(made_by: &str, call: &str) -> String {
+    format!(
+        "{made_by}\n\
+         import time\n\
+         n = 0\n\
+         {call}\n\
+         began = time.perf_counter()\n\
+         for n in range({MANY_CALLS}): assert {call} == {{'n': n}}\n\
+         (time.perf_counter() - began) / {MANY_CALLS}"
+    )
+}
 
 /// A server in this process that answers at once: what is left is the way there and back.
 #[derive(Debug)]
@@ -171,23 +196,18 @@ impl Bench<'_> {
     }
 
     fn tool_calls(&mut self, site: &Site, cell: &CellId) -> Result<()> {
-        let text = format!(
-            "from tools.echo import echo\n\
-             import time\n\
-             echo(n=0)\n\
-             began = time.perf_counter()\n\
-             for n in range({MANY_CALLS}): assert echo(n=n) == {{'n': n}}\n\
-             (time.perf_counter() - began) / {MANY_CALLS}"
-        );
-        let rounds = self.rounds(10).max(3);
-        let each = (0..rounds).map(|_| {
-            let (seconds, _) = site.run_code(cell, &text)?;
-            let seconds = seconds.as_f64().context("no time came back")?;
-            anyhow::Ok(Duration::from_secs_f64(seconds))
-        });
-        let samples = Samples::from_all(each.collect::<Result<_>>()?);
+        let timed = |text: &str| {
+            let (seconds, _) = site.run_code(cell, text)?;
+            Ok(Duration::from_secs_f64(seconds.as_f64().context("no time came back")?))
+        };
+        let (bare, calls) = (many_times(BARE, "echo(n)"), many_times(CALLS, "echo(n=n)"));
+        let turns = Turns { rounds: self.rounds(10).max(3), in_a_row: 1 };
+        let [bare, call] =
+            take_turns(turns, [Box::new(|| timed(&bare)), Box::new(|| timed(&calls))])?;
+        let what = "bare: from one `python3` of the cell to another and back, as JSON";
+        self.add(what, &bare, String::new(), "");
         let what = "a call of a tool by code, there and back, with policy and ledger";
-        self.add(what, &samples, String::new(), "≤ 50 µs");
+        self.add(what, &call, format!("{:.2} × bare", call.ratio_to(&bare)), "≤ 50 µs");
         Ok(())
     }
 

@@ -86,7 +86,7 @@ pub(super) async fn serve(
             None => local,
         };
         // Who is told to leave leaves; what runs goes on.
-        let mut serving = pin!(settling(Box::pin(stdio::serve(door, caller))));
+        let mut serving = pin!(settling(stdio::serve(door, caller)));
         loop {
             return match signals.unless_told_to_leave(&mut serving).await {
                 Ok(served) => served.map(|()| 0).map_err(Failure::Terminal),
@@ -176,7 +176,7 @@ async fn over_http(
         let _ = stop.await;
     };
     let mut told = Some(told);
-    let mut serving = Box::pin(settling(Box::pin(http::serve(listener, door, settings, stop))));
+    let mut serving = Box::pin(settling(http::serve(listener, door, settings, stop)));
     loop {
         tokio::select! {
             served = &mut serving => return served.map(|()| 0).map_err(Failure::Terminal),

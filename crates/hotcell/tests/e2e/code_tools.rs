@@ -16,6 +16,12 @@ in_worlds! { [root]
     without_servers_there_are_no_tools,
 }
 
+/// How many calls of tools a run made.
+pub(crate) fn calls_of(ran: &Value) -> u64 {
+    let tools = ran["tools_called"].as_array().unwrap().iter();
+    tools.map(|tool| tool["calls"].as_u64().unwrap()).sum()
+}
+
 /// A configuration with these servers.
 pub(crate) fn declare(world: &World, place: &Path) -> String {
     let script = |package: &str| {
@@ -70,13 +76,7 @@ fn code_finds_and_calls_tools(world: &World) {
     assert!(ran["result"][0].as_str().unwrap().contains("hello"), "{ran}");
     assert_eq!(ran["result"][1], 20, "{ran}");
     assert!(ran["result"][2].as_str().unwrap().contains('6'), "{ran}");
-    let calls: u64 = ran["tools_called"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["calls"].as_u64().unwrap())
-        .sum();
-    assert_eq!(calls, 21, "{ran}");
+    assert_eq!(calls_of(&ran), 21, "{ran}");
 
     // What only reads is allowed where the operator takes a server at its word; the file is the host's.
     let path = world.home().join("files/note.txt");

@@ -21,6 +21,7 @@ mod clients;
 mod clock_jumps;
 mod code;
 mod code_figures;
+mod code_script;
 mod code_sessions;
 mod code_tools;
 mod command_line;

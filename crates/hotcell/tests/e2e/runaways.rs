@@ -178,7 +178,8 @@ fn pages_that_are_cached_are_given_back(world: &World) {
     if !is_counted(world) {
         return;
     }
-    let street = Street::new(world);
+    let Some(world) = World::enter_on_disk(world.kind()) else { return };
+    let street = Street::new(&world);
     street.spawn("cache", json!({ "memory_mb": 64, "disk_mb": 1000 }));
     let end = street.run_away("cache", "head -c 300000000 /dev/zero > f; cat f f | wc -c; rm f");
     assert_eq!((&end["end_cause"], hit(&end, "memory")), (&json!("exited"), false), "{end}");

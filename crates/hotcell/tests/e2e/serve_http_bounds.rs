@@ -195,7 +195,7 @@ fn connections_and_sessions_are_bounded(world: &World) {
         let refused = Connection::open(server.address).answer().unwrap();
         assert_eq!((refused.status, refused.json()["code"].clone()), (503, json!("unavailable")));
     }
-    assert!(fd_count(server.live.pid()) <= quiet + CONNECTIONS);
+    eventually("nothing is kept of those", || fd_count(server.live.pid()) <= quiet + CONNECTIONS);
     drop(held);
     eventually("there is room again", || {
         let metrics = server.ask(&Sent::get("/metrics"));

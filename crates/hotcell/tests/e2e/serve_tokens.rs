@@ -99,6 +99,12 @@ fn a_token_that_is_revoked_ends_what_it_has_open(world: &World) {
         let metrics = server.ask(&bearing(Sent::get("/metrics"), &staying)).body;
         metrics.contains("\nhotcell_mcp_sessions 1\n")
     });
+    let sleeps = || {
+        let listed = world.json(["ps", "--json"]);
+        let mut execs = listed["execs"].as_array().unwrap().iter();
+        execs.any(|exec| exec["command"]["shell"] == "sleep 1000" && exec["state"] == "running")
+    };
+    eventually("it sleeps", sleeps);
     world.hotcell(["token", "revoke", "going"]).run().succeeded();
     assert_eq!(follow.rest(), None);
     assert_eq!(waiting.answer().unwrap().status, 401);
@@ -110,12 +116,7 @@ fn a_token_that_is_revoked_ends_what_it_has_open(world: &World) {
     });
     // What others have open stays, and so does what was begun.
     assert!(stays.chunk().is_some());
-    let listed = world.json(["ps", "--json"]);
-    let runs = |command: &str| {
-        let execs = listed["execs"].as_array().unwrap();
-        execs.iter().any(|exec| exec["command"]["shell"] == command && exec["state"] == "running")
-    };
-    assert!(runs("sleep 1000"), "{listed}");
+    assert!(sleeps(), "{}", world.text(["ps"]));
 }
 
 /// However the end of the token and the end of the call fall together.

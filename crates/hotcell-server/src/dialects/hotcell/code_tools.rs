@@ -26,9 +26,9 @@ pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "code_run",
         toolset: Toolset::Code,
-        about: "Run Python in a cell. The last expression's value is the result. Tools are functions: \
+        about: "Run Python, typescript or javascript in a cell; the last expression is the result. Tools: \
                 `from tools.SERVER import TOOL`; only what you print or return comes back. Past wait_s \
-                it goes on: poll exec_id.",
+                poll exec_id.",
         effect: Effect::Changes,
         input: schema::of::<Run>,
         output: schema::of::<Ran>,
@@ -111,13 +111,7 @@ fn few() -> u32 {
 fn run(arguments: JsonObject) -> Result<Request> {
     let asked: Run = read(arguments)?;
     let strategy = strategy_of(&asked.strategy)?;
-    let language = match asked.language.as_str() {
-        "python" => CodeLanguage::Python,
-        other => {
-            return Err(Error::invalid(format!("no cell runs {other:?} as code"))
-                .hint("use python; run other languages with exec_run"));
-        }
-    };
+    let language: CodeLanguage = asked.language.parse()?;
     let session = match (asked.session, asked.reset) {
         (Some(name), reset) => Some(SessionTurn { name: name.parse()?, reset }),
         (None, false) => None,

@@ -2,14 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::polling::DEADLINE;
 use super::{Finished, Live, World, eventually_some};
-
-/// Against hangs alone.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A server that listens.
 #[derive(Debug)]

@@ -4,14 +4,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use super::polling::DEADLINE;
 use super::{Finished, Invocation, Live, World};
-
-/// Against hangs alone.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +51,7 @@ impl Received {
 
     /// Waits for something among the lines; `None` when it does not come.
     fn find<T>(&self, find: impl Fn(&[Value]) -> Option<T>) -> Option<T> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + DEADLINE;
         let mut lines = self.lines.lock().unwrap();
         loop {
             if let Some(found) = find(&lines) {

@@ -91,8 +91,17 @@ pub(crate) struct World {
 impl World {
     /// A fresh world; `None`, said loudly, where this machine cannot have one of this kind.
     pub(crate) fn enter(kind: Kind) -> Option<Self> {
+        Self::enter_below(kind, &std::env::temp_dir())
+    }
+
+    /// The same on a disk: what tests write is otherwise in memory, if it can be.
+    pub(crate) fn enter_on_disk(kind: Kind) -> Option<Self> {
+        Self::enter_below(kind, Path::new("/var/tmp"))
+    }
+
+    fn enter_below(kind: Kind, directory: &Path) -> Option<Self> {
         let user = kind.find_user()?;
-        let home = tempfile::Builder::new().prefix("hotcell-e2e-").tempdir().unwrap();
+        let home = tempfile::Builder::new().prefix("hotcell-e2e-").tempdir_in(directory).unwrap();
         let world = Self { kind, user, home };
         // Others may pass through, as they may through any home directory: what is private is the
         // state directory.
