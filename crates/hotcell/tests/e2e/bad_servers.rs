@@ -23,7 +23,7 @@ const SERVER: &str = include_str!("../../../hotcell-downstream/tests/downstream/
 /// Two servers of which one has a secret; the other lies about itself.
 const DECLARED: &str = "[toolbox.kind]\ncommand = \"python3\"\nargs = [\"SCRIPT\"]\ntimeout_s = 8\n\
      env = { TOKEN = { secret = \"files-token\" } }\n\
-     [toolbox.sly]\ncommand = \"python3\"\nargs = [\"SCRIPT\", \"sly\"]\ntimeout_s = 4\n";
+     [toolbox.sly]\ncommand = \"python3\"\nargs = [\"SCRIPT\", \"sly\"]\ntimeout_s = 60\n";
 const SECRET: &str = "a-value-that-only-one-server-has";
 const ALLOW_KIND: &str = "[[rule]]\nid = \"kind\"\nverdict = \"allow\"\ntool = [\"kind.*\"]\n";
 const ALLOW_BOTH: &str =

@@ -38,7 +38,7 @@ const ASK: &str = "
 import errno, socket, sys
 BROKEN = (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN, errno.ECONNABORTED)
 def ask(name, port, line, more=b''):
-    with socket.create_connection((name, int(port)), 20) as s:
+    with socket.create_connection((name, int(port)), 100) as s:
         try:
             s.sendall(line.encode() + b'\\n' + more)
             s.shutdown(socket.SHUT_WR)
@@ -100,7 +100,7 @@ fn a_name_stands_for_its_ports_alone(world: &World) {
 import errno
 def told(port):
     with socket.socket() as s:
-        s.settimeout(20)
+        s.settimeout(100)
         code = s.connect_ex((socket.gethostbyname('good.test'), port))
         # Nobody is there outside, so that what was taken breaks off, sometimes at once.
         return 'open' if code in (0, errno.ECONNRESET) else errno.errorcode[code]

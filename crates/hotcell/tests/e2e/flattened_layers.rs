@@ -126,7 +126,8 @@ fn look_at_torn(world: &World) -> String {
 
 fn layers_made_fewer_by_processes_that_are_killed_show_the_same(world: &World) {
     let mut chance = Chance::new();
-    run(world, "torn", "true");
+    // So much that it takes a while, where nobody looks.
+    run(world, "torn", "mkdir /var/many; cd /var/many; touch $(seq 4000)");
     let lock = world.native_dir("torn").join("flattening.lock");
     let mut states: Vec<(String, String)> = Vec::new();
     let mut killed = 0;
@@ -138,10 +139,20 @@ fn layers_made_fewer_by_processes_that_are_killed_show_the_same(world: &World) {
             let (forgotten, _) = states.swap_remove(chance.below(states.len() as u64) as usize);
             world.text(["checkpoint", "delete", "torn", &forgotten]);
         }
-        // With so many layers somebody begins at once.
-        let begun = || depth(world, "torn") <= 31 || !processes_of(&lock).is_empty();
+        // With so many layers somebody begins at once, or when the cell is used again after it fell
+        // asleep with whoever was killed.
+        let mut looks = 0;
+        let begun = || {
+            looks += 1;
+            if looks % 200 == 0 {
+                finish(world, "torn", "true");
+            }
+            depth(world, "torn") <= 31 || !processes_of(&lock).is_empty()
+        };
         eventually("somebody makes the layers fewer", begun);
-        std::thread::sleep(Duration::from_micros(chance.below(20_000)));
+        // At any point of what may take a millisecond or many.
+        let longest = 1 << chance.below(15);
+        std::thread::sleep(Duration::from_micros(chance.below(longest)));
         for process in processes_of(&lock) {
             // It may be done already.
             let pid = Pid::from_raw(process).unwrap();
