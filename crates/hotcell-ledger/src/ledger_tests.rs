@@ -78,7 +78,7 @@ fn a_lock_that_others_write_under_is_waited_for() {
     let ledger = home.open();
     let file = fs::File::options().write(true).open(&home.settings.head_file).unwrap();
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let (ended, ends) = std::sync::mpsc::channel();
+    let (ended, ends) = std::sync::mpsc::sync_channel(1);
     std::thread::scope(|scope| {
         scope.spawn(move || ended.send(append(&ledger)));
         // Longer than one that writes nothing is waited for. Between the slots lies nothing.

@@ -59,13 +59,18 @@ impl Writer {
             }
             let is_over = self.settings.keep_bytes.is_some_and(|most| left > most);
             left = left.saturating_sub(size(*first));
+            if self.settings.keep.is_none() && !is_over {
+                break;
+            }
             // All of a segment is older than the one after it, and so is all before it.
             let Some(age) = self.age(*next) else { continue };
             let is_old = self.settings.keep.is_some_and(|keep| age > keep);
             let is_old_enough = self.settings.floor.is_none_or(|floor| age > floor);
-            if is_old || (is_over && is_old_enough) {
-                keep = *next;
+            // Those after it are younger, and there is less of them.
+            if !(is_old || is_over && is_old_enough) {
+                break;
             }
+            keep = *next;
         }
         keep
     }

@@ -17,6 +17,8 @@ use crate::paths::CellPaths;
 
 /// So long after the supervisor said that something runs it is taken to run still.
 const ACTIVE: Duration = Duration::from_millis(1500);
+/// How long it is waited where the file system cannot be looked at.
+const UNSEEN: Duration = Duration::from_secs(10);
 
 /// What the cell has written, measured now and then.
 pub(crate) struct DiskAccount {
@@ -108,7 +110,10 @@ impl DiskAccount {
     ) -> Option<DiskState> {
         let wanted = self.wanted?;
         let now = Instant::now();
-        let held = Used::of_file_system(paths.root()).ok()?;
+        let Ok(held) = Used::of_file_system(paths.root()) else {
+            self.look_again_at(now + UNSEEN);
+            return None;
+        };
         self.looked = Some((now, held));
         let walk_at = self.walked.as_ref().map_or(wanted, |walked| walked.next(held).max(wanted));
         if now < walk_at {
@@ -124,6 +129,14 @@ impl DiskAccount {
         self.wanted = (ended < self.active_until).then_some(ended);
         self.used = used?;
         Some(self.state(before))
+    }
+
+    /// Waits until then, whatever would have come sooner.
+    fn look_again_at(&mut self, at: Instant) {
+        self.wanted = Some(at);
+        if let Some((looked_at, _)) = &mut self.looked {
+            *looked_at = at;
+        }
     }
 
     fn state(&self, before: Used) -> DiskState {

@@ -15,7 +15,7 @@ use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
 use hotcell_model::{Error, RequiredIsolation, WorkspaceMode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{WaitOptions, waitpid};
+use rustix::process::{Signal, WaitOptions, pidfd_send_signal, waitpid};
 
 use crate::carrier::KeptCarrier;
 use crate::disk_account::DiskAccount;
@@ -119,6 +119,10 @@ pub(crate) fn watch(
             }
         }
         if account.next_look().is_some_and(|at| at <= Instant::now()) {
+            if is_gone(paths) {
+                // Nobody finds the cell any more, nor anything that it writes.
+                let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+            }
             let user = namespaces.as_ref().map(|namespaces| namespaces.user.as_fd());
             if let Some(state) = account.look(paths, &placed, user) {
                 // For whoever adds up what a tenant has; the next walk writes it again.
@@ -136,6 +140,12 @@ pub(crate) fn watch(
     carrier.end();
     carrier.forget_lent();
     tidy_up(paths, &placed, groups)
+}
+
+/// Whether somebody removed the cell's directory from under it.
+fn is_gone(paths: &CellPaths) -> bool {
+    let looked = std::fs::symlink_metadata(paths.root());
+    looked.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 fn time_until(at: Instant) -> Timespec {

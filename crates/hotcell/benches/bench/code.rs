@@ -189,7 +189,7 @@ impl Bench<'_> {
                 .push(Row::new("code that groups a table of pandas", "skipped: no pandas here"));
             return Ok(());
         }
-        let shots: [Shot<'_>; 1] = [Box::new(|| site.run_code_later(cell, TABLE, &json!(49_950)))];
+        let shots: [Shot<'_>; 1] = [Box::new(|| site.run_code_later(cell, TABLE, &json!(50_400)))];
         let [table] = take_turns(turns, shots)?;
         self.add("code that groups a table of pandas", &table, String::new(), promise);
         Ok(())

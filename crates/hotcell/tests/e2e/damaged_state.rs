@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::world::{World, eventually, kill_9, marked, unique};
+use crate::world::{World, eventually, is_alive, kill_9, marked, unique};
 
 in_every_world! {
     a_deleted_database_is_rebuilt,
     a_damaged_database_is_put_aside_and_rebuilt,
     a_machine_that_was_restarted_is_recognised,
+    cells_whose_state_directory_was_removed_end,
 }
 
 in_worlds! { [root, single_id]
@@ -195,4 +196,13 @@ fn a_damaged_line_of_the_journal_costs_itself_alone(world: &World) {
     assert_eq!(world.ended(&execs[1])["end"]["cause"], "lost", "its end is not known any more");
     assert_eq!(world.text(["logs", &execs[1]]), "1\n");
     assert_eq!(world.text(["run", "--cell", "scarred", "echo fine"]), "fine\n");
+}
+
+fn cells_whose_state_directory_was_removed_end(world: &World) {
+    let mark = unique("52");
+    let exec = world.detach("removed", &format!("echo up; while :; do sleep {mark}; done"));
+    eventually("it runs", || world.text(["logs", &exec]).contains("up"));
+    let keeper = world.keeper("removed");
+    fs::remove_dir_all(world.state_dir()).unwrap();
+    eventually("nothing of it runs", || marked(&mark).is_empty() && !is_alive(keeper));
 }
