@@ -37,6 +37,9 @@ pub(crate) const WARM: u64 = 1 << 61;
 const ZYGOTE: u64 = WARM;
 /// Children that are kept ready.
 const MOST_READY: usize = 2;
+/// While one is left, others are forked only so long after code began: to fork a process that has
+/// imported much takes milliseconds, which code and whoever waits for it need themselves.
+const FORKED_AFTER: Duration = Duration::from_millis(20);
 /// Children that are there at once, where code waits for them.
 const MOST_BORN: usize = 8;
 /// A zygote that takes longer to fork is stuck.
@@ -81,6 +84,8 @@ pub(crate) struct Warm {
     imports: Option<Vec<String>>,
     cold_until: Option<Moment>,
     used_at: Option<Moment>,
+    /// When children are to be forked in place of those that were used.
+    refill_at: Option<Moment>,
     /// This program, where it may be read.
     program: Option<OwnedFd>,
     /// A copy of it that scripts are read by.
@@ -210,8 +215,12 @@ impl Warm {
         if self.zygote.is_none() && self.reader.is_none() {
             return None;
         }
-        let idle = self.used_at.map(|at| at.after(IDLE));
-        idle.into_iter().chain(self.stuck_at()).min()
+        [self.idle_at(), self.stuck_at(), self.refill_at].into_iter().flatten().min()
+    }
+
+    /// When nobody needed it for long enough.
+    fn idle_at(&self) -> Option<Moment> {
+        self.used_at.map(|at| at.after(IDLE))
     }
 
     /// When a fork has taken too long.
@@ -276,6 +285,7 @@ impl Supervisor {
     /// Starts a zygote if there is none, and has children forked for code to come.
     pub(crate) fn keep_warm(&mut self) {
         let now = Moment::now();
+        let refill_at = self.warm.refill_at.take();
         let is_host = matches!(&self.plan.root, Root::Host(_));
         let cold = self.warm.cold_until.is_some_and(|until| until > now);
         let is_busy = self.pause.is_some() || self.closing.is_some();
@@ -289,6 +299,14 @@ impl Supervisor {
             return;
         }
         let waiting = self.queue.iter().filter(|exec| self.awaits_child(exec)).count();
+        let is_one_left = self.warm.children.iter().any(|child| child.pid.is_some());
+        if waiting == 0 && is_one_left {
+            let at = refill_at.unwrap_or_else(|| now.after(FORKED_AFTER));
+            if at > now {
+                self.warm.refill_at = Some(at);
+                return;
+            }
+        }
         let wanted = (MOST_READY + waiting).min(MOST_BORN);
         while self.warm.children.len() < wanted
             && self.warm.zygote.as_ref().is_some_and(|zygote| zygote.is_ready)
@@ -419,6 +437,7 @@ impl Supervisor {
     /// Ends the zygote and all children that wait. One that was just being born is in the group of
     /// the one or of the other, and both are killed.
     pub(crate) fn dismiss_warm(&mut self) {
+        self.warm.refill_at = None;
         let mut groups = Vec::new();
         if let Some(zygote) = self.warm.zygote.take() {
             self.poller.remove(zygote.control.as_fd());
@@ -458,9 +477,11 @@ impl Supervisor {
     pub(crate) fn cool_idle(&mut self, now: Moment) {
         if self.warm.stuck_at().is_some_and(|at| at <= now) {
             self.dismiss_failed();
-        } else if self.warm.next_moment().is_some_and(|at| at <= now) {
+        } else if self.warm.idle_at().is_some_and(|at| at <= now) {
             self.dismiss_warm();
             self.warm.reader = None;
+        } else if self.warm.refill_at.is_some_and(|at| at <= now) {
+            self.keep_warm();
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Code in a cell with all guards on: until its result is there, what a call of a tool costs, and many
 //! runs at once.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,6 +40,52 @@ const BARE: &str = "import json, os, socket\n\
     def echo(n):\n\
     \x20   ours.sendall(json.dumps({'n': n}).encode())\n\
     \x20   return json.loads(ours.recv(65536))";
+
+/// A process that has imported pandas and forks for every line it reads: nothing guards what it does.
+struct BareForks {
+    process: Child,
+    ended: BufReader<ChildStdout>,
+}
+
+impl BareForks {
+    fn start() -> Result<Self> {
+        let serve = format!(
+            "import gc, os, sys, pandas\n\
+             gc.collect(); gc.freeze()\n\
+             for line in sys.stdin:\n\
+             \x20   child = os.fork()\n\
+             \x20   if child == 0:\n\
+             \x20       exec({TABLE:?}, {{}})\n\
+             \x20       os._exit(0)\n\
+             \x20   print(os.waitpid(child, 0)[1], flush=True)"
+        );
+        let mut python = oneshot::program(oneshot::PYTHON);
+        let python = python.args(["-I", "-c", &serve]).stdin(Stdio::piped());
+        let mut process = python.stdout(Stdio::piped()).spawn()?;
+        let ended = BufReader::new(process.stdout.take().context("there is no output")?);
+        let mut forks = Self { process, ended };
+        forks.run()?;
+        Ok(forks)
+    }
+
+    /// One fork, after a while as in [`Site::run_code_later`].
+    fn run(&mut self) -> Result<Duration> {
+        std::thread::sleep(BETWEEN_CALLS);
+        let began = Instant::now();
+        writeln!(self.process.stdin.as_mut().context("there is no input")?)?;
+        let mut code = String::new();
+        self.ended.read_line(&mut code)?;
+        ensure!(code == "0\n", "a fork ended with {code:?}");
+        Ok(began.elapsed())
+    }
+}
+
+impl Drop for BareForks {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
 
 /// Code that tells how long a call takes.
 fn many_times(made_by: &str, call: &str) -> String {
@@ -189,9 +237,15 @@ impl Bench<'_> {
                 .push(Row::new("code that groups a table of pandas", "skipped: no pandas here"));
             return Ok(());
         }
-        let shots: [Shot<'_>; 1] = [Box::new(|| site.run_code_later(cell, TABLE, &json!(50_400)))];
-        let [table] = take_turns(turns, shots)?;
-        self.add("code that groups a table of pandas", &table, String::new(), promise);
+        let mut bare = BareForks::start()?;
+        let shots: [Shot<'_>; 2] = [
+            Box::new(|| bare.run()),
+            Box::new(|| site.run_code_later(cell, TABLE, &json!(50_400))),
+        ];
+        let [bare, table] = take_turns(turns, shots)?;
+        self.add("bare: the same in a fork of a `python3` with pandas", &bare, String::new(), "");
+        let ratio = format!("{:.2} × bare", table.ratio_to(&bare));
+        self.add("code that groups a table of pandas", &table, ratio, promise);
         Ok(())
     }
 

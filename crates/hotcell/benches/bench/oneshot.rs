@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+/// The interpreter that cells have, not a script of its user's that looks for one.
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
+
 /// A program with no input and no output of its own yet.
 #[expect(clippy::disallowed_methods, reason = "a benchmark compares with plain processes")]
 pub(crate) fn program(path: impl AsRef<OsStr>) -> Command {
@@ -23,7 +26,7 @@ pub(crate) fn plain() -> Result<Duration> {
 
 /// `python3` that prints a sum.
 pub(crate) fn python() -> Result<Duration> {
-    timed(program("python3").args(["-I", "-c", "print(1 + 1)"]))
+    timed(program(PYTHON).args(["-I", "-c", "print(1 + 1)"]))
 }
 
 /// Whether bwrap is here and can make a sandbox.
