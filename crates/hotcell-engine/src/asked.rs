@@ -53,7 +53,10 @@ pub(crate) fn what(request: &Request) -> String {
         Request::PortDial(it) => format!("connect to port {} in the cell", it.port),
         Request::SecretSet(it) => format!("keep the secret {}", it.name),
         Request::SecretRemove(it) => format!("forget the secret {}", it.name),
+        Request::ImageImport(it) => format!("take the image {}", it.path.display()),
+        Request::ImageRemove(it) => format!("forget the image {}", it.name),
         Request::CellList(_)
+        | Request::ImagesList(_)
         | Request::CellInfo(_)
         | Request::CellAdopt(_)
         | Request::CheckpointCreate(_)

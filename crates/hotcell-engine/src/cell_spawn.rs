@@ -82,8 +82,7 @@ enum Origin {
 
 impl<'a> Spawn<'a> {
     async fn plan(site: &'a Site, tenant: &'a Tenant, request: &'a CellSpawn) -> Result<Self> {
-        let name = request.driver.as_deref().unwrap_or(&site.settings.default_driver);
-        let driver = site.driver(name)?;
+        let driver = site.named_or_default(request.driver.as_deref())?;
         let capabilities = driver.capabilities().await?;
         let limits = request.limits.resolve(&capabilities.machine)?;
         check::enforceable(&request.limits, &capabilities)?;

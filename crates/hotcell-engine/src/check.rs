@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hotcell_model::{
-    CellSpawn, Code, Command, DriverCapabilities, Error, ExecRun, LIMITS, RequestedLimits, Result,
-    SecretForm, SecretGrant, Stdin, TerminalSize, check_grants_together,
+    CellSpawn, Code, Command, DriverCapabilities, Error, ExecRun, HOST_IMAGE, ImageName, LIMITS,
+    RequestedLimits, Result, SecretForm, SecretGrant, Stdin, TerminalSize, check_grants_together,
 };
 
 use crate::settings::Settings;
@@ -24,9 +24,8 @@ const MAX_GRANTS: usize = 32;
 
 /// Checks a spawn as far as that needs no driver.
 pub(crate) fn cell_spawn(request: &CellSpawn) -> Result<()> {
-    if request.image.is_empty() || request.image.contains('\0') {
-        return Err(Error::invalid(format!("{:?} is no image", request.image))
-            .hint("leave it out to use the host's programs, or name an image"));
+    if request.image != HOST_IMAGE {
+        request.image.parse::<ImageName>()?;
     }
     variables(&request.env)?;
     secrets(&request.secrets)?;

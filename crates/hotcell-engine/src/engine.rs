@@ -39,6 +39,7 @@ use crate::exec_poll::exec_poll;
 use crate::exec_run::exec_run;
 use crate::exec_wait::exec_wait;
 use crate::files::{file_call, file_stream};
+use crate::images::{image_import, image_remove, images_list};
 use crate::network::{net_change, net_log, net_show};
 use crate::new_id::new_exec_id;
 use crate::passed::tool_list;
@@ -273,6 +274,12 @@ impl Engine {
             Request::SecretRemove(request) => {
                 Reply::Secret(secret_remove(site, tenant, request).await?)
             }
+            Request::ImageImport(it) => {
+                let import = |site: Arc<Site>| async move { image_import(&site, it).await };
+                Reply::Image(self.to_its_end(import).await?)
+            }
+            Request::ImagesList(it) => Reply::Images(images_list(site, it).await?),
+            Request::ImageRemove(it) => Reply::Image(image_remove(site, it).await?),
             Request::TokenCreate(it) => Reply::TokenCreated(token_create(site, it).await?),
             Request::TokensList(it) => Reply::Tokens(tokens_list(site, it).await?),
             Request::TokenRevoke(it) => Reply::Token(token_revoke(site, it).await?),

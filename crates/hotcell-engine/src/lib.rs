@@ -48,6 +48,7 @@ mod files;
 mod fingerprint;
 mod glass;
 mod held;
+mod images;
 mod in_line;
 mod index;
 mod journal_end;

@@ -333,6 +333,10 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
         Request::FileStream(request) => entry.with("op", request.op.name()),
         Request::SecretSet(request) => entry.with("secret", request.name.as_str()),
         Request::SecretRemove(request) => entry.with("secret", request.name.as_str()),
+        Request::ImageImport(request) => {
+            entry.with_some("image", request.name.as_ref().map(ToString::to_string))
+        }
+        Request::ImageRemove(request) => entry.with("image", request.name.to_string()),
         Request::PortDial(request) => entry.with("port", u64::from(request.port)),
         Request::ToolRun(request) => {
             entry.with("tool", request.full_name()).with("bytes_in", request.bytes())
@@ -349,6 +353,7 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
             entry.with_some("alias", request.alias.as_ref().map(ToString::to_string))
         }
         Request::CellList(_)
+        | Request::ImagesList(_)
         | Request::CellInfo(_)
         | Request::CellKill(_)
         | Request::CellAdopt(_)
@@ -464,6 +469,9 @@ pub(crate) fn cell_of(request: &Request) -> Option<&CellRef> {
         | Request::SecretSet(_)
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
+        | Request::ImageImport(_)
+        | Request::ImagesList(_)
+        | Request::ImageRemove(_)
         | Request::AuditSummary(_)
         | Request::CodeStats(_)
         | Request::PolicyCheck(_)
@@ -517,6 +525,9 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
         | Request::SecretSet(_)
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
+        | Request::ImageImport(_)
+        | Request::ImagesList(_)
+        | Request::ImageRemove(_)
         | Request::AuditSummary(_)
         | Request::CodeStats(_)
         | Request::PolicyCheck(_)
@@ -559,6 +570,8 @@ fn about(reply: &Reply) -> (Option<&CellId>, Option<&ExecId>) {
         | Reply::FileDone(_)
         | Reply::Secret(_)
         | Reply::Secrets(_)
+        | Reply::Image(_)
+        | Reply::Images(_)
         | Reply::AuditPage(_)
         | Reply::LedgerSummary(_)
         | Reply::CodeFigures(_)

@@ -111,6 +111,11 @@ impl Site {
         })
     }
 
+    /// The driver of that name, or the default one.
+    pub(crate) fn named_or_default(&self, name: Option<&str>) -> Result<&Arc<dyn Driver>> {
+        self.driver(name.unwrap_or(&self.settings.default_driver))
+    }
+
     /// The directory below which each cell has its own.
     pub(crate) fn cells_dir(&self) -> PathBuf {
         self.state_dir.join("cells")

@@ -93,6 +93,9 @@ pub(crate) async fn confine(
         | Request::SecretSet(_)
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
+        | Request::ImageImport(_)
+        | Request::ImagesList(_)
+        | Request::ImageRemove(_)
         | Request::Diagnose(_)
         | Request::Probe(_) => Ok(Confined::ToBeDone),
     }

@@ -7,11 +7,11 @@ use hotcell_model::{
     CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn, Checked, CheckpointCompare,
     CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList, CheckpointRestore, CodeStats,
     Command, Diagnose, Error, ErrorCode, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput,
-    ExecList, ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream, Grant, Keep, KillWait,
-    NetChange, NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial, Probe, ProjectApply,
-    ProjectDiff, ProjectDiscard, ProjectPaths, Reply, Request, Result, Role, SecretRemove,
-    SecretSet, SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke, TokensList,
-    ToolDetail, ToolList, ToolNames, ToolRun, ToolSearch,
+    ExecList, ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream, Grant, ImageImport,
+    ImageRemove, ImagesList, Keep, KillWait, NetChange, NetLog, NetShow, OutputFilter, Pace,
+    PolicyCheck, PortDial, Probe, ProjectApply, ProjectDiff, ProjectDiscard, ProjectPaths, Reply,
+    Request, Result, Role, SecretRemove, SecretSet, SecretValue, SecretsList, Signal, Tenant,
+    TokenCreate, TokenRevoke, TokensList, ToolDetail, ToolList, ToolNames, ToolRun, ToolSearch,
 };
 
 use crate::testing::House;
@@ -141,6 +141,13 @@ const CASES: &[(&str, Kind, Make)] = &[
     ("secrets_list", Kind::NamesNothing, |_| SecretsList.into()),
     ("secret_remove", Kind::NamesNothing, |_| {
         SecretRemove { name: "name".parse().unwrap() }.into()
+    }),
+    ("image_import", Kind::NamesNothing, |_| {
+        ImageImport { path: "/nowhere".into(), name: None, driver: None }.into()
+    }),
+    ("images_list", Kind::NamesNothing, |_| ImagesList::default().into()),
+    ("image_remove", Kind::NamesNothing, |_| {
+        ImageRemove { name: "name".parse().unwrap(), driver: None }.into()
     }),
     ("diagnose", Kind::NamesNothing, |_| Diagnose.into()),
     ("probe", Kind::NamesNothing, |_| Probe.into()),

@@ -124,6 +124,8 @@ impl View {
             | Reply::FileDone(_)
             | Reply::Secret(_)
             | Reply::Secrets(_)
+            | Reply::Image(_)
+            | Reply::Images(_)
             | Reply::TokenCreated(_)
             | Reply::Tokens(_)
             | Reply::Token(_)

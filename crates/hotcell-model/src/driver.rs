@@ -6,7 +6,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{CellId, CellSpec, Checkpointer, Isolation, Networks, Projects, Result};
+use crate::{CellId, CellSpec, Checkpointer, Images, Isolation, Networks, Projects, Result};
 
 /// What the machine behind a driver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,6 +152,11 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
 
     /// What makes directories of the host workspaces of cells; `None` where that cannot be done.
     fn projects(&self) -> Option<&dyn Projects> {
+        None
+    }
+
+    /// What keeps images that cells begin with; `None` where there are none but the host's programs.
+    fn images(&self) -> Option<&dyn Images> {
         None
     }
 

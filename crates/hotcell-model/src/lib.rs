@@ -10,6 +10,7 @@ mod cell;
 mod checkpoint;
 mod code;
 mod code_stats;
+mod digest;
 mod driver;
 mod error;
 mod exec;
@@ -17,6 +18,8 @@ mod file_op;
 mod file_result;
 mod host_name;
 mod id;
+mod image;
+mod image_name;
 mod isolation;
 mod ledger;
 mod limits;
@@ -82,6 +85,7 @@ pub use code::{
     SessionInfo, SessionName, SessionTurn, SessionUse, ToolUse,
 };
 pub use code_stats::{CodeFigures, CodeStats, ToolFigures};
+pub use digest::Digest;
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,
 };
@@ -103,6 +107,8 @@ pub use file_result::{
 };
 pub use host_name::{HostName, NamePattern, NetRule};
 pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId, HeldId};
+pub use image::{HOST_IMAGE, Image, ImageImport, ImageList, ImageRemove, Images, ImagesList};
+pub use image_name::ImageName;
 pub use isolation::{
     Isolation, IsolationLevel, LAYER_NAMES, Layer, MissingLayer, RequiredIsolation,
 };

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     AccessToken, AccessTokens, Approvals, Asked, AuditPage, Cell, CellId, Checkpoint,
     CheckpointDiff, Checkpoints, CodeFigures, CodeRun, Diagnosis, Dropped, Error, Exec, ExecId,
-    FileDone, LedgerSummary, NamesFound, NetRecords, NetworkState, NetworkStats, PolicyVerdict,
-    ProjectApplied, ProjectChanges, ProjectDiscarded, Record, Secret, SecretList, SessionInfo,
-    Tenant, TokenCreated, ToolRan, ToolsFound, ToolsListed,
+    FileDone, Image, ImageList, LedgerSummary, NamesFound, NetRecords, NetworkState, NetworkStats,
+    PolicyVerdict, ProjectApplied, ProjectChanges, ProjectDiscarded, Record, Secret, SecretList,
+    SessionInfo, Tenant, TokenCreated, ToolRan, ToolsFound, ToolsListed,
 };
 
 /// Every answer of the product.
@@ -72,6 +72,10 @@ pub enum Reply {
     Secret(Secret),
     /// Several secrets, by name.
     Secrets(SecretList),
+    /// An image.
+    Image(Image),
+    /// Images.
+    Images(ImageList),
     /// A token that was made, with what opens the door.
     TokenCreated(TokenCreated),
     /// Several tokens.

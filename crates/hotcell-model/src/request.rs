@@ -10,12 +10,13 @@ use crate::{
     CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointDiff,
     CheckpointList, CheckpointRestore, Checkpoints, CodeFigures, CodeStats, Command, CutStrategy,
     Diagnoses, Exec, ExecCancelled, ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone,
-    FileStream, InputAccepted, Keep, LedgerSummary, NamesFound, NetChange, NetLog, NetRecords,
-    NetShow, Network, NetworkState, PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied,
-    ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply,
-    RequestedLimits, Secret, SecretGrant, SecretList, SecretRemove, SecretSet, SecretsList, Signal,
-    Stdin, Stream, TerminalSize, TokenCreate, TokenCreated, TokenRevoke, TokensList, ToolList,
-    ToolNames, ToolRan, ToolRun, ToolSearch, ToolsFound, ToolsListed, Workspace,
+    FileStream, Image, ImageImport, ImageList, ImageRemove, ImagesList, InputAccepted, Keep,
+    LedgerSummary, NamesFound, NetChange, NetLog, NetRecords, NetShow, Network, NetworkState,
+    PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges,
+    ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Secret, SecretGrant,
+    SecretList, SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize,
+    TokenCreate, TokenCreated, TokenRevoke, TokensList, ToolList, ToolNames, ToolRan, ToolRun,
+    ToolSearch, ToolsFound, ToolsListed, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -169,6 +170,12 @@ requests! {
     "secrets_list" SecretsList => Secrets(SecretList),
     /// Forgets a secret; the next exec of a cell that is granted it is refused. For people.
     "secret_remove" SecretRemove => Secret(Secret),
+    /// Takes an image from a file of this machine. For people.
+    "image_import" ImageImport => Image(Image),
+    /// Lists images. For people.
+    "images_list" ImagesList => Images(ImageList),
+    /// Forgets an image. For people.
+    "image_remove" ImageRemove => Image(Image),
     /// Makes a token for callers over HTTP; told once. For people.
     "token_create" TokenCreate => TokenCreated(TokenCreated),
     /// Lists tokens, without what opens the door. For people.

@@ -100,15 +100,26 @@ const DIRECTORIES: [(&str, u32); 19] = [
 /// Directories that belong to ordinary execs.
 pub(crate) const EXEC_DIRECTORIES: [&str; 2] = ["/workspace", "/home/cell"];
 
-/// Finds or makes the base below `bases`. Made in one step, so that no process sees half of it.
+/// Finds or makes the base below `bases`.
 pub(crate) fn host_base(bases: &Path) -> io::Result<PathBuf> {
-    let base = bases.join(format!("host-{:016x}", fingerprint()));
+    make_once(bases, &format!("host-{:016x}", fingerprint()), make)
+}
+
+/// Finds or makes a directory below `bases`. Made in one step, so that no process sees half of it.
+pub(crate) fn make_once(
+    bases: &Path,
+    name: &str,
+    make: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<PathBuf> {
+    let base = bases.join(name);
     if base.is_dir() {
         return Ok(base);
     }
     fs::create_dir_all(bases)?;
-    let making = bases.join(format!("making-{}-{:016x}", std::process::id(), fingerprint()));
+    let making = bases.join(format!("making-{}-{name}", std::process::id()));
     let _ = fs::remove_dir_all(&making);
+    fs::create_dir(&making)?;
+    fs::set_permissions(&making, fs::Permissions::from_mode(0o755))?;
     make(&making)?;
     match fs::rename(&making, &base) {
         Ok(()) => Ok(base),
@@ -187,8 +198,6 @@ fn fingerprint() -> u64 {
 }
 
 fn make(base: &Path) -> io::Result<()> {
-    fs::create_dir(base)?;
-    fs::set_permissions(base, fs::Permissions::from_mode(0o755))?;
     for (name, mode) in DIRECTORIES {
         let path = base.join(name);
         fs::create_dir(&path)?;
@@ -219,6 +228,11 @@ fn make(base: &Path) -> io::Result<()> {
         fs::write(&path, text)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
     }
+    give_to_execs(base)
+}
+
+/// Gives execs the directories that are theirs.
+pub(crate) fn give_to_execs(base: &Path) -> io::Result<()> {
     // Root of a user namespace need not have that id, and its cells have a map of their own.
     if starter() == Starter::Root {
         for directory in EXEC_DIRECTORIES {

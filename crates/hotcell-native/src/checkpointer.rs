@@ -185,6 +185,7 @@ impl Native {
             Outcome::Failed(error) => return Err(error),
             Outcome::Ready(_)
             | Outcome::Probed(_)
+            | Outcome::Unpacked(_)
             | Outcome::Compared { .. }
             | Outcome::Project(_) => {
                 return Err(Error::internal("the keeper copied nothing"));
@@ -215,6 +216,7 @@ impl Native {
             }
             Outcome::Ready(_)
             | Outcome::Probed(_)
+            | Outcome::Unpacked(_)
             | Outcome::Compared { .. }
             | Outcome::Project(_) => Err(Error::internal("the keeper made no layers one")),
         }
@@ -266,9 +268,11 @@ impl Native {
                 Ok(CheckpointDiff { checkpoint: checkpoint.clone(), changes, truncated, patch })
             }
             Outcome::Failed(error) => Err(error),
-            Outcome::Ready(_) | Outcome::Done | Outcome::Probed(_) | Outcome::Project(_) => {
-                Err(Error::internal("the keeper compared nothing"))
-            }
+            Outcome::Ready(_)
+            | Outcome::Done
+            | Outcome::Unpacked(_)
+            | Outcome::Probed(_)
+            | Outcome::Project(_) => Err(Error::internal("the keeper compared nothing")),
         }
     }
 

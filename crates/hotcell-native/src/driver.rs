@@ -11,7 +11,7 @@ use hotcell_jail::cgroup::{Controller, Hierarchies, Together};
 use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::signals::send_by_pidfd;
 use hotcell_model::{
-    CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, Networks,
+    CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, Images, Networks,
     PlacedCell, Placement, Projects, RequiredIsolation, Result,
 };
 use rustix::io::Errno;
@@ -19,6 +19,7 @@ use rustix::process::{PidfdFlags, getegid, geteuid, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 use crate::base::{host_base, layers};
+use crate::image_base::image_layer;
 use crate::isolation::hierarchies;
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::layer_store::LayerStore;
@@ -200,6 +201,10 @@ impl Driver for NativeDriver {
         Some(self)
     }
 
+    fn images(&self) -> Option<&dyn Images> {
+        Some(self)
+    }
+
     fn projects(&self) -> Option<&dyn Projects> {
         Some(self)
     }
@@ -243,19 +248,19 @@ impl Native {
         match self.order_by(&program, &paths, tools, Task::Start)? {
             Outcome::Ready(isolation) => Ok(Placement { isolation }),
             Outcome::Failed(error) => Err(error),
-            Outcome::Done | Outcome::Probed(_) | Outcome::Compared { .. } | Outcome::Project(_) => {
-                Err(Error::internal("the keeper started nothing"))
-            }
+            Outcome::Done
+            | Outcome::Probed(_)
+            | Outcome::Unpacked(_)
+            | Outcome::Compared { .. }
+            | Outcome::Project(_) => Err(Error::internal("the keeper started nothing")),
         }
     }
 
     /// Decides what a new cell is on this machine and writes it down.
     fn place(&self, paths: &CellPaths, spec: CellSpec, records: PathBuf) -> Result<()> {
-        if spec.image != "host" {
-            return Err(Error::unsupported(format!("there is no image {:?}", spec.image))
-                .hint("the native driver has the image `host` so far"));
-        }
         let way = self.way()?;
+        let mut spec = spec;
+        let image = self.image_of(&mut spec)?;
         match way {
             Way::OnHost => on_host::check_spec(&spec)?,
             Way::InNamespaces => {}
@@ -277,7 +282,12 @@ impl Native {
                 Way::OnHost => (on_host::ids(), on_host::layers(&upper)),
                 Way::InNamespaces => {
                     let ids = self.take_ids(&spec.id, project.as_ref())?;
-                    (ids, layers(&host_base(&self.paths.bases())?, &upper, &ids))
+                    let bases = self.paths.bases();
+                    let layers = match image {
+                        None => layers(&host_base(&bases)?, &upper, &ids),
+                        Some(image) => vec![image_layer(&bases, image, &upper)?],
+                    };
+                    (ids, layers)
                 }
             };
             layers.extend(project.as_ref().map(|project| project.layer(&upper)));
@@ -335,6 +345,7 @@ impl Native {
                 Outcome::Done
                 | Outcome::Ready(_)
                 | Outcome::Probed(_)
+                | Outcome::Unpacked(_)
                 | Outcome::Compared { .. }
                 | Outcome::Project(_) => {}
                 Outcome::Failed(error) => return Err(error),

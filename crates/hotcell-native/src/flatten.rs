@@ -207,9 +207,18 @@ impl CellLayers {
 
     /// Whether the cell must not have more layers.
     pub(crate) fn is_full(&self) -> bool {
-        let most = if takes_any_number() { MOST } else { MOST_BEFORE_6_5 };
-        self.placed.layers.iter().any(|layer| layer.lowers.len() >= most)
+        // Those of an image are there from the beginning.
+        let is_full = |layer: &Layer| match takes_any_number() {
+            true => written_by_cells(&layer.lowers) >= MOST,
+            false => layer.lowers.len() >= MOST_BEFORE_6_5,
+        };
+        self.placed.layers.iter().any(is_full)
     }
+}
+
+/// How many layers of an image a cell can have, with room for those that it writes.
+pub(crate) fn most_layers() -> usize {
+    if takes_any_number() { 400 } else { MOST_BEFORE_6_5 - 4 }
 }
 
 /// Whether the kernel can be told of layers one by one.

@@ -24,6 +24,7 @@ use crate::disk::Written;
 use crate::driver::FREE_SPACE;
 use crate::flatten::flatten;
 use crate::groups::ControlGroups;
+use crate::image_store::ImageStore;
 use crate::isolation::describe;
 use crate::layer_store::LayerStore;
 use crate::merge_layers::merge_layers;
@@ -34,6 +35,7 @@ use crate::project::{self, Project};
 use crate::removal::remove_files;
 use crate::start::{Fresh, Started, Supervise, start};
 use crate::stragglers;
+use crate::unpack::unpack;
 use crate::watch::{forget, tidy_up, watch};
 use crate::way::Way;
 
@@ -61,6 +63,9 @@ pub fn keep(supervise: Supervise) -> ExitCode {
         // forked, that is to be told.
         return exit_code(&probe(&order, bases));
     }
+    if let Some(outcome) = of_images(&order) {
+        return exit_code(&answer(&outcome));
+    }
     // Whoever ordered it collects the first process at once; the second has no parent that minds.
     match fork() {
         Ok(Forked::Child) => {}
@@ -80,6 +85,36 @@ fn exit_code(done: &io::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Does what is about images; nobody needs that once whoever ordered it is gone.
+fn of_images(order: &Order) -> Option<Outcome> {
+    match &order.task {
+        Task::Unpack(layer) => Some(match unpack(layer) {
+            Ok(unpacked) => Outcome::Unpacked(unpacked),
+            Err(error) => Outcome::Failed(error),
+        }),
+        Task::CollectImages { ids } => {
+            let paths = CellPaths::at(order.directory.clone()).native();
+            Some(match ImageStore::new(&paths).collect(ids) {
+                Ok(()) => Outcome::Done,
+                Err(error) => Outcome::Failed(Error::unavailable(format!(
+                    "cannot remove layers that no image needs: {error}"
+                ))),
+            })
+        }
+        Task::Start
+        | Task::Watch
+        | Task::Remove
+        | Task::Collect
+        | Task::Merge { .. }
+        | Task::Flatten(_)
+        | Task::Measure
+        | Task::Copy { .. }
+        | Task::Compare { .. }
+        | Task::Project(_)
+        | Task::Probe { .. } => None,
     }
 }
 
@@ -157,7 +192,7 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
         }
         Task::Project(task) => answer(&project::carry_out(&paths, task)),
         // Done without a cell.
-        Task::Probe { .. } => answer(&Outcome::Done),
+        Task::Probe { .. } | Task::Unpack(_) | Task::CollectImages { .. } => answer(&Outcome::Done),
         Task::Remove => {
             let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
             match placed.way() {

@@ -20,6 +20,9 @@ mod driver;
 mod flatten;
 mod groups;
 mod id_range;
+mod image_base;
+mod image_store;
+mod images;
 mod isolation;
 mod keeper;
 mod keeper_socket;
@@ -41,6 +44,7 @@ mod stragglers;
 mod task_count;
 mod tenant_egress;
 mod tree;
+mod unpack;
 mod watch;
 mod way;
 

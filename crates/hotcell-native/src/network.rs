@@ -101,6 +101,7 @@ impl Native {
             Outcome::Done
             | Outcome::Ready(_)
             | Outcome::Probed(_)
+            | Outcome::Unpacked(_)
             | Outcome::Compared { .. }
             | Outcome::Project(_) => Ok(()),
         }
@@ -128,6 +129,7 @@ impl Native {
             Outcome::Done
             | Outcome::Ready(_)
             | Outcome::Probed(_)
+            | Outcome::Unpacked(_)
             | Outcome::Compared { .. }
             | Outcome::Project(_) => {}
         }

@@ -18,6 +18,7 @@ use crate::flatten::Aim;
 use crate::merge_layers::Merge;
 use crate::paths::{CellPaths, read_json, write_json};
 use crate::project::{Project, ProjectOutcome, ProjectTask};
+use crate::unpack::{LayerOrder, UnpackedTo};
 
 /// What a cell is on this machine; kept in its directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,6 +90,13 @@ pub(crate) enum Task {
     },
     /// Do something with the directory of the host that is the cell's workspace.
     Project(ProjectTask),
+    /// Make a layer of an image a directory.
+    Unpack(Box<LayerOrder>),
+    /// Remove layers of images that nothing names.
+    CollectImages {
+        /// Whose their files are.
+        ids: IdLayout,
+    },
     /// Try in the directory what a cell would need.
     Probe {
         /// Root file systems that cells start from.
@@ -131,6 +139,8 @@ pub(crate) enum Outcome {
     Failed(Error),
     /// What came of something with a project.
     Project(Box<ProjectOutcome>),
+    /// What a layer is.
+    Unpacked(UnpackedTo),
     /// What came of trying.
     Probed(Box<Report>),
     /// What differs.

@@ -39,6 +39,11 @@ impl NativePaths {
         self.root.join("bases")
     }
 
+    /// Images that cells begin with.
+    pub(crate) fn images(&self) -> PathBuf {
+        self.root.join("images")
+    }
+
     /// Which cell has which range of ids.
     pub(crate) fn id_ranges(&self) -> PathBuf {
         self.root.join("ids")

@@ -13,7 +13,7 @@ use hotcell_jail::mounts::Layer;
 use hotcell_jail::swap::{CellNamespaces, refresh_layer, refresh_shown, swap_layers};
 use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
-use hotcell_model::{Error, RequiredIsolation, WorkspaceMode};
+use hotcell_model::{Error, HOST_IMAGE, RequiredIsolation, WorkspaceMode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitOptions, pidfd_send_signal, waitpid};
 
@@ -22,6 +22,7 @@ use crate::disk_account::DiskAccount;
 use crate::driver::{CgroupUse, order_keeper};
 use crate::flatten::{Aim, MANY, TOO_MANY, written_by_cells};
 use crate::groups::ControlGroups;
+use crate::image_store::ImageStore;
 use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, Task};
@@ -327,6 +328,10 @@ pub(crate) fn forget(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
     let mut lowers = placed.layers.iter().flat_map(|layer| &layer.lowers);
     if lowers.any(|lower| lower.path.starts_with(native.layers())) {
         LayerStore::new(&native).collect(&placed.ids)?;
+    }
+    // It may have been the last that needed an image which was forgotten.
+    if placed.spec.image != HOST_IMAGE {
+        ImageStore::new(&native).collect_if_free(&placed.ids)?;
     }
     Ok(())
 }

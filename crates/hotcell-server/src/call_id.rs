@@ -160,6 +160,8 @@ pub(crate) fn note_reply(reply: &Reply) {
         | Reply::FileDone(_)
         | Reply::Secret(_)
         | Reply::Secrets(_)
+        | Reply::Image(_)
+        | Reply::Images(_)
         | Reply::TokenCreated(_)
         | Reply::Tokens(_)
         | Reply::Token(_)

@@ -30,6 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-auth", &["hotcell-egress", "hotcell-model"]),
     ("hotcell-downstream", &["hotcell-egress", "hotcell-masking", "hotcell-model"]),
     ("hotcell-files", &["hotcell-link", "hotcell-model"]),
+    ("hotcell-images", &["hotcell-model"]),
     (
         "hotcell-supervisor",
         &[
@@ -44,7 +45,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "hotcell-native",
-        &["hotcell-egress", "hotcell-jail", "hotcell-journal", "hotcell-link", "hotcell-model"],
+        &[
+            "hotcell-egress",
+            "hotcell-images",
+            "hotcell-jail",
+            "hotcell-journal",
+            "hotcell-link",
+            "hotcell-model",
+        ],
     ),
     ("hotcell-docker", &["hotcell-link", "hotcell-model"]),
     ("hotcell-kube", &["hotcell-link", "hotcell-model"]),
@@ -103,6 +111,7 @@ const ONLY_USED_BY: &[(&str, &[&str])] = &[
 const NEVER_REACHES: &[(&str, &[&str])] = &[
     ("hotcell-model", &["libc", "mio", "rustix", "tokio"]),
     ("hotcell-brief", &["libc", "mio", "rustix", "tokio"]),
+    ("hotcell-images", &["mio", "tokio"]),
     ("hotcell-journal", &["mio", "tokio"]),
     ("hotcell-jail", &["futures", "mio", "tokio"]),
     ("hotcell-masking", &["libc", "mio", "rustix", "tokio"]),

@@ -16,6 +16,7 @@ use crate::audit_args::{Audit, Stats};
 use crate::config_keys::{KEYS, Key};
 use crate::file_args::{Cat, Cp, Edit, Ls, Search};
 use crate::global_args::Global;
+use crate::image_args::Image;
 use crate::net_args::Net;
 use crate::policy_args::{Approvals, Approve, Policy};
 use crate::secret_args::Secret;
@@ -100,6 +101,7 @@ pub(crate) enum Command {
     Edit(Edit),
     Search(Search),
     Port(Port),
+    Image(Image),
     Secret(Secret),
     Token(Token),
     Audit(Box<Audit>),

@@ -16,6 +16,7 @@ mod environment;
 mod errors;
 mod file_args;
 mod global_args;
+mod image_args;
 mod ledger_keys;
 mod net_args;
 mod own_file;

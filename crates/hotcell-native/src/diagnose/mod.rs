@@ -98,9 +98,11 @@ fn report(native: &Native) -> Result<Report> {
     match native.order(&directory, Task::Probe { bases: native.paths.bases() })? {
         Outcome::Probed(report) => Ok(*report),
         Outcome::Failed(error) => Err(error),
-        Outcome::Ready(_) | Outcome::Done | Outcome::Compared { .. } | Outcome::Project(_) => {
-            Err(hotcell_model::Error::internal("the keeper tried nothing"))
-        }
+        Outcome::Ready(_)
+        | Outcome::Done
+        | Outcome::Unpacked(_)
+        | Outcome::Compared { .. }
+        | Outcome::Project(_) => Err(hotcell_model::Error::internal("the keeper tried nothing")),
     }
 }
 

@@ -145,6 +145,7 @@ impl Native {
             Outcome::Ready(_)
             | Outcome::Done
             | Outcome::Probed(_)
+            | Outcome::Unpacked(_)
             | Outcome::Compared { .. }
             | Outcome::Project(_) => Ok(()),
         }
@@ -173,9 +174,11 @@ impl Native {
         match self.order(paths, Task::Project(task))? {
             Outcome::Project(outcome) => Ok(*outcome),
             Outcome::Failed(error) => Err(error),
-            Outcome::Ready(_) | Outcome::Done | Outcome::Probed(_) | Outcome::Compared { .. } => {
-                Err(mismatch())
-            }
+            Outcome::Ready(_)
+            | Outcome::Done
+            | Outcome::Probed(_)
+            | Outcome::Unpacked(_)
+            | Outcome::Compared { .. } => Err(mismatch()),
         }
     }
 }

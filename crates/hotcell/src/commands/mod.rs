@@ -16,6 +16,7 @@ mod discard;
 mod doctor;
 mod edit;
 mod fork;
+mod image;
 mod info;
 mod input;
 mod kill;
@@ -98,6 +99,7 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Edit(_)
         | Command::Search(_)
         | Command::Port(_)
+        | Command::Image(_)
         | Command::Secret(_)
         | Command::Token(_)
         | Command::Audit(_)
@@ -169,6 +171,7 @@ pub(crate) async fn perform(
         Command::Cp(args) => Box::pin(cp::cp(&session()?, args)).await,
         Command::Edit(args) => edit::edit(&session()?, args, environment).await,
         Command::Search(args) => search::search(&session()?, args).await,
+        Command::Image(args) => image::image(&session()?, args.action).await,
         Command::Secret(args) => secret::secret(&session()?, args.action).await,
         Command::Token(args) => token::token(&session()?, args.action).await,
         Command::Audit(args) => match args.action {

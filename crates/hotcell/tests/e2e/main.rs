@@ -37,6 +37,7 @@ mod everyday_programs;
 mod files;
 mod flattened_layers;
 mod full_disk;
+mod images;
 mod killed_processes;
 mod lasting_cells;
 mod ledger_evidence;

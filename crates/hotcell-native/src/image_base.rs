@@ -1,0 +1,101 @@
+//! What a cell has besides the files of its image: where Hotcell puts things, and who its execs are.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use hotcell_images::digest_of;
+use hotcell_jail::mounts::{Layer, Lower, LowerIds, Upper};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+
+use crate::base::{give_to_execs, make_once};
+
+/// Directories that lie upon those of an image, and their modes.
+const DIRECTORIES: [(&str, u32); 10] = [
+    ("dev", 0o755),
+    ("etc", 0o755),
+    ("home", 0o755),
+    ("home/cell", 0o755),
+    ("proc", 0o755),
+    ("run", 0o755),
+    ("sys", 0o755),
+    ("tmp", 0o1777),
+    ("tools", 0o755),
+    ("workspace", 0o755),
+];
+/// Files that an image cannot know.
+const WRITTEN: [(&str, &str); 3] = [
+    ("etc/hosts", "127.0.0.1 localhost cell\n::1 localhost cell\n"),
+    ("etc/hostname", "cell\n"),
+    ("etc/resolv.conf", "nameserver 127.64.0.1\n"),
+];
+/// Files of an image that say who is who, and who execs are.
+const NAMES: [(&str, &str, &str); 2] = [
+    ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n", "cell:x:1000:1000:cell:/home/cell:/bin/sh\n"),
+    ("etc/group", "root:x:0:\n", "cell:x:1000:\n"),
+];
+/// Far beyond any real one.
+const MOST_NAMES_BYTES: u64 = 1 << 20;
+
+/// The one layer of a cell on an image, with writes going below `files`.
+pub(crate) fn image_layer(bases: &Path, image: Vec<Lower>, files: &Path) -> io::Result<Layer> {
+    let names: Vec<String> = NAMES.iter().map(|(path, ..)| names(&image, path)).collect();
+    // Images whose names are the same have the same above them.
+    let content = digest_of(format!("1\0{}", names.join("\0")).as_bytes());
+    let base =
+        make_once(bases, &format!("image-{}", &content.hex()[..16]), |base| make(base, &names))?;
+    let mut lowers = vec![Lower { path: base, ids: LowerIds::Image }];
+    lowers.extend(image);
+    let files = files.join("root");
+    let upper = Upper { data: files.join("data"), work: files.join("work") };
+    Ok(Layer { target: PathBuf::from("/"), lowers, upper: Some(upper), shared: None })
+}
+
+fn make(base: &Path, names: &[String]) -> io::Result<()> {
+    for (name, mode) in DIRECTORIES {
+        let path = base.join(name);
+        fs::create_dir(&path)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+    }
+    let names = NAMES.iter().map(|(path, ..)| *path).zip(names.iter().map(String::as_str));
+    for (name, text) in WRITTEN.into_iter().chain(names) {
+        let path = base.join(name);
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
+    }
+    give_to_execs(base)
+}
+
+/// Who is who in an image, and who execs are if it does not say.
+fn names(image: &[Lower], path: &str) -> String {
+    let (_, fallback, cell) =
+        NAMES.iter().find(|(it, ..)| *it == path).copied().unwrap_or(NAMES[0]);
+    let found = image.iter().find_map(|lower| read_in(&lower.path, path));
+    let mut text = found.unwrap_or_else(|| fallback.to_owned());
+    let has_cell = text.lines().any(|line| line.split(':').nth(2) == Some("1000"));
+    if !has_cell {
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(cell);
+    }
+    text
+}
+
+/// A small file of a layer. Whoever made the layer is not trusted: no link is followed.
+fn read_in(layer: &Path, path: &str) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let layer = openat(CWD, layer, flags, Mode::empty()).ok()?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let file = openat2(layer.as_fd(), path, flags, Mode::empty(), resolve).ok()?;
+    let file = fs::File::from(file);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(MOST_NAMES_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}

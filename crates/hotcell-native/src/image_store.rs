@@ -1,0 +1,190 @@
+//! Images of the native driver: layers as directories that several images and cells may share.
+//!
+//! An image is a file that names its layers, and is replaced whole. A layer is there once it has the
+//! name of its content. What no image and no cell names is removed.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hotcell_images::{ImageConfig, digest_of};
+use hotcell_jail::ids::IdLayout;
+use hotcell_jail::mounts::{Lower, LowerIds};
+use hotcell_model::{Digest, Error, Image, ImageName, Result};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::driver::FREE_SPACE;
+use crate::order::Placed;
+use crate::paths::{CellPaths, NativePaths, read_json};
+use crate::removal::remove_files;
+use crate::unpack::FILES;
+
+/// The format of the files that describe images.
+pub(crate) const VERSION: u32 = 1;
+
+/// An image as it is written down.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct StoredImage {
+    pub(crate) version: u32,
+    pub(crate) image: Image,
+    /// What it says about itself.
+    pub(crate) config: ImageConfig,
+}
+
+/// Where images lie.
+#[derive(Debug)]
+pub(crate) struct ImageStore<'a> {
+    paths: &'a NativePaths,
+}
+
+/// Keeps layers that nothing names yet from being removed.
+#[derive(Debug)]
+pub(crate) struct Taking {
+    _lock: File,
+}
+
+impl<'a> ImageStore<'a> {
+    pub(crate) fn new(paths: &'a NativePaths) -> Self {
+        Self { paths }
+    }
+
+    fn descriptions(&self) -> PathBuf {
+        self.paths.images().join("names")
+    }
+
+    pub(crate) fn layers(&self) -> PathBuf {
+        self.paths.images().join("layers")
+    }
+
+    pub(crate) fn description(&self, name: &ImageName) -> PathBuf {
+        let name = digest_of(name.to_string().as_bytes());
+        self.descriptions().join(format!("{}.json", name.hex()))
+    }
+
+    pub(crate) fn layer(&self, digest: &Digest) -> PathBuf {
+        self.layers().join(digest.hex())
+    }
+
+    fn lock(&self, operation: FlockOperation) -> io::Result<File> {
+        for directory in [self.descriptions(), self.layers()] {
+            fs::create_dir_all(directory)?;
+        }
+        let path = self.paths.images().join("images.lock");
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?;
+        flock(&file, operation)?;
+        Ok(File::from(file))
+    }
+
+    /// A place for a layer that is not there yet.
+    pub(crate) fn new_layer(&self) -> Result<PathBuf> {
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+            .map_err(|errno| Error::internal(format!("no randomness: {errno}")))?;
+        Ok(self.layers().join(format!("making-{:016x}", u64::from_le_bytes(random))))
+    }
+
+    pub(crate) fn taking(&self) -> io::Result<Taking> {
+        Ok(Taking { _lock: self.lock(FlockOperation::LockShared)? })
+    }
+
+    /// An image by its name; with content that is said only if it is that.
+    pub(crate) fn find(&self, name: &ImageName) -> Result<StoredImage> {
+        let found = |name: &ImageName| -> Result<Option<StoredImage>> {
+            let stored = read_json::<StoredImage>(&self.description(name));
+            stored.map_err(|error| failed("read", &self.description(name), &error))
+        };
+        let stored = match found(name)? {
+            Some(stored) => Some(stored),
+            None => self.all()?.into_iter().find(|stored| is_meant(&stored.image, name)),
+        };
+        stored.ok_or_else(|| {
+            Error::not_found(format!("there is no image {name} here"))
+                .hint("take one with `hotcell image import`; `hotcell image list` shows them")
+        })
+    }
+
+    pub(crate) fn all(&self) -> Result<Vec<StoredImage>> {
+        let directory = self.descriptions();
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| failed("list", &directory, &error))?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|error| failed("list", &directory, &error))?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                let stored = read_json::<StoredImage>(&path);
+                found.extend(stored.map_err(|error| failed("read", &path, &error))?);
+            }
+        }
+        found.sort_by(|one, other| one.image.name.cmp(&other.image.name));
+        Ok(found)
+    }
+
+    /// What a cell on this image shows, the topmost first.
+    pub(crate) fn lowers(&self, stored: &StoredImage) -> Vec<Lower> {
+        let layers = stored.config.rootfs.diff_ids.iter().rev();
+        layers
+            .map(|layer| Lower { path: self.layer(layer).join(FILES), ids: LowerIds::Image })
+            .collect()
+    }
+
+    /// Removes every layer that no image and no cell names.
+    pub(crate) fn collect(&self, ids: &IdLayout) -> io::Result<()> {
+        let _lock = self.lock(FlockOperation::LockExclusive)?;
+        self.remove_unnamed(ids)
+    }
+
+    /// The same, unless somebody takes an image just now: whoever forgets the next one does it.
+    pub(crate) fn collect_if_free(&self, ids: &IdLayout) -> io::Result<()> {
+        match self.lock(FlockOperation::NonBlockingLockExclusive) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+            Ok(_lock) => self.remove_unnamed(ids),
+        }
+    }
+
+    fn remove_unnamed(&self, ids: &IdLayout) -> io::Result<()> {
+        let images = self.all().map_err(io::Error::other)?;
+        let of_images = images.iter().flat_map(|stored| &stored.config.rootfs.diff_ids);
+        let mut named: BTreeSet<PathBuf> = of_images.map(|layer| self.layer(layer)).collect();
+        match fs::read_dir(self.paths.cells()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            cells => {
+                for cell in cells? {
+                    let paths = CellPaths::at(cell?.path());
+                    let placed = read_json::<Placed>(&paths.placed())?;
+                    let layers = placed.into_iter().flat_map(|placed| placed.layers);
+                    let lowers = layers.flat_map(|layer| layer.lowers);
+                    named.extend(lowers.filter_map(|lower| Some(lower.path.parent()?.to_owned())));
+                }
+            }
+        }
+        for layer in fs::read_dir(self.layers())? {
+            let path = layer?.path();
+            if !named.contains(&path) {
+                remove_files(&path, ids).map_err(io::Error::other)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an image is the one that a name with content stands for.
+fn is_meant(image: &Image, name: &ImageName) -> bool {
+    let same_place = image.name.registry() == name.registry()
+        && image.name.repository() == name.repository()
+        && (name.tag().is_none() || name.tag() == image.name.tag());
+    same_place && name.digest().is_some_and(|digest| *digest == image.digest)
+}
+
+pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
+    let failed = Error::unavailable(format!("cannot {what} {}: {error}", path.display()));
+    match error.kind() == io::ErrorKind::StorageFull {
+        true => failed.hint(FREE_SPACE),
+        false => failed,
+    }
+}

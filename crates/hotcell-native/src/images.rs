@@ -1,0 +1,211 @@
+//! Taking images, and cells that begin with them.
+
+use std::io;
+use std::path::Path;
+
+use async_trait::async_trait;
+use hotcell_images::{ImageConfig, ImageSource, LayerSource, OpenedImage, Platform, digest_of};
+use hotcell_jail::ids::{IdLayout, Starter, starter};
+use hotcell_jail::mounts::Lower;
+use hotcell_model::{
+    CellSpec, Error, HOST_IMAGE, Image, ImageImport, ImageList, ImageName, Images, Result,
+    Timestamp,
+};
+
+use crate::driver::{Native, NativeDriver};
+use crate::flatten::most_layers;
+use crate::image_store::{ImageStore, StoredImage, VERSION, failed};
+use crate::order::{Outcome, Task};
+use crate::paths::{CellPaths, read_json, write_json};
+use crate::unpack::{KNOWN, LayerOrder, UnpackedTo};
+use crate::way::Way;
+
+#[async_trait]
+impl Images for NativeDriver {
+    async fn import(&self, request: &ImageImport) -> Result<Image> {
+        let request = request.clone();
+        self.blocking(move |native| native.import_image(&request)).await
+    }
+
+    async fn list(&self) -> Result<ImageList> {
+        self.blocking(|native| {
+            let stored = ImageStore::new(&native.paths).all()?;
+            Ok(ImageList { images: stored.into_iter().map(|stored| stored.image).collect() })
+        })
+        .await
+    }
+
+    async fn remove(&self, name: &ImageName) -> Result<Image> {
+        let name = name.clone();
+        self.blocking(move |native| native.remove_image(&name)).await
+    }
+}
+
+impl Native {
+    fn import_image(&self, request: &ImageImport) -> Result<Image> {
+        if self.way()? == Way::OnHost {
+            return Err(Error::unsupported("cells have no root of their own here")
+                .hint("see what this machine lacks with `hotcell doctor`"));
+        }
+        let store = ImageStore::new(&self.paths);
+        let at = |error: io::Error| failed("write to", &self.paths.images(), &error);
+        let _taking = store.taking().map_err(at)?;
+        let source = ImageSource::open(&request.path, &self.paths.images())?;
+        let mut opened = source.image(&Platform::own())?;
+        let name = name_of(request, &opened)?;
+        let mut layers = Vec::new();
+        let mut bytes = 0;
+        for layer in &opened.layers {
+            let unpacked = self.take_layer(&store, layer)?;
+            layers.push(unpacked.digest);
+            bytes += unpacked.bytes;
+        }
+        let (digest, config) = (opened.digest.take(), opened.config.take());
+        let config = config.unwrap_or_else(|| ImageConfig::of_root(layers.clone()));
+        let digest = digest.unwrap_or_else(|| {
+            let all: Vec<String> = layers.iter().map(ToString::to_string).collect();
+            digest_of(all.join("\n").as_bytes())
+        });
+        let image = Image {
+            name,
+            digest,
+            platform: config.platform.to_string(),
+            layers: layers.len(),
+            bytes,
+            since: Timestamp::now(),
+        };
+        let stored = StoredImage { version: VERSION, image: image.clone(), config };
+        write_json(&store.description(&image.name), &stored).map_err(at)?;
+        Ok(image)
+    }
+
+    /// Makes a layer a directory, unless it is one already.
+    fn take_layer(&self, store: &ImageStore<'_>, layer: &LayerSource) -> Result<UnpackedTo> {
+        let known = layer.unpacked.as_ref().map(|digest| store.layer(digest).join(KNOWN));
+        if let Some(known) = known
+            && let Ok(Some(unpacked)) = read_json(&known)
+        {
+            return Ok(unpacked);
+        }
+        let target = store.new_layer()?;
+        let unpacked = self.unpack_layer(layer, &target)?;
+        let place = store.layer(&unpacked.digest);
+        match std::fs::rename(&target, &place) {
+            Ok(()) => Ok(unpacked),
+            // Somebody else was quicker; what nothing names is removed with the next image.
+            Err(_) if place.join(KNOWN).is_file() => Ok(unpacked),
+            Err(error) => Err(failed("make", &place, &error)),
+        }
+    }
+
+    fn unpack_layer(&self, layer: &LayerSource, target: &Path) -> Result<UnpackedTo> {
+        let order = LayerOrder {
+            place: layer.place.clone(),
+            packed: layer.packed.clone(),
+            unpacked: layer.unpacked.clone(),
+            target: target.to_owned(),
+            ids: ids_of_images(),
+        };
+        match self.order_about_images(Task::Unpack(Box::new(order)))? {
+            Outcome::Unpacked(unpacked) => Ok(unpacked),
+            Outcome::Failed(error) => Err(error),
+            Outcome::Ready(_)
+            | Outcome::Done
+            | Outcome::Project(_)
+            | Outcome::Probed(_)
+            | Outcome::Compared { .. } => Err(Error::internal("the keeper unpacked nothing")),
+        }
+    }
+
+    /// What a new cell shows of its image, the topmost first; `None` for the host's programs. What the
+    /// image says of the environment is put where the cell says nothing.
+    pub(crate) fn image_of(&self, spec: &mut CellSpec) -> Result<Option<Vec<Lower>>> {
+        if spec.image == HOST_IMAGE {
+            return Ok(None);
+        }
+        let store = ImageStore::new(&self.paths);
+        let stored = store.find(&spec.image.parse()?)?;
+        let lowers = store.lowers(&stored);
+        if let Some(missing) = lowers.iter().find(|lower| !lower.path.is_dir()) {
+            return Err(Error::unavailable(format!(
+                "a layer of the image {} is gone: {}",
+                spec.image,
+                missing.path.display()
+            ))
+            .hint("take the image again with `hotcell image import`"));
+        }
+        if lowers.len() > most_layers() {
+            return Err(Error::unsupported(format!(
+                "the image {} has {} layers, and this kernel shows {} at most",
+                spec.image,
+                lowers.len(),
+                most_layers()
+            ))
+            .hint("use Linux 6.5 or later, or an image of fewer layers"));
+        }
+        for variable in &stored.config.config.env {
+            match variable.split_once('=') {
+                Some((name, value)) if is_for_execs(name) && !value.contains('\0') => {
+                    spec.env.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(Some(lowers))
+    }
+
+    fn order_about_images(&self, task: Task) -> Result<Outcome> {
+        // As deep as the directory of a cell.
+        self.order(&CellPaths::at(self.paths.images().join("layers")), task)
+    }
+
+    fn remove_image(&self, name: &ImageName) -> Result<Image> {
+        let store = ImageStore::new(&self.paths);
+        let stored = store.find(name)?;
+        let path = store.description(&stored.image.name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed("remove", &path, &error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        match self.order_about_images(Task::CollectImages { ids: ids_of_images() })? {
+            Outcome::Failed(error) => Err(error),
+            Outcome::Done
+            | Outcome::Unpacked(_)
+            | Outcome::Ready(_)
+            | Outcome::Project(_)
+            | Outcome::Probed(_)
+            | Outcome::Compared { .. } => Ok(stored.image),
+        }
+    }
+}
+
+fn name_of(request: &ImageImport, opened: &OpenedImage) -> Result<ImageName> {
+    let Some(name) = request.name.as_ref().or(opened.name.as_ref()) else {
+        return Err(Error::invalid(format!(
+            "{} does not say what the image is called",
+            request.path.display()
+        ))
+        .hint("say it with --name"));
+    };
+    if name.digest().is_some() {
+        return Err(Error::invalid(format!("{name} names content, which nobody can choose"))
+            .hint("leave out @ and what follows it"));
+    }
+    Ok(name.clone())
+}
+
+/// Whether an image may say what a variable is: who runs commands, and where, it cannot.
+fn is_for_execs(name: &str) -> bool {
+    let is_name = !name.is_empty() && !name.contains('\0');
+    is_name && !matches!(name, "HOME" | "USER" | "LOGNAME" | "PWD" | "HOSTNAME" | "SHELL")
+}
+
+/// Whose ids the files of images have.
+fn ids_of_images() -> IdLayout {
+    match starter() {
+        Starter::Root => IdLayout::Private { base: 0 },
+        Starter::User { layout, .. } => layout,
+    }
+}

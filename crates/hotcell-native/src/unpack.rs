@@ -1,0 +1,118 @@
+//! The keeper's part in taking an image: a layer becomes a directory.
+//!
+//! It is done in a process of its own, as root of the namespace that cells have, so that files belong to
+//! the ids which an image names.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use hotcell_images::{
+    Digesting, FilePart, LayerBounds, Marks, Owners, check_digest, unpack_layer, unpacked,
+};
+use hotcell_jail::ids::IdLayout;
+use hotcell_jail::namespace_work::{Namespace, work_in};
+use hotcell_model::{Digest, Error, Result};
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use crate::paths::write_json;
+use crate::removal::remove_files;
+
+/// A layer as it is stored, and where it is to be unpacked to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct LayerOrder {
+    /// Where it lies.
+    pub(crate) place: FilePart,
+    /// What it is said to be, as it is stored and once it is unpacked.
+    pub(crate) packed: Option<Digest>,
+    pub(crate) unpacked: Option<Digest>,
+    /// A directory that is not there yet.
+    pub(crate) target: PathBuf,
+    /// The ids that cells have here.
+    pub(crate) ids: IdLayout,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct UnpackedTo {
+    pub(crate) digest: Digest,
+    pub(crate) bytes: u64,
+}
+
+/// The files of a layer, in its directory.
+pub(crate) const FILES: &str = "files";
+/// What is known of a layer, in its directory.
+pub(crate) const KNOWN: &str = "layer.json";
+
+/// Unpacks a layer. What it is said to be is checked before anybody uses it.
+pub(crate) fn unpack(order: &LayerOrder) -> Result<UnpackedTo> {
+    let unpacked = try_to_unpack(order);
+    if unpacked.is_err() {
+        // What stays behind is removed with layers that nothing names.
+        let _ = remove_files(&order.target, &order.ids);
+    }
+    unpacked
+}
+
+fn try_to_unpack(order: &LayerOrder) -> Result<UnpackedTo> {
+    // Opened while it belongs to somebody who exists.
+    let stored = order.place.open()?;
+    let (namespace, marks, owners) = match &order.ids {
+        IdLayout::Private { .. } | IdLayout::Host { .. } => {
+            (Namespace::Own, Marks::Trusted, Owners::AsTold)
+        }
+        IdLayout::Subordinate { .. } => (Namespace::New(&order.ids), Marks::User, Owners::AsTold),
+        IdLayout::Single { .. } => (Namespace::New(&order.ids), Marks::User, Owners::Own),
+    };
+    let files = make_target(&order.target)?;
+    let work = || {
+        if let Namespace::New(_) = namespace {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        }
+        let answer = unpack_stored(stored, order, &files, marks, owners);
+        // What went wrong comes back as text, like everything else.
+        serde_json::to_string(&answer).map_err(io::Error::from)
+    };
+    let answer: String = work_in(namespace, work)
+        .map_err(|error| Error::unavailable(format!("cannot unpack a layer: {error}")))?;
+    let answer: Result<UnpackedTo> = serde_json::from_str(&answer)
+        .map_err(|error| Error::internal(format!("cannot understand {answer:?}: {error}")))?;
+    let unpacked = answer?;
+    // Whoever finds it by its name after the power failed is to find all of it.
+    rustix::fs::syncfs(&files)
+        .map_err(|errno| Error::unavailable(format!("cannot write the layer: {errno}")))?;
+    write_json(&order.target.join(KNOWN), &unpacked)
+        .map_err(|error| Error::unavailable(format!("cannot write {KNOWN}: {error}")))?;
+    Ok(unpacked)
+}
+
+fn make_target(target: &Path) -> Result<File> {
+    let files = target.join(FILES);
+    let make = |path: &Path| std::fs::DirBuilder::new().mode(0o755).create(path);
+    let made = make(target).and_then(|()| make(&files)).and_then(|()| File::open(&files));
+    made.map_err(|error| Error::unavailable(format!("cannot make {}: {error}", files.display())))
+}
+
+fn unpack_stored(
+    stored: impl Read,
+    order: &LayerOrder,
+    files: &File,
+    marks: Marks,
+    owners: Owners,
+) -> Result<UnpackedTo> {
+    let unreadable =
+        |error: io::Error| Error::invalid(format!("the layer cannot be unpacked: {error}"));
+    let mut stored = Digesting::new(stored);
+    let (plain, _) = unpacked(&mut stored).map_err(unreadable)?;
+    let mut plain = Digesting::new(plain);
+    let bounds = LayerBounds::default();
+    let done = unpack_layer(&mut plain, files.as_fd(), marks, owners, bounds)?;
+    let digest = plain.finish().map_err(unreadable)?;
+    check_digest(&digest, order.unpacked.as_ref(), "the layer")?;
+    let stored = stored.finish().map_err(unreadable)?;
+    check_digest(&stored, order.packed.as_ref(), "the layer as it is stored")?;
+    Ok(UnpackedTo { digest, bytes: done.bytes })
+}
