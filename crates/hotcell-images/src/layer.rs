@@ -525,7 +525,10 @@ fn copy(content: &mut impl Read, file: &mut File, path: &Path) -> Result<u64> {
 }
 
 fn broken_disk(path: &Path, error: &io::Error) -> Error {
-    Error::unavailable(format!("cannot unpack {}: {error}", path.display()))
+    match Errno::from_io_error(error) {
+        Some(errno) => tried(path, "unpack")(errno),
+        None => Error::unavailable(format!("cannot unpack {}: {error}", path.display())),
+    }
 }
 
 fn tried(path: &Path, what: &'static str) -> impl Fn(Errno) -> Error {

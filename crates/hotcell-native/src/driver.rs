@@ -259,12 +259,12 @@ impl Native {
     /// Decides what a new cell is on this machine and writes it down.
     fn place(&self, paths: &CellPaths, spec: CellSpec, records: PathBuf) -> Result<()> {
         let way = self.way()?;
-        let mut spec = spec;
-        let image = self.image_of(&mut spec)?;
         match way {
             Way::OnHost => on_host::check_spec(&spec)?,
             Way::InNamespaces => {}
         }
+        let mut spec = spec;
+        let image = self.image_of(&mut spec)?;
         let made = || -> io::Result<()> {
             std::fs::create_dir_all(self.paths.cells())?;
             if let Err(error) = std::fs::create_dir(paths.root()) {
@@ -283,9 +283,9 @@ impl Native {
                 Way::InNamespaces => {
                     let ids = self.take_ids(&spec.id, project.as_ref())?;
                     let bases = self.paths.bases();
-                    let layers = match image {
+                    let layers = match &image {
                         None => layers(&host_base(&bases)?, &upper, &ids),
-                        Some(image) => vec![image_layer(&bases, image, &upper)?],
+                        Some(image) => vec![image_layer(&bases, &image.lowers, &upper)?],
                     };
                     (ids, layers)
                 }

@@ -40,14 +40,14 @@ const NAMES: [(&str, &str, &str); 2] = [
 const MOST_NAMES_BYTES: u64 = 1 << 20;
 
 /// The one layer of a cell on an image, with writes going below `files`.
-pub(crate) fn image_layer(bases: &Path, image: Vec<Lower>, files: &Path) -> io::Result<Layer> {
-    let names: Vec<String> = NAMES.iter().map(|(path, ..)| names(&image, path)).collect();
+pub(crate) fn image_layer(bases: &Path, image: &[Lower], files: &Path) -> io::Result<Layer> {
+    let names: Vec<String> = NAMES.iter().map(|(path, ..)| names(image, path)).collect();
     // Images whose names are the same have the same above them.
     let content = digest_of(format!("1\0{}", names.join("\0")).as_bytes());
     let base =
         make_once(bases, &format!("image-{}", &content.hex()[..16]), |base| make(base, &names))?;
     let mut lowers = vec![Lower { path: base, ids: LowerIds::Image }];
-    lowers.extend(image);
+    lowers.extend_from_slice(image);
     let files = files.join("root");
     let upper = Upper { data: files.join("data"), work: files.join("work") };
     Ok(Layer { target: PathBuf::from("/"), lowers, upper: Some(upper), shared: None })

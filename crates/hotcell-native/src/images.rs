@@ -1,7 +1,6 @@
 //! Taking images, and cells that begin with them.
 
 use std::io;
-use std::path::Path;
 
 use async_trait::async_trait;
 use hotcell_images::{ImageConfig, ImageSource, LayerSource, OpenedImage, Platform, digest_of};
@@ -14,11 +13,20 @@ use hotcell_model::{
 
 use crate::driver::{Native, NativeDriver};
 use crate::flatten::most_layers;
-use crate::image_store::{ImageStore, StoredImage, VERSION, failed};
+use crate::image_store::{ImageStore, StoredImage, Taking, VERSION, failed};
 use crate::order::{Outcome, Task};
 use crate::paths::{CellPaths, read_json, write_json};
 use crate::unpack::{KNOWN, LayerOrder, UnpackedTo};
 use crate::way::Way;
+
+/// What a cell shows of an image.
+#[derive(Debug)]
+pub(crate) struct ShownImage {
+    /// The topmost first.
+    pub(crate) lowers: Vec<Lower>,
+    /// To be held until the cell is written down: then it names them.
+    _kept: Taking,
+}
 
 #[async_trait]
 impl Images for NativeDriver {
@@ -87,23 +95,11 @@ impl Native {
         {
             return Ok(unpacked);
         }
-        let target = store.new_layer()?;
-        let unpacked = self.unpack_layer(layer, &target)?;
-        let place = store.layer(&unpacked.digest);
-        match std::fs::rename(&target, &place) {
-            Ok(()) => Ok(unpacked),
-            // Somebody else was quicker; what nothing names is removed with the next image.
-            Err(_) if place.join(KNOWN).is_file() => Ok(unpacked),
-            Err(error) => Err(failed("make", &place, &error)),
-        }
-    }
-
-    fn unpack_layer(&self, layer: &LayerSource, target: &Path) -> Result<UnpackedTo> {
         let order = LayerOrder {
             place: layer.place.clone(),
             packed: layer.packed.clone(),
             unpacked: layer.unpacked.clone(),
-            target: target.to_owned(),
+            target: store.new_layer()?,
             ids: ids_of_images(),
         };
         match self.order_about_images(Task::Unpack(Box::new(order)))? {
@@ -117,13 +113,15 @@ impl Native {
         }
     }
 
-    /// What a new cell shows of its image, the topmost first; `None` for the host's programs. What the
-    /// image says of the environment is put where the cell says nothing.
-    pub(crate) fn image_of(&self, spec: &mut CellSpec) -> Result<Option<Vec<Lower>>> {
+    /// What a new cell shows of its image; `None` for the host's programs. What the image says of the
+    /// environment is put where the cell says nothing.
+    pub(crate) fn image_of(&self, spec: &mut CellSpec) -> Result<Option<ShownImage>> {
         if spec.image == HOST_IMAGE {
             return Ok(None);
         }
         let store = ImageStore::new(&self.paths);
+        let at = |error: io::Error| failed("look into", &self.paths.images(), &error);
+        let kept = store.taking().map_err(at)?;
         let stored = store.find(&spec.image.parse()?)?;
         let lowers = store.lowers(&stored);
         if let Some(missing) = lowers.iter().find(|lower| !lower.path.is_dir()) {
@@ -151,7 +149,7 @@ impl Native {
                 Some(_) | None => {}
             }
         }
-        Ok(Some(lowers))
+        Ok(Some(ShownImage { lowers, _kept: kept }))
     }
 
     fn order_about_images(&self, task: Task) -> Result<Outcome> {

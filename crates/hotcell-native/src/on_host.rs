@@ -8,7 +8,7 @@ use hotcell_jail::ids::IdLayout;
 use hotcell_jail::landlock::Landlock;
 use hotcell_jail::mounts::{Layer, Upper};
 use hotcell_link::{HostRoot, OWN_DIRECTORIES};
-use hotcell_model::{CellSpec, Error, Network, Result, SecretForm, SecretGrant};
+use hotcell_model::{CellSpec, Error, HOST_IMAGE, Network, Result, SecretForm, SecretGrant};
 use rustix::process::{getegid, geteuid};
 
 use crate::base::{ETC, PROGRAMS};
@@ -85,6 +85,9 @@ pub(crate) fn check_place(state_dir: &Path) -> Result<()> {
 
 /// Whether such a cell can be what was asked for.
 pub(crate) fn check_spec(spec: &CellSpec) -> Result<()> {
+    if spec.image != HOST_IMAGE {
+        return Err(not_on_host("no root of its own, so it cannot begin with an image"));
+    }
     if spec.workspace.is_some() {
         return Err(not_on_host("no layers, so no directory of the host can be its workspace"));
     }

@@ -10,11 +10,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
 /// How often a program that is still being written is tried, and how long apart.
 const TRIES: u32 = 50;
 const APART: Duration = Duration::from_millis(2);
 /// Not writable by anybody, and not readable either: what runs from it cannot be inspected.
 const UNREADABLE: u32 = 0o511;
+/// What this process runs from, also if nothing leads to it any more.
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// The copy of `program` below `directory`; made if it is not there yet.
 pub(crate) fn copy_of(program: &Path, directory: &Path) -> io::Result<PathBuf> {
@@ -41,7 +46,13 @@ pub(crate) fn copy_of(program: &Path, directory: &Path) -> io::Result<PathBuf> {
     let temporary = copy.with_extension(format!("new-{}", std::process::id()));
     fs::copy(program, &temporary)?;
     fs::set_permissions(&temporary, fs::Permissions::from_mode(UNREADABLE))?;
-    fs::rename(&temporary, &copy)?;
+    match renameat_with(CWD, &temporary, CWD, &copy, RenameFlags::NOREPLACE) {
+        // Another process was quicker, and may have started a keeper that finds its own program there.
+        Err(Errno::EXIST) => fs::remove_file(&temporary)?,
+        // A file system that cannot tell.
+        Err(Errno::INVAL) => fs::rename(&temporary, &copy)?,
+        renamed => renamed?,
+    }
     remove_unused(directory, &copy);
     Ok(copy)
 }
@@ -74,8 +85,8 @@ pub(crate) fn show_own_program(directory: &Path, name: &str) -> io::Result<()> {
         return Err(error);
     }
     if fs::hard_link(&own, &shown).is_err() {
-        // On another file system, or in another project of the same.
-        fs::copy(&own, &shown)?;
+        // On another file system, in another project of the same, or no longer there.
+        fs::copy(OWN_PROGRAM, &shown)?;
         fs::set_permissions(&shown, fs::Permissions::from_mode(UNREADABLE))?;
     }
     Ok(())

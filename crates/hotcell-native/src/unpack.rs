@@ -29,7 +29,7 @@ pub(crate) struct LayerOrder {
     /// What it is said to be, as it is stored and once it is unpacked.
     pub(crate) packed: Option<Digest>,
     pub(crate) unpacked: Option<Digest>,
-    /// A directory that is not there yet.
+    /// A directory that is not there yet, beside which it gets its name.
     pub(crate) target: PathBuf,
     /// The ids that cells have here.
     pub(crate) ids: IdLayout,
@@ -47,13 +47,11 @@ pub(crate) const FILES: &str = "files";
 /// What is known of a layer, in its directory.
 pub(crate) const KNOWN: &str = "layer.json";
 
-/// Unpacks a layer. What it is said to be is checked before anybody uses it.
+/// Unpacks a layer, and gives it the name of its content. What it is said to be is checked before.
 pub(crate) fn unpack(order: &LayerOrder) -> Result<UnpackedTo> {
     let unpacked = try_to_unpack(order);
-    if unpacked.is_err() {
-        // What stays behind is removed with layers that nothing names.
-        let _ = remove_files(&order.target, &order.ids);
-    }
+    // Unless it has its name by now. What stays behind is removed with layers that nothing names.
+    let _ = remove_files(&order.target, &order.ids);
     unpacked
 }
 
@@ -86,7 +84,14 @@ fn try_to_unpack(order: &LayerOrder) -> Result<UnpackedTo> {
         .map_err(|errno| Error::unavailable(format!("cannot write the layer: {errno}")))?;
     write_json(&order.target.join(KNOWN), &unpacked)
         .map_err(|error| Error::unavailable(format!("cannot write {KNOWN}: {error}")))?;
-    Ok(unpacked)
+    let place = order.target.with_file_name(unpacked.digest.hex());
+    match std::fs::rename(&order.target, &place) {
+        // Somebody else may have been quicker.
+        Err(error) if !place.join(KNOWN).is_file() => {
+            Err(Error::unavailable(format!("cannot make {}: {error}", place.display())))
+        }
+        Ok(()) | Err(_) => Ok(unpacked),
+    }
 }
 
 fn make_target(target: &Path) -> Result<File> {

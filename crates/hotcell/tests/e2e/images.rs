@@ -15,6 +15,7 @@ in_every_world! {
     a_forgotten_image_stays_for_its_cells,
     a_changed_layer_is_refused_and_leaves_nothing,
     an_import_that_is_killed_is_done_again,
+    imports_at_once_share_their_layers,
 }
 
 in_worlds! { [root]
@@ -210,6 +211,21 @@ fn an_import_that_is_killed_is_done_again(world: &World) {
         world.text(["image", "rm", "some/saved:2"]);
         layers(world) == 0
     });
+}
+
+fn imports_at_once_share_their_layers(world: &World) {
+    let archive = saved_archive(world, "some/saved:2");
+    let import = |number: u32| {
+        let name = format!("copy:{number}");
+        world.hotcell(["image", "import", "--name", &name, &archive]).start()
+    };
+    let live: Vec<_> = (0..4).map(import).collect();
+    live.into_iter().for_each(|one| _ = one.finish().succeeded());
+    assert_eq!((images(world).len(), layers(world)), (4, 2));
+    for number in 0..4 {
+        world.text(["image", "rm", &format!("copy:{number}")]);
+    }
+    assert_eq!(layers(world), 0);
 }
 
 fn names_that_are_no_images_are_told(world: &World) {

@@ -12,10 +12,18 @@ in_every_world! {
     of_many_spawns_with_one_name_one_wins,
     many_runs_in_a_cell_that_is_not_there_yet_share_one,
     kills_and_runs_of_one_name_end_well,
+    the_first_commands_of_all_run_side_by_side,
 }
 
 fn finish_all(live: Vec<Live>) -> Vec<Finished> {
     live.into_iter().map(Live::finish).collect()
+}
+
+fn the_first_commands_of_all_run_side_by_side(world: &World) {
+    let live = (0..8).map(|_| world.hotcell(["run", "echo fine"]).start()).collect();
+    for one in finish_all(live) {
+        assert_eq!(one.succeeded().stdout(), "fine\n");
+    }
 }
 
 fn a_key_makes_many_runs_one(world: &World) {
