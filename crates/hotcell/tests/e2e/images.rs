@@ -163,8 +163,9 @@ fn what_upper_layers_remove_is_gone(world: &World) {
 }
 
 fn a_forgotten_image_stays_for_its_cells(world: &World) {
-    world.text(["image", "import", &saved_archive(world, "some/saved:2")]);
-    world.text(["image", "import", "--name", "again:1", &saved_archive(world, "some/saved:2")]);
+    let archive = saved_archive(world, "some/saved:2");
+    world.text(["image", "import", &archive]);
+    world.text(["image", "import", "--name", "again:1", &archive]);
     assert_eq!((images(world).len(), layers(world)), (2, 2));
     world.text(["run", "--image", "again:1", "--cell", "on-it", "echo x > kept"]);
     for name in ["again:1", "some/saved:2"] {
