@@ -19,6 +19,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::headers::BoundedHeaders;
+
 /// Says that something of a layer below is gone.
 const WHITEOUT: &[u8] = b".wh.";
 /// Says that all of a directory of layers below is gone.
@@ -26,9 +28,14 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// What else begins so is a matter of a file system that nobody uses any more.
 const OTHER_MARKS: &[u8] = b".wh..wh.";
 const XATTR: &str = "SCHILY.xattr.";
-/// Ids that no cell has are shown as nobody's, as the kernel does.
-const MOST_ID: u64 = 65_535;
+/// Whose files are that belong to ids which no cell has, as the kernel shows it.
 const NOBODY: u32 = 65_534;
+const MOST_PATH: usize = 4000;
+const MOST_REMEMBERED: usize = 128 << 20;
+const TRIES: u32 = 100;
+/// What stays free on the disk, and how often that is looked at.
+const LEFT_FREE: u64 = 64 << 20;
+const LOOK_EACH: u64 = 8 << 20;
 /// As the kernel has it.
 const MOST_LINKS: usize = 40;
 
@@ -53,8 +60,11 @@ impl Marks {
 /// Whose the files of a layer are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owners {
-    /// As the archive says.
-    AsTold,
+    /// As the archive says; ids above the most there are become nobody's.
+    AsTold {
+        /// The highest id.
+        most: u32,
+    },
     /// All are those of whoever unpacks it, who has no other ids to give.
     Own,
 }
@@ -104,8 +114,9 @@ pub fn unpack_layer(
         done: UnpackedLayer::default(),
         parent: None,
         directories: Vec::new(),
+        remembered: 0,
     };
-    let mut archive = tar::Archive::new(layer);
+    let mut archive = tar::Archive::new(BoundedHeaders::new(layer));
     for entry in archive.entries().map_err(broken)? {
         unpacking.entry(&mut entry.map_err(broken)?)?;
     }
@@ -130,12 +141,14 @@ struct Unpacking<'a> {
     parent: Option<(PathBuf, OwnedFd)>,
     /// When directories were changed last: what is put into them changes that.
     directories: Vec<(PathBuf, Timestamps)>,
+    /// How long their names are together.
+    remembered: usize,
 }
 
 /// What an archive says of an entry beside its content.
 struct Attributes {
     mode: Mode,
-    owner: (u32, u32),
+    owner: (u64, u64),
     times: Timestamps,
     extended: Vec<(OsString, Vec<u8>)>,
 }
@@ -161,7 +174,7 @@ impl Unpacking<'_> {
         }
         match entry.header().entry_type().as_byte() {
             b'5' => self.directory(&path, &name, &attributes),
-            0 | b'0' | b'7' | b'S' => self.file(&path, &name, &attributes, entry),
+            0 | b'0' | b'7' => self.file(&path, &name, &attributes, entry),
             b'2' => self.symlink(&path, &name, &attributes, entry),
             b'1' => self.link(&path, &name, entry),
             b'6' => self.pipe(&path, &name, &attributes),
@@ -242,6 +255,10 @@ impl Unpacking<'_> {
         }
         let there = open_there(parent.as_fd(), name).map_err(tried(path, "open"))?;
         self.give(there.as_fd(), attributes).map_err(tried(path, "set the attributes of"))?;
+        self.remembered += path.as_os_str().len();
+        if self.remembered > MOST_REMEMBERED {
+            return Err(Error::limit_exceeded("the names of the layer's directories are too long"));
+        }
         self.directories.push((path.to_owned(), attributes.times.clone()));
         Ok(())
     }
@@ -276,9 +293,10 @@ impl Unpacking<'_> {
         attributes: &Attributes,
         entry: &tar::Entry<'_, impl Read>,
     ) -> Result<()> {
-        let Some(target) = entry.link_name_bytes().filter(|target| !target.is_empty()) else {
-            return Err(refused(path, "it is a link to nothing"));
-        };
+        let target = entry.link_name_bytes().unwrap_or_default();
+        if target.is_empty() || target.contains(&0) || target.len() > MOST_PATH {
+            return Err(refused(path, "it is a link to nothing that has a name"));
+        }
         let parent = self.open_parent(path)?;
         self.make_room(parent.as_fd(), name, path)?;
         symlinkat(OsStr::from_bytes(&target), &parent, name).map_err(tried(path, "make"))?;
@@ -302,7 +320,7 @@ impl Unpacking<'_> {
                 path,
                 &format!(
                     "it is the same file as {}, which the layer does not have",
-                    target.display()
+                    shortened(&target)
                 ),
             )),
             linked => linked.map_err(tried(path, "link")),
@@ -349,6 +367,13 @@ impl Unpacking<'_> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        for _ in 1..TRIES {
+            match openat2(self.root, directory, flags, Mode::empty(), resolve) {
+                // Something was renamed or mounted somewhere on the machine meanwhile.
+                Err(Errno::AGAIN) => {}
+                found => return found,
+            }
+        }
         openat2(self.root, directory, flags, Mode::empty(), resolve)
     }
 
@@ -388,16 +413,17 @@ impl Unpacking<'_> {
     }
 
     fn give(&self, to: BorrowedFd<'_>, attributes: &Attributes) -> Result<(), Errno> {
-        if self.owners == Owners::AsTold {
-            let (uid, gid) = attributes.owner;
+        if let Owners::AsTold { most } = self.owners {
+            let (uid, gid) = attributes.owner(most);
             fchown(to, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }
         // After the owner, whose change takes some of it away.
         fchmod(to, attributes.mode)?;
         for (name, value) in &attributes.extended {
             match fsetxattr(to, name.as_os_str(), value, XattrFlags::empty()) {
-                // A file system that has none.
-                Ok(()) | Err(Errno::OPNOTSUPP) => {}
+                // A file system that has none, or no room for such a one.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::RANGE | Errno::TOOBIG | Errno::NOSPC) => {}
+                Err(Errno::INVAL) => {}
                 Err(errno) => return Err(errno),
             }
         }
@@ -411,8 +437,8 @@ impl Unpacking<'_> {
         name: &OsStr,
         attributes: &Attributes,
     ) -> Result<(), Errno> {
-        if self.owners == Owners::AsTold {
-            let (uid, gid) = attributes.owner;
+        if let Owners::AsTold { most } = self.owners {
+            let (uid, gid) = attributes.owner(most);
             let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
             chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
         }
@@ -431,14 +457,21 @@ impl Unpacking<'_> {
 }
 
 impl Attributes {
+    fn owner(&self, most: u32) -> (u32, u32) {
+        let known = |id: u64| match u32::try_from(id) {
+            Ok(id) if id <= most => id,
+            Ok(_) | Err(_) => NOBODY.min(most),
+        };
+        (known(self.owner.0), known(self.owner.1))
+    }
+
     fn of(entry: &mut tar::Entry<'_, impl Read>, path: &Path) -> Result<Self> {
         let unreadable = |_| refused(path, "what it is cannot be read");
         let header = entry.header();
         let mode = header.mode().map_err(unreadable)? & 0o7777;
-        let id = |id: u64| u32::try_from(id).ok().filter(|_| id <= MOST_ID).unwrap_or(NOBODY);
         // Some leave these out, which is as good as 0.
         let told = |number: io::Result<u64>| number.unwrap_or_default();
-        let mut owner = (id(told(header.uid())), id(told(header.gid())));
+        let mut owner = (told(header.uid()), told(header.gid()));
         let mut seconds = i64::try_from(told(header.mtime())).unwrap_or_default();
         let mut extended = Vec::new();
         if let Some(extensions) = entry.pax_extensions().map_err(unreadable)? {
@@ -447,8 +480,8 @@ impl Attributes {
                 let (Ok(key), value) = (extension.key(), extension.value_bytes()) else { continue };
                 let text = std::str::from_utf8(value).ok();
                 match key {
-                    "uid" => owner.0 = text.and_then(|it| it.parse().ok()).map_or(owner.0, id),
-                    "gid" => owner.1 = text.and_then(|it| it.parse().ok()).map_or(owner.1, id),
+                    "uid" => owner.0 = text.and_then(|it| it.parse().ok()).unwrap_or(owner.0),
+                    "gid" => owner.1 = text.and_then(|it| it.parse().ok()).unwrap_or(owner.1),
                     "mtime" => {
                         let whole = text.and_then(|it| it.split('.').next()?.parse().ok());
                         seconds = whole.unwrap_or(seconds);
@@ -476,6 +509,9 @@ fn clean(name: &[u8]) -> Result<PathBuf> {
     let whole = Path::new(OsStr::from_bytes(name));
     if name.contains(&0) {
         return Err(refused(whole, "the name has a NUL character in it"));
+    }
+    if name.len() > MOST_PATH {
+        return Err(refused(whole, "the name is too long"));
     }
     for component in whole.components() {
         match component {
@@ -521,7 +557,15 @@ fn copy(content: &mut impl Read, file: &mut File, path: &Path) -> Result<u64> {
         }
         file.write_all(&buffer[..length]).map_err(|error| broken_disk(path, &error))?;
         copied += length as u64;
+        if copied / LOOK_EACH != (copied - length as u64) / LOOK_EACH && is_nearly_full(file) {
+            return Err(tried(path, "unpack")(Errno::NOSPC));
+        }
     }
+}
+
+/// Whether the disk has no more room than cells that run need.
+fn is_nearly_full(file: &File) -> bool {
+    rustix::fs::fstatvfs(file).is_ok_and(|it| it.f_bavail.saturating_mul(it.f_frsize) < LEFT_FREE)
 }
 
 fn broken_disk(path: &Path, error: &io::Error) -> Error {
@@ -532,7 +576,7 @@ fn broken_disk(path: &Path, error: &io::Error) -> Error {
 }
 
 fn tried(path: &Path, what: &'static str) -> impl Fn(Errno) -> Error {
-    let path = path.display().to_string();
+    let path = shortened(path);
     move |errno| {
         let error = Error::unavailable(format!("cannot {what} {path} of the layer: {errno}"));
         match errno {
@@ -542,8 +586,12 @@ fn tried(path: &Path, what: &'static str) -> impl Fn(Errno) -> Error {
     }
 }
 
+fn shortened(path: &Path) -> String {
+    path.to_string_lossy().chars().take(200).collect()
+}
+
 fn refused(path: &Path, reason: &str) -> Error {
-    let shown: String = path.to_string_lossy().chars().take(200).collect();
+    let shown = shortened(path);
     Error::invalid(format!("cannot unpack {shown:?} of the layer: {reason}"))
 }
 

@@ -232,6 +232,32 @@ fn an_archive_marks_nothing_for_the_overlay_itself() {
 }
 
 #[test]
+fn ids_that_nobody_has_are_nobodys() {
+    let time = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    let of =
+        |owner| Attributes { mode: Mode::empty(), owner, times: times.clone(), extended: vec![] };
+    assert_eq!(of((0, 65_535)).owner(65_535), (0, 65_535));
+    assert_eq!(of((65_536, u64::MAX)).owner(65_535), (65_534, 65_534));
+    assert_eq!(of((1000, 5001)).owner(5000), (1000, 5000));
+}
+
+#[test]
+fn long_names_are_refused_in_few_words() {
+    let long = "a/".repeat(3000);
+    let mut builder = Builder::new(Vec::new());
+    let mut header = Header::new_gnu();
+    header.set_size(0);
+    header.set_mode(0o644);
+    builder.append_data(&mut header, &long[..5999], &b""[..]).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let bytes = builder.into_inner().unwrap();
+    let error = unpack(&bytes, home.path(), LayerBounds::default()).unwrap_err();
+    assert_eq!(error.code, ErrorCode::Invalid);
+    assert!(error.to_string().len() < 500, "{error}");
+}
+
+#[test]
 fn a_layer_has_its_bounds() {
     let home = tempfile::tempdir().unwrap();
     let bytes = Layer::new().file("a", "12345").file("b", "12345").bytes();

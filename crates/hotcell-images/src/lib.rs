@@ -7,6 +7,7 @@
 
 mod config;
 mod digest;
+mod headers;
 mod layer;
 mod manifest;
 mod packed;
@@ -19,4 +20,4 @@ pub use layer::{LayerBounds, Marks, Owners, UnpackedLayer, unpack_layer};
 pub use manifest::{Descriptor, Manifest, ManifestOrIndex};
 pub use packed::unpacked;
 pub use platform::Platform;
-pub use source::{Archive, FilePart, ImageSource, LayerSource, OpenedImage};
+pub use source::{Archive, FilePart, ImageSource, LayerSource, OpenedImage, UNPACKED};

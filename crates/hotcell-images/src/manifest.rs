@@ -1,5 +1,7 @@
 //! What an image is made of, and the lists of one image for several machines.
 
+use std::collections::BTreeSet;
+
 use hotcell_model::{Digest, Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -90,12 +92,7 @@ impl Manifest {
                 self.config.media_type
             )));
         }
-        if self.layers.len() > MOST_LAYERS {
-            return Err(Error::limit_exceeded(format!(
-                "the image has {} layers, and {MOST_LAYERS} are the most",
-                self.layers.len()
-            )));
-        }
+        check_number(self.layers.len())?;
         for layer in &self.layers {
             let kind = layer.media_type.as_str();
             if LAYERS.contains(&kind) {
@@ -115,15 +112,31 @@ impl Manifest {
     }
 }
 
+pub(crate) fn check_number(layers: usize) -> Result<()> {
+    match layers <= MOST_LAYERS {
+        true => Ok(()),
+        false => Err(Error::limit_exceeded(format!(
+            "the image has {layers} layers, and {MOST_LAYERS} are the most"
+        ))),
+    }
+}
+
 /// The image of a list that runs on a machine.
 ///
 /// # Errors
-/// None does; which ones there are is told.
+/// None does, or several different ones; which ones there are is told.
 pub(crate) fn choose<'a>(list: &'a [Descriptor], wanted: &Platform) -> Result<&'a Descriptor> {
     let runs = |it: &&Descriptor| it.platform.as_ref().is_none_or(|platform| wanted.runs(platform));
     // What says for which machine it is comes before what does not.
     let mut fitting: Vec<&Descriptor> = list.iter().filter(runs).collect();
     fitting.sort_by_key(|it| it.platform.is_none());
+    let alike = fitting.iter().filter(|it| it.platform.is_some() == fitting[0].platform.is_some());
+    let different: BTreeSet<&Digest> = alike.map(|it| &it.digest).collect();
+    if different.len() > 1 {
+        let digests: Vec<String> = different.iter().map(ToString::to_string).collect();
+        return Err(Error::invalid(format!("there are {} images for {wanted}", digests.len()))
+            .hint(format!("keep one of them in a place of its own: {}", digests.join(", "))));
+    }
     fitting.into_iter().next().ok_or_else(|| {
         let there: Vec<String> = list
             .iter()

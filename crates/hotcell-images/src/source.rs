@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hotcell_model::{Digest, Error, ImageName, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ImageConfig, MOST_CONFIG_BYTES};
 use crate::digest::{check_digest, digest_of};
-use crate::manifest::{Descriptor, MOST_MANIFEST_BYTES, ManifestOrIndex, choose};
+use crate::headers::BoundedHeaders;
+use crate::manifest::{Descriptor, MOST_MANIFEST_BYTES, ManifestOrIndex, check_number, choose};
 use crate::packed::unpacked;
 use crate::platform::Platform;
 
@@ -24,6 +26,8 @@ const REF_NAME: &str = "org.opencontainers.image.ref.name";
 const FULL_NAME: &str = "io.containerd.image.name";
 /// More entries than this has no archive of an image.
 const MOST_PARTS: usize = 10_000;
+/// No part of an image has a longer name.
+const MOST_PART_NAME: usize = 1024;
 /// How often a list may lead to another one.
 const DEEPEST: usize = 4;
 /// An archive that is packed as a whole may be unpacked to so much.
@@ -341,6 +345,7 @@ impl Archive {
             return Err(Error::invalid("the description of the image is not what it is called by")
                 .hint("the archive is damaged: write it again with `docker save`"));
         }
+        check_number(saved.layers.len())?;
         same_number(saved.layers.len(), parsed.rootfs.diff_ids.len())?;
         check_platform(&parsed, wanted)?;
         let layers = saved.layers.iter().zip(&parsed.rootfs.diff_ids).map(|(layer, unpacked)| {
@@ -392,14 +397,20 @@ fn has_image(parts: &BTreeMap<PathBuf, Part>) -> bool {
 /// What an archive has in it, and where; `None` if it has more than an archive of an image would.
 fn list(reader: &mut dyn Read, path: &Path) -> Result<Option<BTreeMap<PathBuf, Part>>> {
     let broken = |error: io::Error| {
-        Error::invalid(format!("{} is no archive that can be read: {error}", path.display()))
-            .hint("name a tar archive, packed by gzip or zstd or not")
+        // Our own word may have gone through a reader.
+        error.downcast::<Error>().unwrap_or_else(|error| {
+            Error::invalid(format!("{} is no archive that can be read: {error}", path.display()))
+                .hint("name a tar archive, packed by gzip or zstd or not")
+        })
     };
     let mut parts = BTreeMap::new();
-    let mut archive = tar::Archive::new(reader);
+    let mut archive = tar::Archive::new(BoundedHeaders::new(reader));
     for entry in archive.entries().map_err(broken)? {
         let entry = entry.map_err(broken)?;
         let Some(name) = entry.path().ok().and_then(|name| normal(&name)) else { continue };
+        if name.as_os_str().len() > MOST_PART_NAME {
+            continue;
+        }
         let kind = entry.header().entry_type();
         let part = if kind.is_file() {
             Part::File { at: entry.raw_file_position(), length: entry.size() }
@@ -421,9 +432,18 @@ fn list(reader: &mut dyn Read, path: &Path) -> Result<Option<BTreeMap<PathBuf, P
     Ok(Some(parts))
 }
 
+/// How names of archives begin that were unpacked; of processes that were killed they stay behind.
+pub const UNPACKED: &str = "unpacked-";
+
+/// What no other file of this machine's processes is called.
+fn unique() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// The whole archive, unpacked.
 fn unpack_whole(path: &Path, scratch: &Path) -> Result<Temporary> {
-    let unpacked_to = scratch.join(format!("unpacked-{}.tar", std::process::id()));
+    let unpacked_to = scratch.join(format!("{UNPACKED}{}", unique()));
     let mut to =
         File::create(&unpacked_to).map_err(|error| cannot("make", &unpacked_to, &error))?;
     let temporary = Temporary(unpacked_to);

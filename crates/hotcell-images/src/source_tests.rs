@@ -154,6 +154,19 @@ fn of_several_machines_the_own_one_is_taken() {
 }
 
 #[test]
+fn of_several_images_none_is_taken_by_chance() {
+    let layout = Layout::new();
+    let one = layout.image(&[layer("one")], "amd64", GZIPPED);
+    let other = layout.image(&[layer("other")], "amd64", GZIPPED);
+    layout.index(&json!([one, other]));
+    let error = layout.find().unwrap_err();
+    assert!(error.to_string().contains("there are 2 images for linux/amd64"), "{error}");
+    // The same one under two names is one.
+    layout.index(&json!([one, one]));
+    assert_eq!(names(&layout.find().unwrap()), ["one"]);
+}
+
+#[test]
 fn what_docker_saves_is_read() {
     let layers = [layer("one"), layer("two")];
     let config = config(&layers, "amd64");

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use hotcell_jail::ids::{EXEC_ID, IdLayout, Starter, starter};
 use hotcell_jail::mounts::{Layer, Lower, LowerIds, Upper};
@@ -112,6 +113,12 @@ pub(crate) fn make_once(
     make: impl FnOnce(&Path) -> io::Result<()>,
 ) -> io::Result<PathBuf> {
     let base = bases.join(name);
+    if base.is_dir() {
+        return Ok(base);
+    }
+    // Two threads would write to the same directory.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     if base.is_dir() {
         return Ok(base);
     }

@@ -22,6 +22,7 @@ use crate::checkpoint_file::{CheckpointFile, seen_by_another};
 use crate::disk::{find_sizes, own};
 use crate::driver::{Native, NativeDriver, at, stop_supervisor};
 use crate::flatten::{Aim, CellLayers, make_targets, replace_in};
+use crate::image_store::ImageStore;
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::layer_store::{LayerStore, Making};
 use crate::merge_layers::Merge;
@@ -321,6 +322,8 @@ impl Native {
         // Before the checkpoint is looked at: nobody else may let go of its layers meanwhile.
         let layers = LayerStore::new(&self.paths);
         let making = layers.making().map_err(|error| at("make", &paths, &error))?;
+        let images = ImageStore::new(&self.paths);
+        let _image = images.taking().map_err(|error| at("make", &paths, &error))?;
         let placed = self.placed(&parent)?;
         let parts = self.checkpoint(&parent, checkpoint)?.lowers;
         let made = || -> io::Result<()> {

@@ -429,14 +429,15 @@ pub(crate) fn order_keeper(program: &Path, order: &Order) -> io::Result<Outcome>
     if let Some(mut stdin) = keeper.stdin.take() {
         stdin.write_all(&serde_json::to_vec(order)?)?;
     }
+    // Before its end is waited for: it may have more to say than a pipe holds.
+    let mut line = String::new();
+    if let Some(stdout) = keeper.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
     match keeper.wait() {
         // Whoever started this process made it ignore the end of its children.
         Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {}
         waited => drop(waited?),
-    }
-    let mut line = String::new();
-    if let Some(stdout) = keeper.stdout.take() {
-        BufReader::new(stdout).read_line(&mut line)?;
     }
     if line.is_empty() {
         return Err(io::Error::other("it ended without a word"));

@@ -158,10 +158,11 @@ impl CellLayers {
             let together = self.always_together(layer);
             let saved: usize = together.iter().map(|group| group.sources.len() - 1).sum();
             let depth = written_by_cells(&layer.lowers).saturating_sub(saved);
-            if depth > MANY {
+            let many = many_in(layer);
+            if depth > many {
                 let longest = runs(&layer.lowers, |one, other| one.ids == other.ids);
                 groups.extend(longest.into_iter().max_by_key(|group| group.sources.len()));
-            } else if aim == Aim::Room || depth + saved > MANY {
+            } else if aim == Aim::Room || depth + saved > many {
                 groups.extend(together);
             }
         }
@@ -213,6 +214,16 @@ impl CellLayers {
             false => layer.lowers.len() >= MOST_BEFORE_6_5,
         };
         self.placed.layers.iter().any(is_full)
+    }
+}
+
+/// With more layers of its own than this a part of a cell has them made fewer. Where the kernel shows
+/// few, those of an image leave less room.
+fn many_in(layer: &Layer) -> usize {
+    let others = layer.lowers.len() - written_by_cells(&layer.lowers);
+    match takes_any_number() {
+        true => MANY,
+        false => MOST_BEFORE_6_5.saturating_sub(others + 1).min(MANY),
     }
 }
 

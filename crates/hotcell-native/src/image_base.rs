@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use hotcell_images::digest_of;
 use hotcell_jail::mounts::{Layer, Lower, LowerIds, Upper};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fgetxattr, openat, openat2};
+use rustix::io::Errno;
 
 use crate::base::{give_to_execs, make_once};
 
@@ -72,8 +73,11 @@ fn make(base: &Path, names: &[String]) -> io::Result<()> {
 fn names(image: &[Lower], path: &str) -> String {
     let (_, fallback, cell) =
         NAMES.iter().find(|(it, ..)| *it == path).copied().unwrap_or(NAMES[0]);
-    let found = image.iter().find_map(|lower| read_in(&lower.path, path));
-    let mut text = found.unwrap_or_else(|| fallback.to_owned());
+    let looks = image.iter().map(|lower| look(&lower.path, path));
+    let mut text = match looks.into_iter().find(|look| !matches!(look, Look::Absent)) {
+        Some(Look::Text(text)) => text,
+        Some(Look::Hidden | Look::Absent) | None => fallback.to_owned(),
+    };
     let has_cell = text.lines().any(|line| line.split(':').nth(2) == Some("1000"));
     if !has_cell {
         if !text.ends_with('\n') {
@@ -84,18 +88,43 @@ fn names(image: &[Lower], path: &str) -> String {
     text
 }
 
-/// A small file of a layer. Whoever made the layer is not trusted: no link is followed.
-fn read_in(layer: &Path, path: &str) -> Option<String> {
+/// What a layer has of a small file.
+enum Look {
+    /// Its content.
+    Text(String),
+    /// Something else, or nothing, and what layers below have does not count.
+    Hidden,
+    /// Nothing.
+    Absent,
+}
+
+/// Looks for a small file of a layer. Whoever made the layer is not trusted: no link is followed.
+fn look(layer: &Path, path: &str) -> Look {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let layer = openat(CWD, layer, flags, Mode::empty()).ok()?;
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(layer) = openat(CWD, layer, flags, Mode::empty()) else { return Look::Hidden };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let file = openat2(layer.as_fd(), path, flags, Mode::empty(), resolve).ok()?;
-    let file = fs::File::from(file);
-    if !file.metadata().ok()?.is_file() {
-        return None;
+    let open = |path: &str, flags| openat2(layer.as_fd(), path, flags, Mode::empty(), resolve);
+    let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC).map(fs::File::from);
+    match file {
+        Ok(file) if file.metadata().is_ok_and(|it| it.is_file()) => {
+            let mut bytes = Vec::new();
+            match file.take(MOST_NAMES_BYTES).read_to_end(&mut bytes) {
+                Ok(_) => Look::Text(String::from_utf8_lossy(&bytes).into_owned()),
+                Err(_) => Look::Hidden,
+            }
+        }
+        Err(Errno::NOENT) if !is_opaque(open("etc", OFlags::RDONLY | OFlags::DIRECTORY).ok()) => {
+            Look::Absent
+        }
+        Ok(_) | Err(_) => Look::Hidden,
     }
-    let mut text = String::new();
-    file.take(MOST_NAMES_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+}
+
+/// Whether a directory shows nothing of layers below.
+fn is_opaque(directory: Option<OwnedFd>) -> bool {
+    let marked = |name: &str| {
+        let mut value = [0; 1];
+        directory.as_ref().is_some_and(|it| fgetxattr(it, name, &mut value) == Ok(1))
+    };
+    marked("trusted.overlay.opaque") || marked("user.overlay.opaque")
 }

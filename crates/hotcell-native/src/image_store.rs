@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use hotcell_images::{ImageConfig, digest_of};
-use hotcell_jail::ids::IdLayout;
+use hotcell_images::{ImageConfig, UNPACKED, digest_of};
+use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::mounts::{Lower, LowerIds};
 use hotcell_model::{Digest, Error, Image, ImageName, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -37,6 +37,13 @@ pub(crate) struct StoredImage {
 #[derive(Debug)]
 pub(crate) struct ImageStore<'a> {
     paths: &'a NativePaths,
+}
+
+/// Images that are written down.
+struct Descriptions {
+    images: Vec<StoredImage>,
+    /// How many could not be read.
+    unreadable: usize,
 }
 
 /// Keeps layers that nothing names yet from being removed.
@@ -80,10 +87,8 @@ impl<'a> ImageStore<'a> {
 
     /// A place for a layer that is not there yet.
     pub(crate) fn new_layer(&self) -> Result<PathBuf> {
-        let mut random = [0; 8];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-            .map_err(|errno| Error::internal(format!("no randomness: {errno}")))?;
-        Ok(self.layers().join(format!("making-{:016x}", u64::from_le_bytes(random))))
+        let random = random().map_err(|error| failed("make a layer in", &self.layers(), &error))?;
+        Ok(self.layers().join(format!("making-{random}")))
     }
 
     pub(crate) fn taking(&self) -> io::Result<Taking> {
@@ -106,22 +111,45 @@ impl<'a> ImageStore<'a> {
         })
     }
 
+    /// Every image whose description can be read.
     pub(crate) fn all(&self) -> Result<Vec<StoredImage>> {
-        let directory = self.descriptions();
-        let entries = match fs::read_dir(&directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|error| failed("list", &directory, &error))?,
+        let there = self.descriptions_there();
+        Ok(there.map_err(|error| failed("list", &self.descriptions(), &error))?.images)
+    }
+
+    fn descriptions_there(&self) -> io::Result<Descriptions> {
+        let (mut images, mut unreadable) = (Vec::new(), 0);
+        let entries = match fs::read_dir(self.descriptions()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            entries => Some(entries?),
         };
-        let mut found = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(|error| failed("list", &directory, &error))?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
-                let stored = read_json::<StoredImage>(&path);
-                found.extend(stored.map_err(|error| failed("read", &path, &error))?);
+        for entry in entries.into_iter().flatten() {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            match read_json::<StoredImage>(&path) {
+                Ok(Some(stored)) if stored.version <= VERSION => images.push(stored),
+                Ok(None) => {}
+                Ok(Some(_)) | Err(_) => {
+                    tracing::warn!(file = %path.display(), "an image cannot be read");
+                    unreadable += 1;
+                }
             }
         }
-        found.sort_by(|one, other| one.image.name.cmp(&other.image.name));
-        Ok(found)
+        images.sort_by(|one, other| one.image.name.cmp(&other.image.name));
+        Ok(Descriptions { images, unreadable })
+    }
+
+    /// Writes an image down, whole or not at all, also if the power fails.
+    pub(crate) fn write(&self, stored: &StoredImage) -> io::Result<()> {
+        let path = self.description(&stored.image.name);
+        let temporary = self.descriptions().join(format!("new-{}", random()?));
+        let mut file = File::create(&temporary)?;
+        file.write_all(&serde_json::to_vec(stored)?)?;
+        file.sync_all()?;
+        fs::rename(&temporary, &path)?;
+        File::open(self.descriptions())?.sync_all()
     }
 
     /// What a cell on this image shows, the topmost first.
@@ -148,7 +176,11 @@ impl<'a> ImageStore<'a> {
     }
 
     fn remove_unnamed(&self, ids: &IdLayout) -> io::Result<()> {
-        let images = self.all().map_err(io::Error::other)?;
+        let Descriptions { images, unreadable } = self.descriptions_there()?;
+        if unreadable > 0 {
+            // Nobody knows what those name.
+            return Ok(());
+        }
         let of_images = images.iter().flat_map(|stored| &stored.config.rootfs.diff_ids);
         let mut named: BTreeSet<PathBuf> = of_images.map(|layer| self.layer(layer)).collect();
         match fs::read_dir(self.paths.cells()) {
@@ -166,10 +198,35 @@ impl<'a> ImageStore<'a> {
         for layer in fs::read_dir(self.layers())? {
             let path = layer?.path();
             if !named.contains(&path) {
-                remove_files(&path, ids).map_err(io::Error::other)?;
+                // What is half gone has not the name of something whole.
+                let leaving = self.layers().join(format!("leaving-{}", random()?));
+                fs::rename(&path, &leaving)?;
+                remove_files(&leaving, ids).map_err(io::Error::other)?;
+            }
+        }
+        // What archives were unpacked to by imports that were killed.
+        for file in fs::read_dir(self.paths.images())? {
+            let file = file?;
+            if file.file_name().as_encoded_bytes().starts_with(UNPACKED.as_bytes()) {
+                fs::remove_file(file.path())?;
             }
         }
         Ok(())
+    }
+}
+
+/// A name that nobody else has.
+fn random() -> io::Result<String> {
+    let mut random = [0; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!("{:016x}", u64::from_le_bytes(random)))
+}
+
+/// Whose ids the files of images have.
+pub(crate) fn ids_of_images() -> IdLayout {
+    match starter() {
+        Starter::Root => IdLayout::Private { base: 0 },
+        Starter::User { layout, .. } => layout,
     }
 }
 

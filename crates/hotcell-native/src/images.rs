@@ -4,7 +4,6 @@ use std::io;
 
 use async_trait::async_trait;
 use hotcell_images::{ImageConfig, ImageSource, LayerSource, OpenedImage, Platform, digest_of};
-use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::mounts::Lower;
 use hotcell_model::{
     CellSpec, Error, HOST_IMAGE, Image, ImageImport, ImageList, ImageName, Images, Result,
@@ -13,10 +12,10 @@ use hotcell_model::{
 
 use crate::driver::{Native, NativeDriver};
 use crate::flatten::most_layers;
-use crate::image_store::{ImageStore, StoredImage, Taking, VERSION, failed};
+use crate::image_store::{ImageStore, StoredImage, Taking, VERSION, failed, ids_of_images};
 use crate::order::{Outcome, Task};
-use crate::paths::{CellPaths, read_json, write_json};
-use crate::unpack::{KNOWN, LayerOrder, UnpackedTo};
+use crate::paths::{CellPaths, read_json};
+use crate::unpack::{FILES, KNOWN, LayerOrder, UnpackedTo};
 use crate::way::Way;
 
 /// What a cell shows of an image.
@@ -83,15 +82,16 @@ impl Native {
             since: Timestamp::now(),
         };
         let stored = StoredImage { version: VERSION, image: image.clone(), config };
-        write_json(&store.description(&image.name), &stored).map_err(at)?;
+        store.write(&stored).map_err(at)?;
         Ok(image)
     }
 
     /// Makes a layer a directory, unless it is one already.
     fn take_layer(&self, store: &ImageStore<'_>, layer: &LayerSource) -> Result<UnpackedTo> {
-        let known = layer.unpacked.as_ref().map(|digest| store.layer(digest).join(KNOWN));
-        if let Some(known) = known
-            && let Ok(Some(unpacked)) = read_json(&known)
+        let place = layer.unpacked.as_ref().map(|digest| store.layer(digest));
+        if let Some(place) = place
+            && let Ok(Some(unpacked)) = read_json(&place.join(KNOWN))
+            && place.join(FILES).is_dir()
         {
             return Ok(unpacked);
         }
@@ -198,12 +198,4 @@ fn name_of(request: &ImageImport, opened: &OpenedImage) -> Result<ImageName> {
 fn is_for_execs(name: &str) -> bool {
     let is_name = !name.is_empty() && !name.contains('\0');
     is_name && !matches!(name, "HOME" | "USER" | "LOGNAME" | "PWD" | "HOSTNAME" | "SHELL")
-}
-
-/// Whose ids the files of images have.
-fn ids_of_images() -> IdLayout {
-    match starter() {
-        Starter::Root => IdLayout::Private { base: 0 },
-        Starter::User { layout, .. } => layout,
-    }
 }

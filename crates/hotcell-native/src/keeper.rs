@@ -14,7 +14,7 @@ use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::{Forked, Step as _, StepError, fork};
 use hotcell_model::Error;
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 
 use crate::carrier::KeptCarrier;
 use crate::compare::compare;
@@ -88,13 +88,17 @@ fn exit_code(done: &io::Result<()>) -> ExitCode {
     }
 }
 
-/// Does what is about images; nobody needs that once whoever ordered it is gone.
+/// Does what is about images; nobody needs that once whoever ordered it is gone, and with it the lock
+/// on them.
 fn of_images(order: &Order) -> Option<Outcome> {
+    let end_with_parent = || set_parent_process_death_signal(Some(Signal::KILL));
     match &order.task {
-        Task::Unpack(layer) => Some(match unpack(layer) {
-            Ok(unpacked) => Outcome::Unpacked(unpacked),
-            Err(error) => Outcome::Failed(error),
-        }),
+        Task::Unpack(layer) => {
+            Some(match end_with_parent().map_err(unbound).and_then(|()| unpack(layer)) {
+                Ok(unpacked) => Outcome::Unpacked(unpacked),
+                Err(error) => Outcome::Failed(error),
+            })
+        }
         Task::CollectImages { ids } => {
             let paths = CellPaths::at(order.directory.clone()).native();
             Some(match ImageStore::new(&paths).collect(ids) {
@@ -116,6 +120,10 @@ fn of_images(order: &Order) -> Option<Outcome> {
         | Task::Project(_)
         | Task::Probe { .. } => None,
     }
+}
+
+fn unbound(errno: rustix::io::Errno) -> Error {
+    Error::unavailable(format!("cannot end with whoever takes the image: {errno}"))
 }
 
 fn probe(order: &Order, bases: &Path) -> io::Result<()> {

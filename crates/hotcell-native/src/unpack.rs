@@ -42,6 +42,8 @@ pub(crate) struct UnpackedTo {
     pub(crate) bytes: u64,
 }
 
+/// The highest id that a cell has.
+const MOST_ID: u32 = 65_535;
 /// The files of a layer, in its directory.
 pub(crate) const FILES: &str = "files";
 /// What is known of a layer, in its directory.
@@ -60,9 +62,12 @@ fn try_to_unpack(order: &LayerOrder) -> Result<UnpackedTo> {
     let stored = order.place.open()?;
     let (namespace, marks, owners) = match &order.ids {
         IdLayout::Private { .. } | IdLayout::Host { .. } => {
-            (Namespace::Own, Marks::Trusted, Owners::AsTold)
+            (Namespace::Own, Marks::Trusted, Owners::AsTold { most: MOST_ID })
         }
-        IdLayout::Subordinate { .. } => (Namespace::New(&order.ids), Marks::User, Owners::AsTold),
+        IdLayout::Subordinate { count, .. } => {
+            let most = MOST_ID.min(*count);
+            (Namespace::New(&order.ids), Marks::User, Owners::AsTold { most })
+        }
         IdLayout::Single { .. } => (Namespace::New(&order.ids), Marks::User, Owners::Own),
     };
     let files = make_target(&order.target)?;

@@ -22,7 +22,7 @@ use crate::disk_account::DiskAccount;
 use crate::driver::{CgroupUse, order_keeper};
 use crate::flatten::{Aim, MANY, TOO_MANY, written_by_cells};
 use crate::groups::ControlGroups;
-use crate::image_store::ImageStore;
+use crate::image_store::{ImageStore, ids_of_images};
 use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, Task};
@@ -330,8 +330,10 @@ pub(crate) fn forget(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
         LayerStore::new(&native).collect(&placed.ids)?;
     }
     // It may have been the last that needed an image which was forgotten.
-    if placed.spec.image != HOST_IMAGE {
-        ImageStore::new(&native).collect_if_free(&placed.ids)?;
+    if placed.spec.image != HOST_IMAGE
+        && let Err(error) = ImageStore::new(&native).collect_if_free(&ids_of_images())
+    {
+        tracing::warn!(%error, "layers that no image needs may be left");
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ in_every_world! {
     a_changed_layer_is_refused_and_leaves_nothing,
     an_import_that_is_killed_is_done_again,
     imports_at_once_share_their_layers,
+    a_cell_with_a_directory_of_the_host_lets_go_of_its_image,
 }
 
 in_worlds! { [root]
@@ -212,6 +213,20 @@ fn an_import_that_is_killed_is_done_again(world: &World) {
         world.text(["image", "rm", "some/saved:2"]);
         layers(world) == 0
     });
+}
+
+fn a_cell_with_a_directory_of_the_host_lets_go_of_its_image(world: &World) {
+    world.text(["image", "import", &saved_archive(world, "some/saved:2")]);
+    let project = world.home().join("project");
+    fs::create_dir(&project).unwrap();
+    let project = own(world, &project);
+    // Its ids may be others than those of the image.
+    let args = ["run", "--image", "some/saved:2", "--workspace", &project, "--cell", "on-it"];
+    let look = world.hotcell(args).args(["cat /opt/new; echo x > made; cat made"]).run();
+    assert_eq!(look.succeeded().stdout(), "of the second layer\nx\n");
+    world.text(["image", "rm", "some/saved:2"]);
+    world.text(["kill", "--force", "on-it"]);
+    eventually("its layers are gone", || layers(world) == 0);
 }
 
 fn imports_at_once_share_their_layers(world: &World) {
