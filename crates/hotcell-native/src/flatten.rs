@@ -208,9 +208,9 @@ impl CellLayers {
 
     /// Whether the cell must not have more layers.
     pub(crate) fn is_full(&self) -> bool {
-        // Those of an image are there from the beginning.
+        // Those of an image are there from the beginning, and count as one.
         let is_full = |layer: &Layer| match takes_any_number() {
-            true => written_by_cells(&layer.lowers) >= MOST,
+            true => written_by_cells(&layer.lowers) + 1 >= MOST,
             false => layer.lowers.len() >= MOST_BEFORE_6_5,
         };
         self.placed.layers.iter().any(is_full)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 
 use crate::world::{Chance, Finished, Kind, World, eventually, processes_of};
@@ -141,22 +141,22 @@ fn layers_made_fewer_by_processes_that_are_killed_show_the_same(world: &World) {
         }
         // With so many layers somebody begins at once, or when the cell is used again after it fell
         // asleep with whoever was killed.
-        let mut looks = 0;
-        let begun = || {
+        let (mut looks, mut found) = (0, Vec::new());
+        eventually("somebody makes the layers fewer", || {
             looks += 1;
             if looks % 200 == 0 {
                 finish(world, "torn", "true");
             }
-            depth(world, "torn") <= 31 || !processes_of(&lock).is_empty()
-        };
-        eventually("somebody makes the layers fewer", begun);
+            let processes = processes_of(&lock).into_iter().filter_map(Pid::from_raw);
+            found = processes.filter_map(|it| pidfd_open(it, PidfdFlags::empty()).ok()).collect();
+            !found.is_empty() || depth(world, "torn") <= 31
+        });
         // At any point of what may take a millisecond or many.
         let longest = 1 << chance.below(15);
         std::thread::sleep(Duration::from_micros(chance.below(longest)));
-        for process in processes_of(&lock) {
+        for process in found {
             // It may be done already.
-            let pid = Pid::from_raw(process).unwrap();
-            killed += usize::from(kill_process(pid, Signal::KILL).is_ok());
+            killed += usize::from(pidfd_send_signal(&process, Signal::KILL).is_ok());
         }
         assert_eq!(look_at_torn(world), seen, "round {round}");
     }
