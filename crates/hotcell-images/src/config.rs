@@ -28,12 +28,6 @@ pub struct RunConfig {
     /// Environment variables, as NAME=value.
     #[serde(deserialize_with = "or_default")]
     pub env: Vec<String>,
-    /// Where commands begin.
-    #[serde(deserialize_with = "or_default")]
-    pub working_dir: String,
-    /// Who runs them.
-    #[serde(deserialize_with = "or_default")]
-    pub user: String,
 }
 
 /// The layers of an image.

@@ -276,9 +276,9 @@ impl Unpacking<'_> {
         let made = openat(&parent, name, flags, Mode::RUSR | Mode::WUSR);
         let mut file = File::from(made.map_err(tried(path, "make"))?);
         let left = self.bounds.bytes - self.done.bytes;
-        let copied = copy(&mut content.take(left + 1), &mut file, path)?;
-        self.done.bytes += copied;
-        if copied > left {
+        let before = self.done.bytes;
+        self.done.bytes = copy(&mut content.take(left + 1), &mut file, before, path)?;
+        if self.done.bytes - before > left {
             let most = self.bounds.bytes;
             return Err(Error::limit_exceeded(format!("the layer has more than {most} bytes")));
         }
@@ -544,9 +544,10 @@ fn open_there(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     openat(parent, name, flags, Mode::empty())
 }
 
-fn copy(content: &mut impl Read, file: &mut File, path: &Path) -> Result<u64> {
+/// Copies a file, after so many bytes of others; how many there are then.
+fn copy(content: &mut impl Read, file: &mut File, before: u64, path: &Path) -> Result<u64> {
     let mut buffer = vec![0; 128 << 10];
-    let mut copied = 0;
+    let mut copied = before;
     loop {
         let length = match content.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

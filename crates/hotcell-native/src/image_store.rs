@@ -99,7 +99,10 @@ impl<'a> ImageStore<'a> {
     pub(crate) fn find(&self, name: &ImageName) -> Result<StoredImage> {
         let found = |name: &ImageName| -> Result<Option<StoredImage>> {
             let stored = read_json::<StoredImage>(&self.description(name));
-            stored.map_err(|error| failed("read", &self.description(name), &error))
+            stored.map_err(|error| {
+                failed("read", &self.description(name), &error)
+                    .hint("take the image again with `hotcell image import`")
+            })
         };
         let stored = match found(name)? {
             Some(stored) => Some(stored),

@@ -14,8 +14,8 @@ use crate::driver::{Native, NativeDriver};
 use crate::flatten::most_layers;
 use crate::image_store::{ImageStore, StoredImage, Taking, VERSION, failed, ids_of_images};
 use crate::order::{Outcome, Task};
-use crate::paths::{CellPaths, read_json};
-use crate::unpack::{FILES, KNOWN, LayerOrder, UnpackedTo};
+use crate::paths::CellPaths;
+use crate::unpack::{LayerOrder, UnpackedTo, find_whole};
 use crate::way::Way;
 
 /// What a cell shows of an image.
@@ -88,11 +88,8 @@ impl Native {
 
     /// Makes a layer a directory, unless it is one already.
     fn take_layer(&self, store: &ImageStore<'_>, layer: &LayerSource) -> Result<UnpackedTo> {
-        let place = layer.unpacked.as_ref().map(|digest| store.layer(digest));
-        if let Some(place) = place
-            && let Ok(Some(unpacked)) = read_json(&place.join(KNOWN))
-            && place.join(FILES).is_dir()
-        {
+        let known = layer.unpacked.as_ref().and_then(|digest| find_whole(&store.layer(digest)));
+        if let Some(unpacked) = known {
             return Ok(unpacked);
         }
         let order = LayerOrder {

@@ -15,10 +15,11 @@ use hotcell_images::{
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::namespace_work::{Namespace, work_in};
 use hotcell_model::{Digest, Error, Result};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::paths::write_json;
+use crate::paths::{read_json, write_json};
 use crate::removal::remove_files;
 
 /// A layer as it is stored, and where it is to be unpacked to.
@@ -47,7 +48,7 @@ const MOST_ID: u32 = 65_535;
 /// The files of a layer, in its directory.
 pub(crate) const FILES: &str = "files";
 /// What is known of a layer, in its directory.
-pub(crate) const KNOWN: &str = "layer.json";
+const KNOWN: &str = "layer.json";
 
 /// Unpacks a layer, and gives it the name of its content. What it is said to be is checked before.
 pub(crate) fn unpack(order: &LayerOrder) -> Result<UnpackedTo> {
@@ -90,13 +91,25 @@ fn try_to_unpack(order: &LayerOrder) -> Result<UnpackedTo> {
     write_json(&order.target.join(KNOWN), &unpacked)
         .map_err(|error| Error::unavailable(format!("cannot write {KNOWN}: {error}")))?;
     let place = order.target.with_file_name(unpacked.digest.hex());
-    match std::fs::rename(&order.target, &place) {
-        // Somebody else may have been quicker.
-        Err(error) if !place.join(KNOWN).is_file() => {
-            Err(Error::unavailable(format!("cannot make {}: {error}", place.display())))
+    let renamed = std::fs::rename(&order.target, &place);
+    let named = match renamed {
+        Err(_) if find_whole(&place).is_some() => Ok(()), // Somebody else was quicker.
+        // What has the name and is not whole is removed in the place of this.
+        Err(_) if place.is_dir() => {
+            renameat_with(CWD, &order.target, CWD, &place, RenameFlags::EXCHANGE)
+                .map_err(io::Error::from)
         }
-        Ok(()) | Err(_) => Ok(unpacked),
-    }
+        renamed => renamed,
+    };
+    named
+        .map_err(|error| Error::unavailable(format!("cannot make {}: {error}", place.display())))?;
+    Ok(unpacked)
+}
+
+/// What is known of a layer that is there, with all of its files.
+pub(crate) fn find_whole(layer: &Path) -> Option<UnpackedTo> {
+    let known = read_json(&layer.join(KNOWN)).ok()?;
+    known.filter(|_| layer.join(FILES).is_dir())
 }
 
 fn make_target(target: &Path) -> Result<File> {

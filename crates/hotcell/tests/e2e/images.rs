@@ -16,6 +16,7 @@ in_every_world! {
     a_changed_layer_is_refused_and_leaves_nothing,
     an_import_that_is_killed_is_done_again,
     imports_at_once_share_their_layers,
+    a_layer_that_is_not_whole_is_made_anew,
     a_cell_with_a_directory_of_the_host_lets_go_of_its_image,
 }
 
@@ -227,6 +228,22 @@ fn a_cell_with_a_directory_of_the_host_lets_go_of_its_image(world: &World) {
     world.text(["image", "rm", "some/saved:2"]);
     world.text(["kill", "--force", "on-it"]);
     eventually("its layers are gone", || layers(world) == 0);
+}
+
+fn a_layer_that_is_not_whole_is_made_anew(world: &World) {
+    let archive = saved_archive(world, "some/saved:2");
+    let there = || fs::read_dir(world.state_dir().join("native/images/layers")).unwrap();
+    let works = || world.text(["run", "--image", "some/saved:2", "cat /opt/new"]);
+    for lost in ["files", "layer.json"] {
+        world.text(["image", "import", &archive]);
+        for layer in there() {
+            let lost = layer.unwrap().path().join(lost);
+            if lost.is_dir() { fs::remove_dir_all(lost) } else { fs::write(lost, "") }.unwrap();
+        }
+        world.text(["image", "import", &archive]);
+        assert_eq!(works(), "of the second layer\n");
+        assert_eq!(layers(world), 2);
+    }
 }
 
 fn imports_at_once_share_their_layers(world: &World) {
