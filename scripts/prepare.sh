@@ -33,7 +33,8 @@ say() { printf '%s\n' "$*" >&2; }
 missing_packages() {
     local pair libc
     for pair in cc:gcc newuidmap:uidmap bwrap:bubblewrap busybox:busybox-static ps:procps \
-        setpriv:util-linux runuser:util-linux python3:python3 npm:npm; do
+        setpriv:util-linux runuser:util-linux python3:python3 npm:npm dockerd:docker.io \
+        mmdebstrap:mmdebstrap curl:curl; do
         command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
     done
     # The binary is linked statically: gcc prints a bare name when there is no libc.a.
@@ -272,6 +273,22 @@ install_python_packages() {
         fi
     fi
     export HOTCELL_TEST_PYTHON=$python_packages/bin/python3
+}
+
+# An image for the tests of the Docker driver: a Debian with what they run in it, as an archive.
+docker_root=$tools/docker-root.tar
+
+make_docker_root() {
+    [[ ! -e $docker_root && $(id -u) == 0 ]] || return 0
+    command -v mmdebstrap >/dev/null || return 0
+    say "making an image for the Docker engine (once)"
+    mkdir -p "$tools"
+    if twice mmdebstrap --quiet --format=tar --variant=minbase --include=python3,procps bookworm \
+        "$docker_root.new"; then
+        mv "$docker_root.new" "$docker_root"
+    else
+        say "could not make an image: tests of the Docker driver skip"
+    fi
 }
 
 # What the part `files` of scripts/bench compares with. Compiled as a release: it is to be fast.

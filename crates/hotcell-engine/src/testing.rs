@@ -78,6 +78,7 @@ impl Driver for FakeDriver {
             machine: Machine { memory_mb: 1024, cpus: 2, pids: 4096, disk_mb: 10_000 },
             as_root: true,
             own_root: true,
+            checkpoints: false,
             memory_limit: true,
             cpu_limit: false,
             pids_limit: true,

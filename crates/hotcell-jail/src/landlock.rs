@@ -10,14 +10,14 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::direct::call;
-use crate::surroundings::{HostParts, Surroundings};
+use crate::surroundings::{ContainerParts, HostParts, Surroundings};
 use crate::{Step, StepError};
 
 const CREATE_RULESET_VERSION: usize = 1;
@@ -150,7 +150,10 @@ impl Rules {
         let expected = Landlock::expected();
         let rules = match (&expected, surroundings) {
             (Landlock::Applied { abi, .. }, Surroundings::Cell(_)) => Some(Self::of_root(*abi)?),
-            (Landlock::Absent { .. }, Surroundings::Cell(_)) => None,
+            (Landlock::Applied { abi, .. }, Surroundings::Container(parts)) => {
+                Some(Self::of_container(*abi, parts)?)
+            }
+            (Landlock::Absent { .. }, Surroundings::Cell(_) | Surroundings::Container(_)) => None,
             (_, Surroundings::Host(parts)) => {
                 let abi = expected.abi_that_stands_alone().map_err(io::Error::other);
                 let abi =
@@ -170,6 +173,41 @@ impl Rules {
             rules.grant(Path::new("/dev"), DEVICE_IOCTL)?;
         }
         Ok(rules)
+    }
+
+    /// All of a container's root but what is hidden in it. Names are granted at the root itself, and
+    /// with that below everything: only contents can be hidden.
+    fn of_container(abi: u32, parts: &ContainerParts) -> Result<Self, StepError> {
+        let files = known(abi);
+        let rules = Self::handling(abi, files, 0)?;
+        let everything = files & !(MAKE_DEVICES | DEVICE_IOCTL);
+        let devices = Path::new("/dev");
+        let named = parts.readable.iter().chain(&parts.runnable).chain([&parts.hidden]);
+        let apart: Vec<&Path> = named.map(PathBuf::as_path).chain([devices]).collect();
+        rules.grant(Path::new("/"), READ_DIRECTORY)?;
+        rules.grant_each_in(Path::new("/"), &apart, everything)?;
+        rules.grant_each_in(devices, &apart, files & !MAKE_DEVICES)?;
+        for path in &parts.readable {
+            rules.grant(path, READ_FILE | READ_DIRECTORY)?;
+        }
+        for path in &parts.runnable {
+            rules.grant(path, EXECUTE | READ_FILE | READ_DIRECTORY)?;
+        }
+        Ok(rules)
+    }
+
+    /// Grants rights to whatever is in a directory now, but for these. A link is nothing by itself, and
+    /// where it leads is granted there or not at all.
+    fn grant_each_in(&self, directory: &Path, but: &[&Path], rights: u64) -> Result<(), StepError> {
+        let name = || format!("look into {}", directory.display());
+        for entry in std::fs::read_dir(directory).step(name)? {
+            let entry = entry.step(name)?;
+            let path = entry.path();
+            if !but.contains(&path.as_path()) && !entry.file_type().step(name)?.is_symlink() {
+                self.grant(&path, rights)?;
+            }
+        }
+        Ok(())
     }
 
     fn of_parts(abi: u32, parts: &HostParts) -> Result<Self, StepError> {
@@ -193,10 +231,13 @@ impl Rules {
     /// Rules for the process that serves files: it runs nothing, and writes nowhere but in its root.
     /// What it reads it opened itself, from its root down; with rules about that, each of the thousand
     /// files of a search would cost a walk back up.
-    /// Among the host's files it has those of programs.
+    /// Among files that are not all the cell's it has those of programs.
     pub(crate) fn for_files(surroundings: &Surroundings) -> Result<Option<Self>, StepError> {
-        if let Surroundings::Host(_) = surroundings {
-            return Ok(Self::within(surroundings)?.0);
+        match surroundings {
+            Surroundings::Host(_) | Surroundings::Container(_) => {
+                return Ok(Self::within(surroundings)?.0);
+            }
+            Surroundings::Cell(_) => {}
         }
         let Landlock::Applied { abi, .. } = Landlock::expected() else { return Ok(None) };
         // Any open file can be one that is truncated later, so that right is asked for at each.

@@ -21,6 +21,10 @@ use crate::{Step, StepError};
 
 /// Where the directory is seen, below the root.
 const NAME: &str = "tools";
+/// The same as a path of the cell.
+pub const SHOWN_TOOLS: &str = "/tools";
+/// The directory of both that follow.
+pub const CALLS_PLACE: &str = "/dev/tools";
 /// Where programs of a cell reach whoever carries their calls.
 pub const CALLS_SOCKET: &str = "/dev/tools/socket";
 /// Where the program lies that does so.

@@ -9,8 +9,21 @@ use crate::seccomp::{Ground, SetUserId};
 pub enum Surroundings {
     /// Namespaces and a root that are the cell's own.
     Cell(SetUserId),
+    /// Those of a container, of which some parts are not theirs.
+    Container(ContainerParts),
     /// Those of the host, of which they may use these parts.
     Host(HostParts),
+}
+
+/// What of the root of a container is not like the rest. Nobody in it can change the root itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContainerParts {
+    /// What programs can neither read nor write; right below the root.
+    pub hidden: PathBuf,
+    /// What they may read, and no more.
+    pub readable: Vec<PathBuf>,
+    /// What they may read and run, though it is in what is hidden or in `/dev`.
+    pub runnable: Vec<PathBuf>,
 }
 
 /// Parts of the host's file system, by what programs may do with them.
@@ -31,6 +44,8 @@ impl Surroundings {
     pub(crate) fn ground(&self) -> Ground {
         match self {
             Self::Cell(set_user_id) => Ground::Cell(*set_user_id),
+            // What they write may be seen by others of the machine.
+            Self::Container(_) => Ground::Cell(SetUserId::Refused),
             Self::Host(_) => Ground::Host,
         }
     }

@@ -51,5 +51,9 @@ pub use message::{
     Tell, UPLOAD_WINDOW, data_cost, record_cost,
 };
 pub use peer::{Peer, PeerError};
-pub use plan::{CELL_VARIABLE, ExecIds, HostRoot, KillMeans, OWN_DIRECTORIES, Plan, PlanFds, Root};
+pub use plan::{
+    CELL_VARIABLE, CONTAINER_PLACE, CONTAINER_PROGRAM, CONTAINER_PROGRAMS, CONTAINER_SOCKET,
+    CONTAINER_SOCKETS, ContainerOrder, ExecIds, HostRoot, KillMeans, OWN_DIRECTORIES, Plan,
+    PlanFds, Root,
+};
 pub use ports::{PortConnection, PortEvent};

@@ -62,6 +62,8 @@ pub enum Root {
     /// One of the cell's own, in which everything lies at its place.
     #[default]
     Own,
+    /// That of a container, in which everything lies at its place and some of it is the supervisor's.
+    Container,
     /// The host's, in which the cell has a directory.
     Host(HostRoot),
 }
@@ -94,9 +96,34 @@ impl Root {
             Self::Host(host) if is_own() => {
                 host.directory.join(path.strip_prefix("/").unwrap_or(path))
             }
-            Self::Host(_) | Self::Own => path.to_owned(),
+            Self::Host(_) | Self::Own | Self::Container => path.to_owned(),
         }
     }
+}
+
+/// Where the supervisor's own files are in a container. Right below the root, so that they can be
+/// granted apart from everything else.
+pub const CONTAINER_PLACE: &str = "/.hotcell";
+/// The directory with the program.
+pub const CONTAINER_PROGRAMS: &str = "/.hotcell/bin";
+/// The program.
+pub const CONTAINER_PROGRAM: &str = "/.hotcell/bin/hotcell";
+/// The directory in which the supervisor listens.
+pub const CONTAINER_SOCKETS: &str = "/.hotcell/run";
+/// What its socket is called there.
+pub const CONTAINER_SOCKET: &str = "link";
+
+/// What the first process of a container is told by whoever first connects to it, as one line. The
+/// directory for the journal and the logs comes with it, open: nobody in the container finds a path
+/// to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContainerOrder {
+    /// The cell as it was spawned.
+    pub spec: CellSpec,
+    /// Its user, which is that of its execs.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
 }
 
 /// Everything a supervisor needs to know.

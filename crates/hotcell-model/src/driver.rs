@@ -31,6 +31,8 @@ pub struct DriverCapabilities {
     /// Whether a cell has a root and a network of its own. Without, paths in commands are the host's,
     /// and there are no checkpoints, forks, projects, ports and allowed names.
     pub own_root: bool,
+    /// Whether states of a cell's files can be kept and gone back to.
+    pub checkpoints: bool,
     /// Whether a memory limit is enforced.
     pub memory_limit: bool,
     /// Whether a CPU limit is enforced.

@@ -14,7 +14,7 @@ pub enum IsolationLevel {
     /// No namespaces at all: commands are processes of the host, kept by Landlock and a filter of
     /// system calls. Only where an operator says that this is enough.
     Process,
-    /// All namespaces are in force, but some limit or layer is missing; `missing` names it.
+    /// Namespaces keep it apart, but some limit or layer is missing; `missing` names it.
     #[default]
     Limited,
     /// Every layer that this version of Hotcell applies is in force.
@@ -137,10 +137,10 @@ impl Isolation {
     /// The isolation that follows from these layers.
     #[must_use]
     pub fn from_layers(layers: Vec<Layer>, missing: Vec<MissingLayer>) -> Self {
-        let is_namespace = |it: &MissingLayer| it.name.ends_with("_namespace");
+        let has_host_root = |it: &MissingLayer| it.name == "mount_namespace";
         let level = if missing.is_empty() {
             IsolationLevel::Full
-        } else if missing.iter().any(is_namespace) {
+        } else if missing.iter().any(has_host_root) {
             IsolationLevel::Process
         } else {
             IsolationLevel::Limited

@@ -47,8 +47,9 @@ fn what_nobody_speaks_of_is_not_in_force() {
 }
 
 #[test]
-fn without_a_namespace_a_cell_is_of_the_least_level_and_only_accepted_by_its_name() {
-    let process = isolation(&["landlock"], &["pid_namespace"]);
+fn in_the_hosts_root_a_cell_is_of_the_least_level_and_only_accepted_by_its_name() {
+    assert_eq!(isolation(&[], &["user_namespace"]).level, IsolationLevel::Limited);
+    let process = isolation(&["landlock"], &["mount_namespace", "pid_namespace"]);
     assert_eq!(process.level, IsolationLevel::Process);
     assert!(required(IsolationLevel::Process, &["landlock"]).check(&process).is_ok());
     let refused = RequiredIsolation::default().check(&process).unwrap_err();

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use hotcell_egress::AuthorityFile;
 use hotcell_model::{CellSpec, HostName, Result, SecretForm};
+use hotcell_place::read_json;
 
 use crate::driver::at;
-use crate::paths::{CellPaths, read_json};
+use crate::paths::CellPaths;
 
 /// The hosts that requests of a cell get a secret for.
 fn hosts(spec: &CellSpec) -> Vec<HostName> {

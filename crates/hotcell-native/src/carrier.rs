@@ -22,6 +22,7 @@ use hotcell_model::{
     Error, LentSecret, NameRules, NetRecord, NetVerdict, Network, SecretForm, SecretGrant,
     Timestamp,
 };
+use hotcell_place::{read_json, write_json};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -33,7 +34,7 @@ use rustix::process::{
 use crate::authority;
 use crate::keeper::let_go_of_streams;
 use crate::order::{Outcome, Placed, WhichProcess};
-use crate::paths::{CellPaths, read_json, write_json};
+use crate::paths::CellPaths;
 use crate::start::open;
 use crate::tenant_egress::allowance;
 

@@ -15,6 +15,7 @@ use hotcell_model::{
     AUTOMATIC_CHECKPOINTS, CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId,
     CheckpointMeans, CheckpointPurpose, Checkpointer, Error, Result, Timestamp,
 };
+use hotcell_place::{read_json, write_json};
 use rustix::process::getpid;
 
 use crate::base::make_uppers;
@@ -27,7 +28,7 @@ use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::layer_store::{LayerStore, Making};
 use crate::merge_layers::Merge;
 use crate::order::{Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
-use crate::paths::{CellPathLock, CellPaths, read_json, write_json};
+use crate::paths::{CellPathLock, CellPaths};
 use crate::way::{Way, not_on_host};
 
 #[async_trait]

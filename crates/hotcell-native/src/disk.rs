@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hotcell_jail::mounts::{Lower, LowerIds};
+use hotcell_place::{read_json, write_json};
 use rustix::fs::{FileType, Stat};
 
 use crate::checkpoint_file::CheckpointFile;
 use crate::disk_walk::{Seen, walk};
 use crate::order::Placed;
-use crate::paths::{CellPaths, read_json, write_json};
+use crate::paths::CellPaths;
 
 const UNMEASURED_BYTES: u64 = 1 << 60;
 /// A number that no file has.

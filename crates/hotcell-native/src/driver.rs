@@ -14,6 +14,7 @@ use hotcell_model::{
     CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, Images, Networks,
     PlacedCell, Placement, Projects, RequiredIsolation, Result,
 };
+use hotcell_place::{copy_of, read_json, write_json};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getegid, geteuid, pidfd_open};
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ use crate::isolation::hierarchies;
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
-use crate::paths::{CellPaths, LockWait, NativePaths, read_json, write_json};
+use crate::paths::{CellPaths, LockWait, NativePaths};
 use crate::project::Project;
 use crate::removal::remove_directory;
 use crate::way::Way;
@@ -123,6 +124,7 @@ impl Driver for NativeDriver {
             machine: machine::look(&self.0.settings.state_dir),
             as_root,
             own_root: way == Way::InNamespaces,
+            checkpoints: way == Way::InNamespaces,
             memory_limit: has(Controller::Memory),
             cpu_limit: has(Controller::Cpu),
             pids_limit: true,
@@ -243,7 +245,7 @@ impl Native {
             None => self.place(&paths, spec, records)?,
         }
         authority::ensure(&paths, &asked)?;
-        let program = program::copy_of(&self.settings.program, &self.paths.programs())
+        let program = copy_of(&self.settings.program, &self.paths.programs())
             .map_err(|error| at("copy the program for", &paths, &error))?;
         match self.order_by(&program, &paths, tools, Task::Start)? {
             Outcome::Ready(isolation) => Ok(Placement { isolation }),

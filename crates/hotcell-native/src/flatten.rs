@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::{Layer, Lower, LowerIds};
 use hotcell_link::{Ask, FrameKind, Peer, Stillness, Tell};
+use hotcell_place::{read_json, write_json};
 use serde::{Deserialize, Serialize};
 
 use crate::base::make_uppers;
@@ -22,7 +23,7 @@ use crate::checkpointer::{is_written, put_in_force};
 use crate::layer_store::{LayerStore, Making};
 use crate::merge_layers::{Merge, merge_layers};
 use crate::order::{Placed, WhichProcess};
-use crate::paths::{CellPaths, LockWait, read_json, write_json};
+use crate::paths::{CellPaths, LockWait};
 
 /// With more layers than this a cell has them made fewer.
 pub(crate) const MANY: usize = 10;

@@ -7,10 +7,11 @@ use std::io;
 use hotcell_jail::cgroup::{CarrierCgroups, CellCgroups, CellLimits, Hierarchies, Together};
 use hotcell_jail::{Step, StepError};
 use hotcell_model::stable_hash;
+use hotcell_place::{read_json, write_json};
 
 use crate::isolation::hierarchies;
 use crate::order::{Order, Placed};
-use crate::paths::{CellPaths, read_json, write_json};
+use crate::paths::CellPaths;
 use crate::start::cell_limits;
 
 /// The groups that a cell has or is to have.

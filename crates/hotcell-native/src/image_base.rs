@@ -7,7 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use hotcell_images::digest_of;
+use hotcell_jail::ids::EXEC_ID;
 use hotcell_jail::mounts::{Layer, Lower, LowerIds, Upper};
+use hotcell_place::{ACCOUNTS, Accounts};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fgetxattr, openat, openat2};
 use rustix::io::Errno;
 
@@ -32,17 +34,12 @@ const WRITTEN: [(&str, &str); 3] = [
     ("etc/hostname", "cell\n"),
     ("etc/resolv.conf", "nameserver 127.64.0.1\n"),
 ];
-/// Files of an image that say who is who, and who execs are.
-const NAMES: [(&str, &str, &str); 2] = [
-    ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n", "cell:x:1000:1000:cell:/home/cell:/bin/sh\n"),
-    ("etc/group", "root:x:0:\n", "cell:x:1000:\n"),
-];
 /// Far beyond any real one.
 const MOST_NAMES_BYTES: u64 = 1 << 20;
 
 /// The one layer of a cell on an image, with writes going below `files`.
 pub(crate) fn image_layer(bases: &Path, image: &[Lower], files: &Path) -> io::Result<Layer> {
-    let names: Vec<String> = NAMES.iter().map(|(path, ..)| names(image, path)).collect();
+    let names: Vec<String> = ACCOUNTS.iter().map(|it| names(image, *it)).collect();
     // Images whose names are the same have the same above them.
     let content = digest_of(format!("1\0{}", names.join("\0")).as_bytes());
     let base =
@@ -60,7 +57,7 @@ fn make(base: &Path, names: &[String]) -> io::Result<()> {
         fs::create_dir(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
     }
-    let names = NAMES.iter().map(|(path, ..)| *path).zip(names.iter().map(String::as_str));
+    let names = ACCOUNTS.iter().map(|it| it.path).zip(names.iter().map(String::as_str));
     for (name, text) in WRITTEN.into_iter().chain(names) {
         let path = base.join(name);
         fs::write(&path, text)?;
@@ -70,22 +67,13 @@ fn make(base: &Path, names: &[String]) -> io::Result<()> {
 }
 
 /// Who is who in an image, and who execs are if it does not say.
-fn names(image: &[Lower], path: &str) -> String {
-    let (_, fallback, cell) =
-        NAMES.iter().find(|(it, ..)| *it == path).copied().unwrap_or(NAMES[0]);
-    let looks = image.iter().map(|lower| look(&lower.path, path));
-    let mut text = match looks.into_iter().find(|look| !matches!(look, Look::Absent)) {
-        Some(Look::Text(text)) => text,
-        Some(Look::Hidden | Look::Absent) | None => fallback.to_owned(),
+fn names(image: &[Lower], accounts: Accounts) -> String {
+    let looks = image.iter().map(|lower| look(&lower.path, accounts.path));
+    let found = match looks.into_iter().find(|look| !matches!(look, Look::Absent)) {
+        Some(Look::Text(text)) => Some(text),
+        Some(Look::Hidden | Look::Absent) | None => None,
     };
-    let has_cell = text.lines().any(|line| line.split(':').nth(2) == Some("1000"));
-    if !has_cell {
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(cell);
-    }
-    text
+    accounts.with_cell(found, (EXEC_ID, EXEC_ID))
 }
 
 /// What a layer has of a small file.

@@ -12,12 +12,13 @@ use hotcell_images::{ImageConfig, UNPACKED, digest_of};
 use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::mounts::{Lower, LowerIds};
 use hotcell_model::{Digest, Error, Image, ImageName, Result};
+use hotcell_place::read_json;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::driver::FREE_SPACE;
 use crate::order::Placed;
-use crate::paths::{CellPaths, NativePaths, read_json};
+use crate::paths::{CellPaths, NativePaths};
 use crate::removal::remove_files;
 use crate::unpack::FILES;
 

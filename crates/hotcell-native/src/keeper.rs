@@ -13,6 +13,7 @@ use hotcell_jail::signals::{send_by_pidfd, use_defaults};
 use hotcell_jail::swap::CellNamespaces;
 use hotcell_jail::{Forked, Step as _, StepError, fork};
 use hotcell_model::Error;
+use hotcell_place::{read_json, write_json};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 
@@ -30,7 +31,7 @@ use crate::layer_store::LayerStore;
 use crate::merge_layers::merge_layers;
 use crate::on_host;
 use crate::order::{Order, Outcome, Placed, Task, WhichProcess};
-use crate::paths::{CellPaths, LockWait, read_json, write_json};
+use crate::paths::{CellPaths, LockWait};
 use crate::project::{self, Project};
 use crate::removal::remove_files;
 use crate::start::{Fresh, Started, Supervise, start};

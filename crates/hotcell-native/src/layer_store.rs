@@ -10,12 +10,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use hotcell_jail::ids::IdLayout;
+use hotcell_place::read_json;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use crate::checkpoint_file::CheckpointFile;
 use crate::flatten::InTheMaking;
 use crate::order::Placed;
-use crate::paths::{CellPaths, NativePaths, read_json};
+use crate::paths::{CellPaths, NativePaths};
 use crate::removal::remove_files;
 
 /// All layers of a state directory.

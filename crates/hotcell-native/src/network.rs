@@ -12,13 +12,14 @@ use hotcell_model::{
     CellId, CellSpec, Error, LentSecret, NetCursor, NetRecord, NetTail, Network, NetworkStats,
     Networks, Result,
 };
+use hotcell_place::{read_json, write_json};
 
 use crate::carrier::in_force;
 use crate::driver::{Native, NativeDriver, at};
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::on_host::no_network;
 use crate::order::{Outcome, Placed};
-use crate::paths::{CellPaths, read_json, write_json};
+use crate::paths::CellPaths;
 use crate::way::Way;
 
 /// How often a keeper is asked that is not there, and how long apart.

@@ -9,6 +9,7 @@ use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::probe::Report;
 use hotcell_model::{CellSpec, Error, Isolation, Patch, PathChange, RequiredIsolation};
+use hotcell_place::{read_json, write_json};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ use crate::checkpoint_file::Part;
 use crate::driver::CgroupUse;
 use crate::flatten::Aim;
 use crate::merge_layers::Merge;
-use crate::paths::{CellPaths, read_json, write_json};
+use crate::paths::CellPaths;
 use crate::project::{Project, ProjectOutcome, ProjectTask};
 use crate::unpack::{LayerOrder, UnpackedTo};
 

@@ -2,14 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use hotcell_model::{CellId, CheckpointId};
+use hotcell_place::{connect_in, listen_in};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 /// The driver's part of the state directory.
 #[derive(Debug, Clone)]
@@ -179,12 +177,12 @@ impl CellPaths {
 
     /// Listens where the carrier is asked.
     pub(crate) fn listen_as_carrier(&self) -> io::Result<UnixListener> {
-        self.listen_at(CARRIER_SOCKET)
+        listen_in(&self.root, CARRIER_SOCKET)
     }
 
     /// Connects to where the carrier is asked; `None` when nobody listens.
     pub(crate) fn connect_carrier(&self) -> io::Result<Option<UnixStream>> {
-        self.connect_to(CARRIER_SOCKET)
+        connect_in(&self.root, CARRIER_SOCKET)
     }
 
     /// An empty directory for mounts in the making.
@@ -204,50 +202,22 @@ impl CellPaths {
 
     /// Listens at the link's socket; a socket of a dead supervisor is replaced.
     pub(crate) fn listen(&self) -> io::Result<UnixListener> {
-        self.listen_at(SOCKET)
+        listen_in(&self.root, SOCKET)
     }
 
     /// Listens where the keeper is asked.
     pub(crate) fn listen_as_keeper(&self) -> io::Result<UnixListener> {
-        self.listen_at(KEEPER_SOCKET)
-    }
-
-    fn listen_at(&self, name: &str) -> io::Result<UnixListener> {
-        let directory = self.open()?;
-        match std::fs::remove_file(self.root.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-        UnixListener::bind(short_path(&directory, name))
+        listen_in(&self.root, KEEPER_SOCKET)
     }
 
     /// Connects to the link's socket; `None` when nobody listens.
     pub(crate) fn connect(&self) -> io::Result<Option<UnixStream>> {
-        self.connect_to(SOCKET)
+        connect_in(&self.root, SOCKET)
     }
 
     /// Connects to where the keeper is asked; `None` when nobody listens.
     pub(crate) fn connect_keeper(&self) -> io::Result<Option<UnixStream>> {
-        self.connect_to(KEEPER_SOCKET)
-    }
-
-    fn connect_to(&self, name: &str) -> io::Result<Option<UnixStream>> {
-        let directory = match self.open() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other?,
-        };
-        match UnixStream::connect(short_path(&directory, name)) {
-            Ok(stream) => Ok(Some(stream)),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        connect_in(&self.root, KEEPER_SOCKET)
     }
 
     /// Layers that are being made of others.
@@ -288,21 +258,11 @@ impl CellPaths {
             Err(errno) => Err(errno.into()),
         }
     }
-
-    fn open(&self) -> io::Result<File> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::open(&self.root, flags, Mode::empty())?))
-    }
 }
 
 const SOCKET: &str = "link.sock";
 const KEEPER_SOCKET: &str = "keeper.sock";
 const CARRIER_SOCKET: &str = "carrier.sock";
-
-/// A socket's path has at most 107 bytes; through a descriptor any directory fits.
-fn short_path(directory: &File, name: &str) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))
-}
 
 /// Whether to wait for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,20 +275,4 @@ pub(crate) enum LockWait {
 #[derive(Debug)]
 pub(crate) struct CellPathLock {
     _file: File,
-}
-
-/// Writes a file whole or not at all.
-pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
-    let temporary = path.with_extension(format!("new-{}", std::process::id()));
-    std::fs::write(&temporary, serde_json::to_vec(value)?)?;
-    std::fs::rename(&temporary, path)
-}
-
-/// Reads a file; `None` when it is not there.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -21,6 +21,7 @@ use hotcell_jail::{
 };
 use hotcell_link::{ExecIds, Plan, PlanFds, Root};
 use hotcell_model::{Isolation, Limits};
+use hotcell_place::{show_own_program, write_json};
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fchown, fstat, openat};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
@@ -31,8 +32,7 @@ use crate::groups::ControlGroups;
 use crate::isolation::kill_means;
 use crate::on_host::make_root;
 use crate::order::{Placed, WhichProcess};
-use crate::paths::{CellPaths, write_json};
-use crate::program::show_own_program;
+use crate::paths::CellPaths;
 use crate::task_count::tasks_of_user;
 use crate::way::Way;
 

@@ -15,11 +15,11 @@ use hotcell_images::{
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::namespace_work::{Namespace, work_in};
 use hotcell_model::{Digest, Error, Result};
+use hotcell_place::{read_json, write_json};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::paths::{read_json, write_json};
 use crate::removal::remove_files;
 
 /// A layer as it is stored, and where it is to be unpacked to.

@@ -14,6 +14,7 @@ use hotcell_jail::swap::{CellNamespaces, refresh_layer, refresh_shown, swap_laye
 use hotcell_journal::{Entry, read_journal};
 use hotcell_link::{Ask, DiskState, FrameKind, Peer};
 use hotcell_model::{Error, HOST_IMAGE, RequiredIsolation, WorkspaceMode};
+use hotcell_place::{read_json, write_json};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitOptions, pidfd_send_signal, waitpid};
 
@@ -26,7 +27,7 @@ use crate::image_store::{ImageStore, ids_of_images};
 use crate::keeper_socket::{KeeperAsk, answer_one};
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, Task};
-use crate::paths::{CellPaths, read_json, write_json};
+use crate::paths::CellPaths;
 use crate::project::watch::ProjectWatch;
 use crate::project::{self, TARGET};
 use crate::removal::{remove_directory, remove_files};

@@ -5,10 +5,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hotcell_journal::{MAX_REPORT_BYTES, write_report};
+use hotcell_link::CONTAINER_PROGRAM;
 use hotcell_masking::{Masker, Masks};
 use hotcell_model::{Code, ExecId, ExecSpec};
 use hotcell_runner::{Limits, Order};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -111,6 +112,12 @@ pub(crate) fn sealed_program(program: &OwnedFd) -> io::Result<OwnedFd> {
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     fcntl_add_seals(&file, seals)?;
     Ok(file)
+}
+
+/// The program of the container, which nobody in it can change.
+pub(crate) fn own_program() -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(CONTAINER_PROGRAM, flags, Mode::empty())?)
 }
 
 /// A file in memory that may be run. Kernels before 6.3 do not know that one may have to say so.

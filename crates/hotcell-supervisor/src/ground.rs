@@ -1,15 +1,24 @@
 //! What execs stand on: a root of their own, or parts of the host's.
 
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use hotcell_jail::process::{HostParts, Locks, SetUserId, Surroundings};
-use hotcell_link::{OWN_DIRECTORIES, Plan, Root};
+use hotcell_jail::is_connected_from_outside;
+use hotcell_jail::process::{ContainerParts, HostParts, Locks, SetUserId, Surroundings};
+use hotcell_jail::shown::{CALLS_PLACE, SHOWN_TOOLS};
+use hotcell_link::{CONTAINER_PLACE, CONTAINER_PROGRAMS, OWN_DIRECTORIES, Plan, Root};
 use hotcell_model::WorkspaceMode;
 
 /// What execs and the process that serves files are confined to.
 pub(crate) fn surroundings(plan: &Plan) -> Surroundings {
     match &plan.root {
         Root::Own => Surroundings::Cell(set_user_id(plan)),
+        Root::Container => Surroundings::Container(ContainerParts {
+            hidden: CONTAINER_PLACE.into(),
+            readable: vec![SHOWN_TOOLS.into()],
+            runnable: vec![CONTAINER_PROGRAMS.into(), CALLS_PLACE.into()],
+        }),
         Root::Host(host) => Surroundings::Host(HostParts {
             programs: host.programs.clone(),
             readable: host.readable.iter().chain([&host.directory]).cloned().collect(),
@@ -23,14 +32,23 @@ pub(crate) fn surroundings(plan: &Plan) -> Surroundings {
 pub(crate) fn locks(plan: &Plan) -> Locks {
     match &plan.root {
         Root::Own => Locks::All,
-        Root::Host(_) => Locks::NoNewPrivs,
+        Root::Container | Root::Host(_) => Locks::NoNewPrivs,
+    }
+}
+
+/// Whether whoever connected may ask the supervisor for anything. In a container its socket lies
+/// where programs of the cell, which are the same user, can connect to it too.
+pub(crate) fn may_connect(plan: &Plan, stream: &UnixStream) -> bool {
+    match &plan.root {
+        Root::Own | Root::Host(_) => true,
+        Root::Container => is_connected_from_outside(stream.as_fd()).unwrap_or(false),
     }
 }
 
 /// Where the cell's files begin.
 pub(crate) fn beginning(plan: &Plan) -> &Path {
     match &plan.root {
-        Root::Own => Path::new("/"),
+        Root::Own | Root::Container => Path::new("/"),
         Root::Host(host) => &host.directory,
     }
 }

@@ -50,8 +50,10 @@ pub(crate) fn prepare(plan: &Plan, spec: &ExecSpec) -> Result<Prepared> {
         let refused = Error::unsupported(
             "as_root needs an id 0 that is the cell's own, and this cell has none",
         );
-        if let Root::Host(_) = &plan.root {
-            return Err(refused.hint("a cell of level process has the user's id alone; let the machine make user namespaces, see `hotcell doctor`"));
+        match &plan.root {
+            Root::Host(_) => return Err(refused.hint("a cell of level process has the user's id alone; let the machine make user namespaces, see `hotcell doctor`")),
+            Root::Container => return Err(refused.hint("a container has one user and no capabilities; use an image that has what is needed, or a cell of the native driver")),
+            Root::Own => {}
         }
         return Err(refused.hint(match (&plan.spec.workspace, plan.ids.setgroups) {
             (Some(_), _) => "use a cell without a directory of the host as its workspace, or run hotcell as root",

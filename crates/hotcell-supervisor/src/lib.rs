@@ -11,6 +11,7 @@ mod cell;
 mod clock;
 mod code;
 mod connection;
+mod container;
 mod event_loop;
 mod exec;
 mod family;
@@ -32,6 +33,8 @@ mod warm;
 use std::io;
 
 use hotcell_link::Plan;
+
+pub use container::supervise_container;
 
 /// The whole life of a supervisor. Its caller has made this process pid 1 of a cell, and left it
 /// nothing open but the standard streams and the descriptors that the plan names.

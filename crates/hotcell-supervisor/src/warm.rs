@@ -27,7 +27,7 @@ use rustix::process::Pid;
 
 use crate::cell::Supervisor;
 use crate::clock::Moment;
-use crate::code::{sealed, sealed_program};
+use crate::code::{own_program, sealed, sealed_program};
 use crate::launch::{self, Prepared};
 use crate::sessions::turn_of;
 
@@ -266,6 +266,7 @@ impl Supervisor {
         self.warm.used_at = Some(Moment::now());
         let reader = match self.warm.reader.take() {
             Some(reader) => reader,
+            None if self.plan.root == Root::Container => own_program()?,
             None => {
                 let program = self.warm.program.as_ref().ok_or(io::ErrorKind::PermissionDenied)?;
                 sealed_program(program)?

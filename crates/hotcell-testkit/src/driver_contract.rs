@@ -135,35 +135,9 @@ pub async fn run_driver_contract(
     fresh: impl Fn() -> Result<DriverPlace> + Send + Sync + 'static,
 ) -> Result<()> {
     let (fresh, turn) = (Arc::new(fresh), Arc::new(Semaphore::new(CASES_AT_ONCE)));
-    let own_root = fresh()?.capabilities().await?.own_root;
+    let capabilities = fresh()?.capabilities().await?;
     let mut running = JoinSet::new();
-    if own_root {
-        spawn_cases!(
-            running, fresh, turn:
-            checkpoints::a_running_cell_goes_back_to_what_was_kept,
-            checkpoints::forks_share_files_and_no_changes,
-            checkpoints::what_begins_during_a_pause_waits,
-            checkpoints::who_looks_on_keeps_no_cell_from_holding_still,
-            checkpoints::what_runs_is_held_still_and_goes_on,
-            tools::a_directory_of_the_host_is_seen_as_it_changes,
-            tools::nobody_in_a_cell_writes_to_it,
-            tools::it_stays_whatever_becomes_of_the_other_files,
-            tools::what_a_cell_put_in_its_place_stays,
-            ports::bytes_go_both_ways_each_to_its_own_end,
-            ports::a_port_without_a_service_is_unavailable,
-            ports::much_is_carried_whole_by_many_at_once,
-            ports::who_does_not_read_holds_nobody_up,
-            ports::the_end_of_a_service_is_the_end_of_its_connections,
-            ports::a_connection_lives_through_a_pause,
-            ports::an_open_connection_keeps_a_cell_awake,
-            ports::connections_are_counted,
-        );
-    } else {
-        spawn_cases!(
-            running, fresh, turn:
-            shared_root::what_needs_an_own_root_is_refused,
-        );
-    }
+    spawn_where_it_can_be(&mut running, &fresh, &turn, &capabilities);
     spawn_cases!(
         running, fresh, turn:
         placing::a_cell_is_started_once_and_found_until_it_is_removed,
@@ -231,6 +205,49 @@ pub async fn run_driver_contract(
     }
     failures.sort();
     bail!("{} cases of the driver contract failed:\n{}", failures.len(), failures.join("\n"))
+}
+
+/// Starts the cases of what not every driver can do.
+fn spawn_where_it_can_be<Fresh>(
+    running: &mut JoinSet<Result<(), String>>,
+    fresh: &Arc<Fresh>,
+    turn: &Arc<Semaphore>,
+    capabilities: &DriverCapabilities,
+) where
+    Fresh: Fn() -> Result<DriverPlace> + Send + Sync + 'static,
+{
+    if capabilities.checkpoints {
+        spawn_cases!(
+            running, fresh, turn:
+            checkpoints::a_running_cell_goes_back_to_what_was_kept,
+            checkpoints::forks_share_files_and_no_changes,
+            checkpoints::what_begins_during_a_pause_waits,
+            checkpoints::who_looks_on_keeps_no_cell_from_holding_still,
+            checkpoints::what_runs_is_held_still_and_goes_on,
+            tools::it_stays_whatever_becomes_of_the_other_files,
+            tools::what_a_cell_put_in_its_place_stays,
+            ports::a_connection_lives_through_a_pause,
+        );
+    }
+    if capabilities.own_root {
+        spawn_cases!(
+            running, fresh, turn:
+            tools::a_directory_of_the_host_is_seen_as_it_changes,
+            tools::nobody_in_a_cell_writes_to_it,
+            ports::bytes_go_both_ways_each_to_its_own_end,
+            ports::a_port_without_a_service_is_unavailable,
+            ports::much_is_carried_whole_by_many_at_once,
+            ports::who_does_not_read_holds_nobody_up,
+            ports::the_end_of_a_service_is_the_end_of_its_connections,
+            ports::an_open_connection_keeps_a_cell_awake,
+            ports::connections_are_counted,
+        );
+    } else {
+        spawn_cases!(
+            running, fresh, turn:
+            shared_root::what_needs_an_own_root_is_refused,
+        );
+    }
 }
 
 /// Runs one case, and clears its place whatever came of it.

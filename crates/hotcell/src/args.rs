@@ -178,6 +178,9 @@ pub(crate) struct Shape {
     /// The root file system it starts from; unless given `host`, the programs of this machine.
     #[arg(long, value_name = "IMAGE")]
     pub(crate) image: Option<String>,
+    /// Where it is placed, native or docker; unless given as the configuration says.
+    #[arg(long, value_name = "DRIVER")]
+    pub(crate) driver: Option<String>,
     /// What it can reach over the network; unless given none.
     #[arg(long, value_name = "RULE", conflicts_with = "allow")]
     pub(crate) net: Option<NoNet>,

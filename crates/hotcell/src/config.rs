@@ -20,6 +20,7 @@ use crate::auth_config::AuthConfig;
 use crate::config_keys::{KEYS, Key};
 use crate::config_tenants;
 use crate::config_toolbox::ToolboxConfig;
+use crate::driver_keys::DockerConfig;
 use crate::environment::Environment;
 use crate::ledger_keys::LedgerConfig;
 use crate::own_file;
@@ -167,6 +168,8 @@ pub(crate) struct Config {
     pub(crate) cgroups: Cgroups,
     /// What native cells must be isolated by at least.
     pub(crate) required: RequiredIsolation,
+    /// What is said of the driver docker.
+    pub(crate) docker: DockerConfig,
     /// How lines of the log look.
     pub(crate) log_format: LogFormat,
     /// What the server over HTTP is told.
@@ -273,6 +276,7 @@ impl Config {
             admission: Admission::default(),
             cgroups: Cgroups::Auto,
             required: RequiredIsolation::default(),
+            docker: DockerConfig::default(),
             log_format: LogFormat::default(),
             http: HttpConfig::default(),
             auth: AuthConfig::default(),

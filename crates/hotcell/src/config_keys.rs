@@ -5,14 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use hotcell_model::{Error, IsolationLevel, LAYER_NAMES};
+use hotcell_model::Error;
 use hotcell_policy::Policy;
 use hotcell_server::Collector;
 use serde_json::Value;
 
 use crate::auth_config::AUTH_KEYS;
-use crate::config::{Cgroups, Config, LogFormat};
-use crate::{code_keys, config_toolbox, ledger_keys, values};
+use crate::config::{Config, LogFormat};
+use crate::{code_keys, config_toolbox, driver_keys, ledger_keys, values};
 
 /// One key: its names, its default, what it means, how it is read and shown.
 #[derive(Clone, Copy)]
@@ -97,17 +97,7 @@ const FIRST: &[Key] = &[
         },
         get: |config| config.tenant.as_str().into(),
     },
-    Key {
-        name: "driver",
-        variable: "HOTCELL_DRIVER",
-        default: "native",
-        about: "the driver of new cells: native",
-        set: |config, text| {
-            config.driver = choice(text, &[("native", "native".to_owned())])?;
-            Ok(())
-        },
-        get: |config| config.driver.clone().into(),
-    },
+    driver_keys::DRIVER,
     Key {
         name: "sleep_after_s",
         variable: "HOTCELL_SLEEP_AFTER_S",
@@ -310,49 +300,13 @@ const FIRST: &[Key] = &[
         },
         get: |config| config.admission.wait.as_secs().into(),
     },
-    Key {
-        name: "native.cgroups",
-        variable: "HOTCELL_NATIVE_CGROUPS",
-        default: "auto",
-        about: "whether native cells are put into cgroups: auto, off",
-        set: |config, text| {
-            config.cgroups = choice(text, &[("auto", Cgroups::Auto), ("off", Cgroups::Off)])?;
-            Ok(())
-        },
-        get: |config| match config.cgroups {
-            Cgroups::Auto => "auto".into(),
-            Cgroups::Off => "off".into(),
-        },
-    },
-    Key {
-        name: "native.level",
-        variable: "HOTCELL_NATIVE_LEVEL",
-        default: "limited",
-        about: "the least isolation that native cells may have: process, limited, full",
-        set: |config, text| {
-            let levels = [IsolationLevel::Process, IsolationLevel::Limited, IsolationLevel::Full];
-            config.required.level = choice(text, &levels.map(|level| (level.as_str(), level)))?;
-            Ok(())
-        },
-        get: |config| config.required.level.as_str().into(),
-    },
-    Key {
-        name: "native.require",
-        variable: "HOTCELL_NATIVE_REQUIRE",
-        default: "",
-        about: "layers without which no native cell is started, separated by commas, such as \
-                memory_limit, landlock; `hotcell doctor` names all of them",
-        set: |config, text| {
-            config.required.layers = list(text);
-            match config.required.layers.iter().find(|name| !LAYER_NAMES.contains(&name.as_str())) {
-                None => Ok(()),
-                Some(name) => {
-                    Err(format!("{name:?} is none of the layers {}", LAYER_NAMES.join(", ")))
-                }
-            }
-        },
-        get: |config| config.required.layers.join(",").into(),
-    },
+    driver_keys::NATIVE_CGROUPS,
+    driver_keys::NATIVE_LEVEL,
+    driver_keys::NATIVE_REQUIRE,
+    driver_keys::DOCKER_HOST,
+    driver_keys::DOCKER_IMAGE,
+    driver_keys::DOCKER_RUNTIME,
+    driver_keys::DOCKER_REQUIRE,
     Key {
         name: "http.token_file",
         variable: "HOTCELL_HTTP_TOKEN_FILE",
@@ -730,7 +684,7 @@ const FIRST: &[Key] = &[
     code_keys::SESSION_MEMORY_MB,
 ];
 
-fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
+pub(crate) fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
     choices.iter().find(|(name, _)| *name == text).map(|(_, value)| value.clone()).ok_or_else(
         || {
             let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();

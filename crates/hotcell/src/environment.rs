@@ -40,6 +40,8 @@ pub(crate) struct Environment {
     pub(crate) machine_config: PathBuf,
     /// `LANG`: the language of the servers that are started.
     pub(crate) lang: Option<String>,
+    /// `DOCKER_HOST`: where clients of Docker look for its engine.
+    pub(crate) docker_host: Option<String>,
     /// `TERM`: what the terminal understands.
     pub(crate) term: Option<String>,
     /// `VISUAL`, or else `EDITOR`: with what a person edits text.
@@ -84,6 +86,7 @@ impl Environment {
                 "VISUAL" => environment.editor = Some(value),
                 "EDITOR" => editor = Some(value),
                 "LANG" => environment.lang = value.into_string().ok(),
+                "DOCKER_HOST" => environment.docker_host = value.into_string().ok(),
                 "TERM" => environment.term = value.into_string().ok(),
                 "HOTCELL_HTTP_TOKEN" => {
                     let token = value

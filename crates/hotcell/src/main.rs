@@ -12,6 +12,7 @@ mod config_tenants;
 mod config_toolbox;
 mod conversation;
 mod default_cell;
+mod driver_keys;
 mod environment;
 mod errors;
 mod file_args;
@@ -95,6 +96,10 @@ fn main() -> ExitCode {
         // In a cell, in place of the node that it then becomes.
         Some("script") => hotcell_script::start(args.get(2..).unwrap_or_default()),
         Some("keep") => hotcell_native::keep(hotcell_supervisor::supervise),
+        Some("supervise") => match hotcell_supervisor::supervise_container() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
         Some(_) | None => client(args),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_auth::FileTokenStore;
+use hotcell_docker::{DockerDriver, DockerSettings};
 use hotcell_engine::{
     AllowedNames, AllowedSecrets, AllowedWorkspaces, Engine, ExecStream, FileTransfer, Policies,
     PolicyUse, PortStream, Quota, Settings, TenantSettings,
@@ -13,7 +14,7 @@ use hotcell_engine::{
 use hotcell_ledger::{ChainedLedger, LedgerSettings};
 use hotcell_model::{
     Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, PortDial, Query,
-    Result, SecretStore,
+    RequiredIsolation, Result, SecretStore,
 };
 use hotcell_native::{
     CgroupUse, EgressSettings, NativeDriver, NativeSettings, TenantBytes, Together,
@@ -72,6 +73,7 @@ impl Session {
                 pids: config.admission.pids,
             },
         });
+        let docker = DockerDriver::new(docker_settings(config, environment, &program));
         // Whoever is the operator is not judged.
         let used = match workspaces {
             AllowedWorkspaces::Any => PolicyUse::Explained,
@@ -80,7 +82,7 @@ impl Session {
         let mut engine = Engine::new(
             config.state_dir.clone(),
             Arc::new(store),
-            vec![Arc::new(driver)],
+            vec![Arc::new(driver), Arc::new(docker)],
             settings(config, workspaces, secrets),
         );
         let secrets: Arc<dyn SecretStore> = Arc::new(secret_store(config, environment)?);
@@ -173,6 +175,19 @@ impl Beyond<'_> {
     /// What the engine says.
     pub(crate) async fn ask<Q: Query>(&self, request: Q) -> Result<Q::Answer> {
         self.engine.ask(&self.caller, request).await
+    }
+}
+
+fn docker_settings(config: &Config, environment: &Environment, program: &Path) -> DockerSettings {
+    let said = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let docker = &config.docker;
+    DockerSettings {
+        state_dir: config.state_dir.clone(),
+        program: program.to_owned(),
+        host: said(&docker.host).or_else(|| environment.docker_host.clone()),
+        image: said(&docker.image),
+        runtime: said(&docker.runtime),
+        required: RequiredIsolation { layers: docker.required.clone(), ..Default::default() },
     }
 }
 

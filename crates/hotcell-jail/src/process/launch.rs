@@ -159,6 +159,12 @@ impl Confinement {
         Self::with(Landlock::expected(), Ground::Host)
     }
 
+    /// What is to be expected in a container on this machine.
+    #[must_use]
+    pub fn expected_in_container() -> Self {
+        Self::with(Landlock::expected(), Ground::Cell(SetUserId::Refused))
+    }
+
     fn with(landlock: Landlock, ground: Ground) -> Self {
         Self { system_calls: allowed_to_programs(ground), landlock }
     }
@@ -223,7 +229,7 @@ impl Launcher {
     fn confine(&mut self) -> Result<Landlock, StepError> {
         let (rules, landlock) = Rules::within(&self.surroundings)?;
         match &self.surroundings {
-            Surroundings::Cell(_) => {
+            Surroundings::Cell(_) | Surroundings::Container(_) => {
                 self.spawner = Some(Spawner::start(rules.as_ref(), &self.filter, Listening::No)?.0);
             }
             Surroundings::Host(parts) => {

@@ -9,7 +9,7 @@ mod spawner;
 mod subreaper;
 
 pub use crate::seccomp::SetUserId;
-pub use crate::surroundings::{HostParts, Surroundings};
+pub use crate::surroundings::{ContainerParts, HostParts, Surroundings};
 pub use launch::{
     Cgroup, Confinement, EXECVE_STEP, Groups, Identity, Launch, LaunchError, Launcher, MOST_EXTRA,
     Readiness, Streams,

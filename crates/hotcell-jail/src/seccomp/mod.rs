@@ -116,6 +116,28 @@ pub(crate) fn allowed_to_programs(ground: Ground) -> u32 {
     u32::try_from(allowed).unwrap_or(u32::MAX)
 }
 
+/// What the supervisor of a cell calls besides what its programs may.
+const FOR_SUPERVISOR: [&str; 6] = [
+    "clone3",
+    "landlock_add_rule",
+    "landlock_create_ruleset",
+    "landlock_restrict_self",
+    "openat2",
+    "seccomp",
+];
+
+/// The names of all calls that something in a container has to make, for the filter that its engine
+/// puts on it: the supervisor's and those of programs, which get a filter of their own on top.
+#[must_use]
+pub fn container_calls() -> Vec<&'static str> {
+    let of_programs = fates(Purpose::Programs(Ground::Cell(SetUserId::Allowed)));
+    let possible = of_programs.filter(|(_, fate)| !matches!(fate, Fate::Sure(Verdict::Fail(_))));
+    let mut names: Vec<&str> = possible.map(|(call, _)| call.name).chain(FOR_SUPERVISOR).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 fn numbered(architecture: Architecture, purpose: Purpose) -> impl Iterator<Item = (u32, Fate)> {
     fates(purpose).filter_map(move |(call, fate)| Some((architecture.number(&call)?, fate)))
 }

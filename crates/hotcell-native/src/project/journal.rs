@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use hotcell_jail::mounts::{open_true, path_of};
 use hotcell_model::CellId;
+use hotcell_place::read_json;
 use rustix::fs::{
     AtFlags, Gid, Mode, RenameFlags, Stat, Uid, chownat, fchmod, fstat, mkdirat, renameat_with,
     unlinkat,
@@ -21,7 +22,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::stamps::{Stamp, Stamps};
-use crate::paths::{CellPaths, read_json};
+use crate::paths::CellPaths;
 use crate::tree;
 
 /// A path as bytes: not every name is text.

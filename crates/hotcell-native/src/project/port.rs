@@ -8,6 +8,7 @@ use hotcell_model::{
     CellId, Error, Occupancy, ProjectApplied, ProjectApply, ProjectChanges, ProjectDiff,
     ProjectDiscard, ProjectDiscarded, Projects, Result, Workspace,
 };
+use hotcell_place::write_json;
 
 use super::changes::layer_of;
 use super::place::{self, Project};
@@ -17,7 +18,7 @@ use crate::checkpointer::{lock_layers, put_in_force};
 use crate::driver::{Native, NativeDriver, at};
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::order::{Outcome, Placed, Task, WhichProcess};
-use crate::paths::{CellPaths, write_json};
+use crate::paths::CellPaths;
 
 #[async_trait]
 impl Projects for NativeDriver {

@@ -9,7 +9,9 @@ use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
 use super::place::Moment;
-use crate::paths::{CellPaths, read_json, write_json};
+use hotcell_place::{read_json, write_json};
+
+use crate::paths::CellPaths;
 
 /// The state that a file was left in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

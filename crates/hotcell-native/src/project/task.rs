@@ -8,6 +8,7 @@ use hotcell_jail::Step;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::namespace_work::child_with_ids;
 use hotcell_model::{Error, Occupancy, Patch, ProjectChange};
+use hotcell_place::read_json;
 use serde::{Deserialize, Serialize};
 
 use super::apply::{Applied, apply};
@@ -19,7 +20,7 @@ use super::stamps::Stamps;
 use crate::driver::at;
 use crate::order::{Outcome, Placed};
 use crate::patch::patch;
-use crate::paths::{CellPaths, read_json};
+use crate::paths::CellPaths;
 use crate::removal::remove_files;
 
 /// What to do.

@@ -112,6 +112,7 @@ fn keeps_changes(shape: &Shape) -> bool {
 pub(super) fn asked_for(shape: &Shape) -> CellSpawn {
     CellSpawn {
         image: shape.image(),
+        driver: shape.driver.clone(),
         limits: shape.limits(),
         network: shape.network(),
         workspace: shape.workspace.clone(),
@@ -127,6 +128,7 @@ pub(super) fn check_as_asked(cell: &Cell, shape: &Shape) -> Result<()> {
     let cpus = |cpus: Option<f64>| cpus.map_or("no limit".to_owned(), |cpus| cpus.to_string());
     let differences = [
         differing("--image", shape.image.as_ref(), &cell.image, String::clone),
+        differing("--driver", shape.driver.as_ref(), &cell.driver, String::clone),
         differing("--memory", shape.memory.as_ref(), &limits.memory_mb, |mb| mebibytes(*mb)),
         differing("--disk", shape.disk.as_ref(), &limits.disk_mb, |mb| mebibytes(*mb)),
         differing("--disk-files", shape.disk_files.as_ref(), &limits.disk_files, u64::to_string),
@@ -147,7 +149,7 @@ pub(super) fn check_as_asked(cell: &Cell, shape: &Shape) -> Result<()> {
         Some(difference) => {
             let name = cell.alias.as_ref().map_or(cell.id.as_str(), |alias| alias.as_str());
             Err(Error::conflict(format!("the cell {name} exists and {difference}")).hint(
-                "image, limits and secrets are fixed when a cell is made: leave the flag out, or use \
+                "driver, image, limits and secrets are fixed when a cell is made: leave the flag out, or use \
                  another name",
             ))
         }

@@ -35,6 +35,7 @@ fn shape() -> Shape {
     Shape {
         allow: Vec::new(),
         image: None,
+        driver: None,
         net: None,
         memory: None,
         cpus: None,

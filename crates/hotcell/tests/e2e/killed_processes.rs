@@ -7,9 +7,12 @@ use crate::world::{World, descendants, eventually, is_alive, kill_9, marked, uni
 in_every_world_whatsoever! {
     killing_the_client_leaves_the_exec_of_a_named_cell_running,
     killing_the_client_of_an_unnamed_cell_ends_the_cell_after_its_grace,
+    a_dead_supervisor_ends_its_execs_and_keeps_its_files,
+}
+
+in_worlds! { [root, without_cgroups, rootless, single_id, without_namespaces]
     a_killed_keeper_is_replaced,
     a_killed_keeper_does_not_keep_a_cell_from_ending,
-    a_dead_supervisor_ends_its_execs_and_keeps_its_files,
     supervisor_and_keeper_killed_together_leave_a_cell_that_wakes,
 }
 

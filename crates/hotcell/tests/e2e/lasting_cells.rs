@@ -41,9 +41,7 @@ fn a_named_cell_keeps_what_was_written(world: &World) {
 fn an_unnamed_cell_is_removed_with_its_command(world: &World) {
     assert_eq!(world.text(["run", "echo x > f; ls"]), "f\n");
     assert_eq!(world.json(["cells", "--all", "--json"])["cells"], Value::Array(Vec::new()));
-    eventually("its files are gone", || {
-        fs::read_dir(world.state_dir().join("native/cells")).unwrap().count() == 0
-    });
+    eventually("its files are gone", || fs::read_dir(world.cells_dir()).unwrap().count() == 0);
 }
 
 fn cells_are_spawned_listed_shown_and_killed(world: &World) {

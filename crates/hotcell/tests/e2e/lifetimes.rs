@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::world::{World, eventually, is_alive};
 
-in_every_world! {
+in_worlds! { [root, without_cgroups, rootless, single_id, docker]
     a_ttl_ends_a_cell_and_what_runs_in_it,
     an_idle_ttl_ends_a_cell_in_which_nothing_runs,
     a_cell_sleeps_and_wakes_with_its_files,
@@ -14,16 +14,13 @@ in_every_world! {
 
 /// The supervisor by its file alone: asking for it would be a use of the cell.
 fn supervisor_of_only_cell(world: &World) -> i32 {
-    let cells = world.state_dir().join("native/cells");
-    let cell = fs::read_dir(cells).unwrap().flatten().next().unwrap().path();
-    let process: serde_json::Value =
-        serde_json::from_slice(&fs::read(cell.join("supervisor.json")).unwrap()).unwrap();
-    i32::try_from(process["pid"].as_i64().unwrap()).unwrap()
+    let cell = fs::read_dir(world.cells_dir()).unwrap().flatten().next().unwrap();
+    world.supervisor_of(&cell.file_name().to_string_lossy())
 }
 
 /// Whether the native driver has removed what the only cell wrote.
 fn files_are_gone(world: &World) -> bool {
-    let cells = fs::read_dir(world.state_dir().join("native/cells")).unwrap();
+    let cells = fs::read_dir(world.cells_dir()).unwrap();
     cells.flatten().all(|cell| !cell.path().join("files").exists())
 }
 

@@ -30,6 +30,7 @@ mod containment;
 mod damaged_state;
 mod detached_execs;
 mod diagnosis;
+mod docker;
 mod egress;
 mod egress_lifetimes;
 mod ends_of_execs;

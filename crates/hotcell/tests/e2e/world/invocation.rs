@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use super::{Kind, World, eventually, eventually_some, is_root};
+use super::{Kind, World, docker, eventually, eventually_some, is_root};
 
 /// A program that is about to be started.
 #[derive(Debug)]
@@ -23,9 +23,11 @@ impl Invocation {
         let mut command = match world.kind() {
             Kind::ContainerRoot => with_powers_of_a_container(program),
             Kind::WithoutNamespaces => under_the_filter_of_a_container(program),
-            Kind::Root | Kind::RootWithoutCgroups | Kind::Rootless | Kind::SingleId => {
-                Command::new(program)
-            }
+            Kind::Root
+            | Kind::RootWithoutCgroups
+            | Kind::Rootless
+            | Kind::SingleId
+            | Kind::Docker => Command::new(program),
         };
         command
             .args(args)
@@ -41,6 +43,14 @@ impl Invocation {
         }
         if world.kind() == Kind::WithoutNamespaces {
             command.env("HOTCELL_NATIVE_LEVEL", "process");
+        }
+        if world.kind() == Kind::Docker
+            && let Some((socket, image)) = docker()
+        {
+            command
+                .env("HOTCELL_DRIVER", "docker")
+                .env("HOTCELL_DOCKER_HOST", format!("unix://{socket}"))
+                .env("HOTCELL_DOCKER_IMAGE", image);
         }
         // Where an instrumented build writes what it ran.
         if let Some(profile) = std::env::var_os("LLVM_PROFILE_FILE") {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::machine::{
-    Need, is_root, landlock_stands_alone, own_user, require, setting, user_namespaces_work,
+    Need, docker, is_root, landlock_stands_alone, own_user, require, setting, user_namespaces_work,
 };
 
 /// A kind of world.
@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     SingleId,
     /// An ordinary user in a container, where no namespace can be made, content with level process.
     WithoutNamespaces,
+    /// Root, with cells in containers of a Docker engine.
+    Docker,
 }
 
 /// A user of this machine.
@@ -41,6 +43,7 @@ impl Kind {
             "rootless" => Self::Rootless,
             "single_id" => Self::SingleId,
             "without_namespaces" => Self::WithoutNamespaces,
+            "docker" => Self::Docker,
             other => panic!("there is no kind of world named {other}"),
         }
     }
@@ -48,7 +51,7 @@ impl Kind {
     /// Whether cells of this kind may have control groups at all.
     pub(crate) fn uses_cgroups(self) -> bool {
         match self {
-            Self::Root | Self::Rootless | Self::SingleId => true,
+            Self::Root | Self::Rootless | Self::SingleId | Self::Docker => true,
             Self::RootWithoutCgroups | Self::ContainerRoot | Self::WithoutNamespaces => false,
         }
     }
@@ -57,7 +60,7 @@ impl Kind {
     pub(crate) fn has_root_inside(self) -> bool {
         match self {
             Self::Root | Self::RootWithoutCgroups | Self::Rootless => true,
-            Self::ContainerRoot | Self::SingleId | Self::WithoutNamespaces => false,
+            Self::ContainerRoot | Self::SingleId | Self::WithoutNamespaces | Self::Docker => false,
         }
     }
 
@@ -65,6 +68,10 @@ impl Kind {
     pub(crate) fn find_user(self) -> Option<User> {
         let (need, found) = match self {
             Self::Root | Self::RootWithoutCgroups | Self::ContainerRoot => (Need::Native, root()),
+            Self::Docker => {
+                let engine = docker().ok_or("HOTCELL_TEST_DOCKER names no Docker engine");
+                (Need::Docker, engine.map_err(str::to_owned).and_then(|_| root()))
+            }
             Self::Rootless => (Need::Rootless, ordinary("HOTCELL_TEST_USER", Subordinates::Some)),
             Self::SingleId => {
                 (Need::Rootless, ordinary("HOTCELL_TEST_USER_SINGLE", Subordinates::None))

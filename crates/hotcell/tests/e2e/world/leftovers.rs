@@ -66,7 +66,8 @@ fn remains(world: &World) -> Vec<String> {
         })
         .collect();
     found.extend(cgroups(Path::new("/sys/fs/cgroup"), &cells_ever_made(&state_dir), 4));
-    for directory in ["native/cells", "native/ids"] {
+    found.extend(super::labelled(world));
+    for directory in ["native/cells", "native/ids", "docker/cells"] {
         let names = names(&state_dir.join(directory));
         found.extend(names.into_iter().map(|name| format!("{directory}/{name}")));
     }

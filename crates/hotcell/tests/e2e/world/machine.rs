@@ -30,6 +30,8 @@ pub(crate) enum Need {
     ToolServers,
     /// Packages that code works with.
     Runner,
+    /// A Docker engine.
+    Docker,
 }
 
 impl Need {
@@ -42,6 +44,7 @@ impl Need {
             Self::Clients => "clients",
             Self::ToolServers => "tool-servers",
             Self::Runner => "runner",
+            Self::Docker => "docker",
         }
     }
 }
@@ -67,6 +70,11 @@ pub(crate) fn require<T>(need: Need, found: Result<T, String>) -> Option<T> {
 /// A setting of the tests.
 pub(crate) fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The socket of the Docker engine to test with, and the image that it has.
+pub(crate) fn docker() -> Option<(String, String)> {
+    Some((setting("HOTCELL_TEST_DOCKER")?, setting("HOTCELL_TEST_DOCKER_IMAGE")?))
 }
 
 pub(crate) fn is_root() -> bool {

@@ -2,6 +2,7 @@
 
 mod chance;
 mod collector;
+mod engine;
 mod http;
 mod invocation;
 mod issuer;
@@ -26,12 +27,13 @@ use tempfile::TempDir;
 
 pub(crate) use chance::Chance;
 pub(crate) use collector::{TraceCollector, said};
+pub(crate) use engine::{ask_engine, labelled, tell_engine};
 pub(crate) use http::{Connection, HttpAnswer, HttpServer, Sent, initialize};
 pub(crate) use invocation::{AS_IN_A_CONTAINER, Finished, Invocation, Live};
 pub(crate) use issuer::Issuer;
 pub(crate) use kind::{Kind, User};
 pub(crate) use machine::{
-    Need, clients, is_root, program, python_packages, require, setting, tool_servers,
+    Need, clients, docker, is_root, program, python_packages, require, setting, tool_servers,
 };
 pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use outside::{Outside, pattern};
@@ -51,10 +53,11 @@ macro_rules! in_every_world {
     };
 }
 
-/// The same, and also where no namespace can be made: for what does not depend on them.
+/// The same, and also where no namespace can be made and in containers: for what does not depend on
+/// either.
 macro_rules! in_every_world_whatsoever {
     ($($behaviour:ident,)+) => {
-        in_worlds! { [root, without_cgroups, rootless, single_id, without_namespaces] $($behaviour,)+ }
+        in_worlds! { [root, without_cgroups, rootless, single_id, without_namespaces, docker] $($behaviour,)+ }
     };
 }
 
@@ -198,6 +201,12 @@ impl World {
         self.state_dir().join("native/cells").join(self.cell_id(cell))
     }
 
+    /// The directory in which its driver keeps all cells.
+    pub(crate) fn cells_dir(&self) -> PathBuf {
+        let driver = if self.kind == Kind::Docker { "docker" } else { "native" };
+        self.state_dir().join(driver).join("cells")
+    }
+
     /// The control groups of a cell, by its id.
     pub(crate) fn cgroups_of(&self, id: &str) -> Vec<String> {
         leftovers::cgroups_of(id)
@@ -205,7 +214,15 @@ impl World {
 
     /// The supervisor of a cell that is awake.
     pub(crate) fn supervisor(&self, cell: &str) -> i32 {
-        let path = self.native_dir(cell).join("supervisor.json");
+        self.supervisor_of(&self.cell_id(cell))
+    }
+
+    /// The same, without asking for the cell: that would be a use of it.
+    pub(crate) fn supervisor_of(&self, id: &str) -> i32 {
+        if self.kind == Kind::Docker {
+            return engine::first_process(id);
+        }
+        let path = self.cells_dir().join(id).join("supervisor.json");
         let process: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         i32::try_from(process["pid"].as_i64().unwrap()).unwrap()
     }

@@ -1,0 +1,299 @@
+//! The driver: cells as containers and volumes of a Docker engine.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use hotcell_link::{CONTAINER_SOCKET, ContainerOrder};
+use hotcell_model::{
+    CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE, Isolation, Machine,
+    Network, PlacedCell, Placement, RequiredIsolation, Result, SecretForm,
+};
+use hotcell_place::{ACCOUNTS, connect_in, copy_of, read_json, write_json};
+use rustix::fs::{Gid, Uid, chown};
+use rustix::process::{getegid, geteuid};
+use tokio::sync::OnceCell;
+
+use crate::birth::{Birth, give_birth};
+use crate::container::{self, Shown};
+use crate::diagnose;
+use crate::docker_host::DockerHost;
+use crate::images::find_or_pull;
+use crate::isolation::{self, enforced};
+use crate::paths::{CellPaths, DockerPaths, PLACED_VERSION, Placed};
+use crate::preparing;
+use crate::removal::remove_container;
+use crate::volumes;
+
+/// Whom execs of a container are when root made it.
+const CELL_USER: (u32, u32) = (1000, 1000);
+
+/// What the driver is told.
+#[derive(Debug, Clone)]
+pub struct DockerSettings {
+    /// The state directory.
+    pub state_dir: PathBuf,
+    /// The program that supervisors are.
+    pub program: PathBuf,
+    /// The engine, as `DOCKER_HOST` has it; the usual socket when left out.
+    pub host: Option<String>,
+    /// The image of cells that name none.
+    pub image: Option<String>,
+    /// The OCI runtime that containers are run by; the engine's default when left out.
+    pub runtime: Option<String>,
+    /// What every cell must have at least.
+    pub required: RequiredIsolation,
+}
+
+/// Places cells in containers.
+#[derive(Debug)]
+pub struct DockerDriver {
+    settings: DockerSettings,
+    paths: DockerPaths,
+    host: OnceCell<DockerHost>,
+}
+
+impl DockerDriver {
+    /// The driver's name.
+    pub const NAME: &'static str = "docker";
+
+    /// A driver; the engine is looked for when it is first needed.
+    #[must_use]
+    pub fn new(settings: DockerSettings) -> Self {
+        let paths = DockerPaths::new(&settings.state_dir);
+        Self { settings, paths, host: OnceCell::new() }
+    }
+
+    async fn host(&self) -> Result<&DockerHost> {
+        self.host.get_or_try_init(|| DockerHost::connect(self.settings.host.as_deref())).await
+    }
+}
+
+#[async_trait]
+impl Driver for DockerDriver {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    async fn capabilities(&self) -> Result<DriverCapabilities> {
+        let host = self.host().await?;
+        let enforced = enforced(host);
+        Ok(DriverCapabilities {
+            machine: machine(host),
+            as_root: false,
+            own_root: true,
+            checkpoints: false,
+            memory_limit: enforced.memory,
+            cpu_limit: enforced.cpu,
+            pids_limit: enforced.pids,
+        })
+    }
+
+    async fn diagnose(&self) -> Diagnosis {
+        diagnose::diagnose(self.host().await.as_ref().copied())
+    }
+
+    async fn start(
+        &self,
+        spec: &CellSpec,
+        records: &Path,
+        tools: Option<&Path>,
+    ) -> Result<Placement> {
+        let paths = self.paths.cell(&spec.id);
+        if self.connect(&spec.id).await?.is_some()
+            && let Some(isolation) = read::<Isolation>(&paths, &paths.isolation())?
+        {
+            return Ok(Placement { isolation });
+        }
+        let host = self.host().await?;
+        let mut placed = match read::<Placed>(&paths, &paths.placed())? {
+            Some(placed) if placed.version > PLACED_VERSION => {
+                return Err(Error::unavailable(format!(
+                    "cell {} was made by a newer hotcell",
+                    spec.id
+                ))
+                .hint("use that version, or kill the cell"));
+            }
+            Some(placed) => placed,
+            None => self.place(host, &paths, spec, records).await?,
+        };
+        let state = self.paths.state_id().map_err(|error| at("read", &paths, &error))?;
+        if !placed.prepared {
+            preparing::prepare(host, &placed, &paths, &state).await?;
+            placed.prepared = true;
+            write_json(&paths.placed(), &placed).map_err(|error| at("write", &paths, &error))?;
+        }
+        let program = copy_of(&self.settings.program, &self.paths.programs())
+            .map_err(|error| at("copy the program for", &paths, &error))?;
+        give(&placed, &[&paths.sockets(), &placed.records])
+            .map_err(|error| at("make the directories of", &paths, &error))?;
+        let (uid, gid) = placed.user;
+        let sockets = paths.sockets();
+        let accounts = ACCOUNTS.map(|accounts| (paths.accounts(accounts), accounts));
+        let shown = Shown { program: &program, sockets: &sockets, accounts: &accounts, tools };
+        let runtime = self.settings.runtime.as_deref();
+        let body = container::describe(&placed, &shown, enforced(host), &state, runtime);
+        let name = container::name(&spec.id);
+        let order = ContainerOrder { spec: placed.spec.clone(), uid, gid };
+        let birth = Birth { name: &name, body, order, sockets: &sockets, records: &placed.records };
+        let confinement = give_birth(host, birth).await?;
+        let isolation = isolation::describe(host, &confinement);
+        if let Err(error) = self.settings.required.check(&isolation) {
+            remove_container(host, &name).await?;
+            return Err(error);
+        }
+        write_json(&paths.isolation(), &isolation).map_err(|error| at("write", &paths, &error))?;
+        Ok(Placement { isolation })
+    }
+
+    async fn connect(&self, cell: &CellId) -> Result<Option<UnixStream>> {
+        connect_in(&self.paths.cell(cell).sockets(), CONTAINER_SOCKET).map_err(|error| {
+            Error::unavailable(format!("cannot connect to the supervisor of {cell}: {error}"))
+        })
+    }
+
+    async fn stop(&self, cell: &CellId) -> Result<()> {
+        if !self.paths.cell(cell).root().exists() {
+            return Ok(());
+        }
+        remove_container(self.host().await?, &container::name(cell)).await
+    }
+
+    async fn remove(&self, cell: &CellId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        if !paths.root().exists() {
+            return Ok(());
+        }
+        let host = self.host().await?;
+        remove_container(host, &container::name(cell)).await?;
+        // Of a start that was killed.
+        remove_container(host, &preparing::name(cell)).await?;
+        volumes::remove(host, cell).await?;
+        match fs::remove_dir_all(paths.root()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(at("remove", &paths, &error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<PlacedCell>> {
+        let directory = self.paths.cells();
+        let failed = |error: io::Error| {
+            Error::unavailable(format!("cannot list {}: {error}", directory.display()))
+        };
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut cells = Vec::new();
+        for entry in entries {
+            let paths = CellPaths::at(entry.map_err(failed)?.path());
+            // A cell whose description cannot be read is not one that can be used.
+            let Ok(Some(placed)) = read_json::<Placed>(&paths.placed()) else { continue };
+            let isolation = read_json(&paths.isolation()).unwrap_or_default();
+            cells.push(PlacedCell { spec: placed.spec, isolation });
+        }
+        Ok(cells)
+    }
+}
+
+impl DockerDriver {
+    /// Decides what a new cell is at this engine and writes it down.
+    async fn place(
+        &self,
+        host: &DockerHost,
+        paths: &CellPaths,
+        spec: &CellSpec,
+        records: &Path,
+    ) -> Result<Placed> {
+        check_spec(spec)?;
+        let name = match (spec.image.as_str(), &self.settings.image) {
+            (HOST_IMAGE, Some(usual)) => usual,
+            (HOST_IMAGE, None) => {
+                return Err(Error::invalid(
+                    "a cell in a container begins with an image, and none is named",
+                )
+                .hint("name one, such as debian:12, or set docker.image"));
+            }
+            _ => &spec.image,
+        };
+        let image = find_or_pull(host, name).await?;
+        let mut spec = spec.clone();
+        for (name, value) in image.env {
+            spec.env.entry(name).or_insert(value);
+        }
+        let (uid, gid) = (geteuid(), getegid());
+        let user = if uid.is_root() { CELL_USER } else { (uid.as_raw(), gid.as_raw()) };
+        let placed = Placed {
+            version: PLACED_VERSION,
+            spec,
+            records: records.to_owned(),
+            image: image.id,
+            user,
+            prepared: false,
+        };
+        let written =
+            fs::create_dir_all(paths.root()).and_then(|()| write_json(&paths.placed(), &placed));
+        written.map_err(|error| at("make", paths, &error))?;
+        Ok(placed)
+    }
+}
+
+/// Whether a cell in a container can be what was asked for.
+fn check_spec(spec: &CellSpec) -> Result<()> {
+    if spec.workspace.is_some() {
+        return Err(Error::unsupported(
+            "a cell in a container has a volume as its workspace, not a directory of the host",
+        )
+        .hint("use a cell of the native driver, or copy files in with `hotcell cp`"));
+    }
+    if spec.secrets.iter().any(|grant| matches!(grant.form, SecretForm::Header(_))) {
+        return Err(Error::unsupported(
+            "a cell in a container has no network in which a secret could be a header",
+        )
+        .hint("use a cell of the native driver, or grant the secret as a variable"));
+    }
+    match &spec.network {
+        Network::None => Ok(()),
+        Network::Names(_) => Err(Error::unsupported("a cell in a container has no network")
+            .hint("use a cell of the native driver")),
+    }
+}
+
+/// Makes directories that the user of a cell writes to.
+fn give(placed: &Placed, directories: &[&Path]) -> io::Result<()> {
+    let (uid, gid) = placed.user;
+    for directory in directories {
+        fs::create_dir_all(directory)?;
+        if geteuid().is_root() {
+            chown(*directory, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the machine of an engine has to share out.
+fn machine(host: &DockerHost) -> Machine {
+    let info = &host.info;
+    let positive = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+    let disk = info.docker_root_dir.as_deref().and_then(|root| rustix::fs::statvfs(root).ok());
+    Machine {
+        memory_mb: positive(info.mem_total).map_or(1024, |bytes| bytes >> 20),
+        cpus: positive(info.ncpu).and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(1),
+        pids: 32_768,
+        disk_mb: disk
+            .map_or(u64::MAX >> 20, |found| found.f_blocks.saturating_mul(found.f_frsize) >> 20),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(paths: &CellPaths, file: &Path) -> Result<Option<T>> {
+    read_json(file).map_err(|error| at("read", paths, &error))
+}
+
+fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {
+    Error::unavailable(format!("cannot {verb} {}: {error}", paths.root().display()))
+}

@@ -1,0 +1,23 @@
+//! Cells in containers of a Docker engine.
+//!
+//! A container is only where a cell runs: its root is the image's and read-only, and all that a cell
+//! keeps is in volumes. So a container that is gone is a cell that sleeps, and the next use makes
+//! another one. Nothing is done by `docker exec`: pid 1 of the container is the supervisor.
+
+mod birth;
+mod container;
+#[cfg(test)]
+mod container_tests;
+mod diagnose;
+mod docker_host;
+mod driver;
+mod failure;
+mod images;
+mod isolation;
+mod labels;
+mod paths;
+mod preparing;
+mod removal;
+mod volumes;
+
+pub use driver::{DockerDriver, DockerSettings};

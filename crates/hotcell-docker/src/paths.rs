@@ -1,0 +1,110 @@
+//! Where a cell in a container lies in the state directory.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hotcell_model::{CellId, CellSpec};
+use hotcell_place::{Accounts, read_json, write_json};
+use serde::{Deserialize, Serialize};
+
+/// The driver's part of the state directory.
+#[derive(Debug, Clone)]
+pub(crate) struct DockerPaths {
+    root: PathBuf,
+}
+
+/// What is written down of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Placed {
+    /// The format of this file.
+    pub(crate) version: u32,
+    pub(crate) spec: CellSpec,
+    pub(crate) records: PathBuf,
+    /// What its image is called by, whatever has its name by now.
+    pub(crate) image: String,
+    /// The user and group of its container.
+    pub(crate) user: (u32, u32),
+    /// Whether its volumes are as they have to be.
+    pub(crate) prepared: bool,
+}
+
+/// The format that this version writes.
+pub(crate) const PLACED_VERSION: u32 = 1;
+
+impl DockerPaths {
+    pub(crate) fn new(state_dir: &Path) -> Self {
+        Self { root: state_dir.join("docker") }
+    }
+
+    /// The copies of the program that containers run from.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.root.join("programs")
+    }
+
+    pub(crate) fn cells(&self) -> PathBuf {
+        self.root.join("cells")
+    }
+
+    pub(crate) fn cell(&self, cell: &CellId) -> CellPaths {
+        CellPaths { root: self.cells().join(cell.as_str()) }
+    }
+
+    /// What this state directory is called by at engines that others use too; made if there is none.
+    pub(crate) fn state_id(&self) -> io::Result<String> {
+        let path = self.root.join("id.json");
+        if let Some(id) = read_json(&path)? {
+            return Ok(id);
+        }
+        fs::create_dir_all(&self.root)?;
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+        let id = format!("{:016x}", u64::from_be_bytes(bytes));
+        let temporary = self.root.join(format!("id-{id}"));
+        write_json(&temporary, &id)?;
+        // Whoever comes first is right.
+        let linked = fs::hard_link(&temporary, &path);
+        fs::remove_file(&temporary)?;
+        match linked {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            Ok(()) | Err(_) => read_json(&path)?.ok_or_else(|| io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+/// One cell's part.
+#[derive(Debug, Clone)]
+pub(crate) struct CellPaths {
+    root: PathBuf,
+}
+
+impl CellPaths {
+    pub(crate) fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What the cell is.
+    pub(crate) fn placed(&self) -> PathBuf {
+        self.root.join("cell.json")
+    }
+
+    /// What separates it from the host.
+    pub(crate) fn isolation(&self) -> PathBuf {
+        self.root.join("isolation.json")
+    }
+
+    /// Who is who in it.
+    pub(crate) fn accounts(&self, accounts: Accounts) -> PathBuf {
+        let name = Path::new(accounts.path).file_name().unwrap_or_default();
+        self.root.join(name)
+    }
+
+    /// The directory in which its supervisor listens.
+    pub(crate) fn sockets(&self) -> PathBuf {
+        self.root.join("run")
+    }
+}

@@ -1,0 +1,57 @@
+//! What a cell keeps: volumes of the engine.
+
+use bollard::models::{Mount, MountType, VolumeCreateRequest};
+use bollard::query_parameters::RemoveVolumeOptions;
+use hotcell_model::{CellId, Result};
+
+use crate::docker_host::DockerHost;
+use crate::failure::{NOT_FOUND, status};
+use crate::labels;
+
+/// A volume of a cell: what it is for, and where it is seen.
+pub(crate) const VOLUMES: [(&str, &str); 2] = [("workspace", "/workspace"), ("home", "/home/cell")];
+
+pub(crate) fn name(cell: &CellId, purpose: &str) -> String {
+    format!("hotcell-{cell}-{purpose}")
+}
+
+/// The volumes of a cell, each to be seen at a path.
+pub(crate) fn mounts(cell: &CellId, at: impl Fn(&str, &str) -> String) -> Vec<Mount> {
+    VOLUMES
+        .iter()
+        .map(|(purpose, target)| Mount {
+            target: Some(at(purpose, target)),
+            source: Some(name(cell, purpose)),
+            typ: Some(MountType::VOLUME),
+            ..Mount::default()
+        })
+        .collect()
+}
+
+/// Makes the volumes of a cell; those that are there stay.
+pub(crate) async fn make(host: &DockerHost, cell: &CellId, state: &str) -> Result<()> {
+    for (purpose, _) in VOLUMES {
+        let request = VolumeCreateRequest {
+            name: Some(name(cell, purpose)),
+            labels: Some(labels::of_cell(cell, state)),
+            ..VolumeCreateRequest::default()
+        };
+        let made = host.docker.create_volume(request).await;
+        made.map_err(|error| host.failed("make a volume", &error))?;
+    }
+    Ok(())
+}
+
+/// Removes the volumes of a cell that has no container.
+pub(crate) async fn remove(host: &DockerHost, cell: &CellId) -> Result<()> {
+    for (purpose, _) in VOLUMES {
+        let name = name(cell, purpose);
+        match host.docker.remove_volume(&name, None::<RemoveVolumeOptions>).await {
+            Err(error) if status(&error) != Some(NOT_FOUND) => {
+                return Err(host.failed(&format!("remove the volume {name}"), &error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! What drivers share: files in the state directory that are written whole, the copy of the program
+//! that cells run from, sockets at paths of any length, and who is who in a cell.
+
+mod accounts;
+mod json_file;
+mod program;
+mod socket;
+
+pub use accounts::{ACCOUNTS, Accounts};
+pub use json_file::{read_json, write_json};
+pub use program::{copy_of, link_or_copy, show_own_program};
+pub use socket::{connect_in, listen_in};

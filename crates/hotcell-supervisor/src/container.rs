@@ -1,0 +1,150 @@
+//! From the first process of a container to a supervisor that is ready.
+//!
+//! The container engine made the namespaces, the limits and the mounts, and took every capability
+//! away. What to be is told by the first who connects from outside, who is also told how it went.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use hotcell_jail::process::Readiness;
+use hotcell_jail::shown::{CALLS_PLACE, CALLS_PROGRAM, CALLS_PROGRAMS, CALLS_SOCKET};
+use hotcell_jail::{is_connected_from_outside, receive_fds};
+use hotcell_link::{
+    CONTAINER_PROGRAM, CONTAINER_SOCKET, CONTAINER_SOCKETS, ContainerOrder, ExecIds, KillMeans,
+    Plan, PlanFds, Root,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+
+use crate::boot::tell;
+
+/// No order is longer.
+const MOST_BYTES: u64 = 4 << 20;
+/// Whoever starts a container gives its order at once. One whose starter died ends.
+const ORDERED_WITHIN: Duration = Duration::from_secs(60);
+/// Where an engine shows a container its control groups.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// The whole life of a supervisor that is the first process of a container.
+///
+/// # Errors
+/// It could not begin, or not go on; whoever started it was told why it could not begin.
+pub fn supervise_container() -> io::Result<()> {
+    let listener = listen(&Path::new(CONTAINER_SOCKETS).join(CONTAINER_SOCKET))?;
+    let starter = await_starter(&listener)?;
+    let ready = OwnedFd::from(starter.try_clone()?);
+    match receive_order(&starter).and_then(|received| plan(listener, starter, received)) {
+        Ok(plan) => {
+            drop(ready);
+            crate::supervise(plan)
+        }
+        Err(error) => {
+            let word: Readiness = Err(error.to_string());
+            tell(&ready, &word);
+            Err(error)
+        }
+    }
+}
+
+/// Waits for whoever started the container. Nothing else runs in it yet.
+fn await_starter(listener: &UnixListener) -> io::Result<UnixStream> {
+    let most = Timespec::try_from(ORDERED_WITHIN).map_err(io::Error::other)?;
+    loop {
+        let mut fds = [PollFd::new(listener, PollFlags::IN)];
+        if poll(&mut fds, Some(&most))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let (stream, _) = listener.accept()?;
+        if is_connected_from_outside(stream.as_fd())? {
+            stream.set_read_timeout(Some(ORDERED_WITHIN))?;
+            return Ok(stream);
+        }
+    }
+}
+
+/// What it is to be, and the directory for its records.
+fn receive_order(starter: &UnixStream) -> io::Result<(ContainerOrder, OwnedFd)> {
+    let mut line = vec![0; 4096];
+    let (length, fds) = receive_fds(starter, &mut line)?;
+    line.truncate(length);
+    let mut rest = starter.take(MOST_BYTES);
+    while line.last().is_some_and(|byte| *byte != b'\n') {
+        let mut more = [0; 4096];
+        match rest.read(&mut more)? {
+            0 => break,
+            length => line.extend_from_slice(&more[..length]),
+        }
+    }
+    match (line.last(), fds.into_iter().next()) {
+        (Some(b'\n'), Some(records)) => Ok((serde_json::from_slice(&line)?, records)),
+        _ => Err(io::Error::other("the order for the cell did not come whole")),
+    }
+}
+
+fn plan(
+    listener: UnixListener,
+    ready: UnixStream,
+    (order, records): (ContainerOrder, OwnedFd),
+) -> io::Result<Plan> {
+    let calls = match Path::new(CALLS_PLACE).is_dir() {
+        true => Some(show_calls()?),
+        false => None,
+    };
+    let (memory, pids, cpu) = meters();
+    let program = File::open("/proc/self/exe").ok().map(OwnedFd::from);
+    let number = |fd: OwnedFd| fd.into_raw_fd();
+    Ok(Plan {
+        spec: order.spec,
+        ids: ExecIds { uid: order.uid, gid: order.gid, root: false, setgroups: false },
+        kill: KillMeans::Subreaper,
+        rlimit_pids: None,
+        fds: PlanFds {
+            listener: number(listener.into()),
+            records: number(records),
+            ready: number(ready.into()),
+            exec_cgroup: None,
+            memory: memory.map(number),
+            pids: pids.map(number),
+            cpu: cpu.map(number),
+            calls: calls.map(|calls| number(calls.into())),
+            program: program.map(number),
+        },
+        root: Root::Container,
+    })
+}
+
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    UnixListener::bind(path)
+}
+
+/// The socket at which programs call tools of others, and the program that does so.
+fn show_calls() -> io::Result<UnixListener> {
+    let listener = listen(Path::new(CALLS_SOCKET))?;
+    fs::create_dir_all(CALLS_PROGRAMS)?;
+    std::os::unix::fs::symlink(CONTAINER_PROGRAM, Path::new(CALLS_PROGRAMS).join(CALLS_PROGRAM))?;
+    Ok(listener)
+}
+
+/// The container's groups of memory, processes and CPU time, as far as it sees them.
+fn meters() -> (Option<OwnedFd>, Option<OwnedFd>, Option<OwnedFd>) {
+    let groups = Path::new(GROUPS);
+    let open = |path: &Path| path.to_str().and_then(open_directory);
+    if groups.join("cgroup.controllers").exists() {
+        (open(groups), open(groups), open(groups))
+    } else {
+        (open(&groups.join("memory")), open(&groups.join("pids")), None)
+    }
+}
+
+fn open_directory(path: &str) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).ok()
+}

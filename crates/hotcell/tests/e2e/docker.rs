@@ -1,0 +1,261 @@
+//! Cells in containers of a Docker engine.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::world::{Chance, World, ask_engine, eventually, labelled, tell_engine, unique};
+
+in_worlds! { [docker]
+    a_container_is_hardened,
+    commands_reach_nothing_of_their_supervisor,
+    a_container_that_somebody_removed_is_a_cell_that_sleeps,
+    any_image_will_do,
+    whoever_runs_commands_has_a_name,
+    an_image_stays_what_it_was_for_its_cell,
+    what_a_container_cannot_do_is_said,
+    an_engine_or_an_image_that_is_not_there_is_told,
+    a_client_that_is_killed_leaves_nothing_for_good,
+    state_directories_share_an_engine_and_no_cells,
+}
+
+fn container(world: &World, cell: &str) -> serde_json::Value {
+    ask_engine("GET", &format!("/containers/hotcell-{}/json", world.cell_id(cell)))
+}
+
+fn a_container_is_hardened(world: &World) {
+    world.text(["spawn", "hard", "--memory", "256M", "--pids", "64", "--cpus", "0.5"]);
+    let made = container(world, "hard");
+    let config = &made["HostConfig"];
+    assert_eq!(config["Privileged"], false);
+    assert_eq!(config["ReadonlyRootfs"], true);
+    assert_eq!(config["NetworkMode"], "none");
+    assert_eq!(config["CapDrop"], serde_json::json!(["ALL"]));
+    assert!(config["CapAdd"].is_null(), "{config}");
+    assert_eq!(config["Memory"], 256 << 20);
+    assert_eq!(config["PidsLimit"], 64);
+    assert_eq!(config["NanoCpus"], 500_000_000);
+    assert_eq!(made["Config"]["User"], "1000:1000");
+    assert!(!made.to_string().contains("docker.sock"));
+
+    let inside = world.text([
+        "run",
+        "--cell",
+        "hard",
+        "grep -E '^(Uid|Cap...|NoNewPrivs|Seccomp):' /proc/self/status",
+    ]);
+    for line in [
+        "Uid:\t1000\t1000\t1000\t1000",
+        "CapEff:\t0000000000000000",
+        "CapBnd:\t0000000000000000",
+        "NoNewPrivs:\t1",
+        "Seccomp:\t2",
+    ] {
+        assert!(inside.contains(line), "{line} is not in {inside}");
+    }
+    let refused = world.hotcell(["run", "--cell", "hard", "touch /etc/made"]).run();
+    assert_eq!(refused.code(), 1, "{refused:?}");
+    // Where something may be written it can be: the refusals are none of a broken cell.
+    world.text([
+        "run",
+        "--cell",
+        "hard",
+        "touch /workspace/a /home/cell/a /tmp/a /var/tmp/a /run/a /dev/shm/a",
+    ]);
+}
+
+/// Dials a socket in the cell, and tells how far it came.
+const DIAL: &str = "import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(20)
+s.connect(sys.argv[1])
+print('connected', len(s.recv(10)))";
+
+fn commands_reach_nothing_of_their_supervisor(world: &World) {
+    world.text(["spawn", "nosy"]);
+    let run = |command: &str| world.hotcell(["run", "--cell", "nosy", command]).run();
+    for denied in [
+        "cat /proc/1/environ",
+        "ls /proc/1/fd/",
+        "cat /.hotcell/bin/hotcell",
+        "rm /.hotcell/run/link",
+        "mv /.hotcell/run /workspace/",
+        "rm /dev/tools/socket",
+        "kill -KILL 1; kill -0 1 && exit 1",
+    ] {
+        let refused = run(denied);
+        assert_ne!(refused.code(), 0, "{denied}: {refused:?}");
+        assert!(!refused.stdout().contains("HOTCELL"), "{denied}: {refused:?}");
+    }
+    fs::write(world.home().join("dial.py"), DIAL).unwrap();
+    world.text(["cp", world.home().join("dial.py").to_str().unwrap(), "nosy:/workspace/dial.py"]);
+    let dialled = run("python3 dial.py /.hotcell/run/link");
+    assert!(dialled.stdout().contains("connected 0"), "{dialled:?}");
+    // Whoever is outside is greeted at the same socket.
+    let socket = world.cells_dir().join(world.cell_id("nosy")).join("run/link");
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(std::io::Read::read(&mut stream, &mut [0; 10]).unwrap(), 10);
+    // Of the cell's records nothing is to be found in it at all.
+    let found = run(
+        "find / -xdev -name journal 2>/dev/null; find /.hotcell -name 'log*' 2>/dev/null; grep records /proc/self/mountinfo",
+    );
+    assert_eq!(found.stdout(), "", "{found:?}");
+}
+
+fn a_container_that_somebody_removed_is_a_cell_that_sleeps(world: &World) {
+    world.text(["spawn", "lasting", "--persistent"]);
+    world.text(["run", "--cell", "lasting", "echo kept > file; echo kept > ~/file"]);
+    let exec = world.detach("lasting", "sleep 1000");
+    let id = world.cell_id("lasting");
+    ask_engine("DELETE", &format!("/containers/hotcell-{id}?force=1&v=1"));
+    assert_eq!(world.ended(&exec)["end"]["cause"], "lost");
+    assert_eq!(world.text(["run", "--cell", "lasting", "cat file ~/file"]), "kept\nkept\n");
+    assert_eq!(labelled(world).len(), 3, "{:?}", labelled(world));
+}
+
+/// An archive of files of a root, made by tar.
+fn root_archive(world: &World, files: &[(&str, &str)]) -> Vec<u8> {
+    let root = world.home().join(unique("root"));
+    for (source, target) in files {
+        let target = root.join(target);
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(source, target).unwrap();
+    }
+    let packed = std::process::Command::new("tar").arg("-C").arg(&root).args(["-c", "."]).output();
+    packed.unwrap().stdout
+}
+
+struct EngineImage(String);
+
+impl EngineImage {
+    fn give(archive: &[u8]) -> Self {
+        let name = unique("hotcell-test-image").to_lowercase();
+        let path = format!("/images/create?fromSrc=-&repo={name}&tag=1");
+        tell_engine("POST", &path, archive);
+        Self(format!("{name}:1"))
+    }
+}
+
+impl Drop for EngineImage {
+    fn drop(&mut self) {
+        ask_engine("DELETE", &format!("/images/{}?force=1", self.0));
+    }
+}
+
+fn any_image_will_do(world: &World) {
+    // A shell and nothing else, not even /etc.
+    let shell = EngineImage::give(&root_archive(world, &[("/bin/busybox", "bin/sh")]));
+    let said = world.text(["run", "--image", &shell.0, "echo $0; echo $HOME; pwd"]);
+    assert_eq!(said, "/bin/sh\n/home/cell\n/workspace\n");
+    // One program and no shell.
+    let bare = EngineImage::give(&root_archive(world, &[("/bin/busybox", "busybox")]));
+    assert_eq!(world.text(["run", "--image", &bare.0, "--", "/busybox", "echo", "well"]), "well\n");
+}
+
+fn whoever_runs_commands_has_a_name(world: &World) {
+    assert_eq!(
+        world.text(["run", "whoami; id -gn; getent passwd 0 | cut -d: -f1"]),
+        "cell\ncell\nroot\n"
+    );
+}
+
+fn an_image_stays_what_it_was_for_its_cell(world: &World) {
+    let archive = |text: &str| {
+        let file = world.home().join(unique("release"));
+        fs::write(&file, text).unwrap();
+        root_archive(
+            world,
+            &[
+                ("/bin/busybox", "bin/sh"),
+                ("/bin/busybox", "bin/cat"),
+                (file.to_str().unwrap(), "release"),
+            ],
+        )
+    };
+    let image = EngineImage::give(&archive("one\n"));
+    world.text(["spawn", "old", "--persistent", "--image", &image.0]);
+    let (repo, tag) = image.0.split_once(':').unwrap();
+    tell_engine(
+        "POST",
+        &format!("/images/create?fromSrc=-&repo={repo}&tag={tag}"),
+        &archive("two\n"),
+    );
+    let id = world.cell_id("old");
+    ask_engine("DELETE", &format!("/containers/hotcell-{id}?force=1"));
+    assert_eq!(world.text(["run", "--cell", "old", "cat /release"]), "one\n");
+    assert_eq!(world.text(["run", "--image", &image.0, "cat /release"]), "two\n");
+}
+
+fn what_a_container_cannot_do_is_said(world: &World) {
+    world.text(["spawn", "plain"]);
+    let cases: [&[&str]; 5] = [
+        &["run", "--cell", "plain", "--as-root", "id"],
+        &["run", "--allow", "example.org", "true"],
+        &["run", "--workspace", "/usr/share", "true"],
+        &["checkpoint", "create", "plain"],
+        &["fork", "plain"],
+    ];
+    for args in cases {
+        let refused = world.hotcell([]).args(args.iter().copied()).run();
+        assert_ne!(refused.code(), 0, "{args:?}");
+        assert!(refused.stderr().contains("native driver"), "{args:?}: {refused:?}");
+    }
+    let info = world.json(["info", "--json", "plain"]);
+    let missing = info["cell"]["isolation"]["missing"].as_array().unwrap();
+    assert!(missing.iter().any(|layer| layer["name"] == "disk_limit"), "{info}");
+    let refused = world.hotcell(["run", "true"]).env("HOTCELL_DOCKER_REQUIRE", "disk_limit").run();
+    assert!(refused.stderr().contains("disk_limit is required"), "{refused:?}");
+}
+
+fn an_engine_or_an_image_that_is_not_there_is_told(world: &World) {
+    let nowhere = world.home().join("nowhere.sock");
+    let address = format!("unix://{}", nowhere.display());
+    let refused = world.hotcell(["run", "true"]).env("HOTCELL_DOCKER_HOST", &address).run();
+    assert!(
+        refused.stderr().contains(&address) && refused.stderr().contains("is the engine running"),
+        "{refused:?}"
+    );
+    let refused =
+        world.hotcell(["run", "true"]).env("HOTCELL_DOCKER_HOST", "tcp://127.0.0.1:1").run();
+    assert!(refused.stderr().contains("over a network"), "{refused:?}");
+    let missing = "localhost:1/no/such:1";
+    let refused = world.hotcell(["run", "--image", missing, "true"]).run();
+    assert!(
+        refused.stderr().contains(missing) && refused.stderr().contains("cannot pull it"),
+        "{refused:?}"
+    );
+    let unnamed = world.hotcell(["run", "true"]).env("HOTCELL_DOCKER_IMAGE", "").run();
+    assert!(unnamed.stderr().contains("docker.image"), "{unnamed:?}");
+    assert_eq!(labelled(world), Vec::<String>::new());
+}
+
+fn a_client_that_is_killed_leaves_nothing_for_good(world: &World) {
+    let mut chance = Chance::new();
+    for _ in 0..12 {
+        let live = world.hotcell(["run", "echo well"]).start();
+        std::thread::sleep(Duration::from_millis(chance.below(700)));
+        live.kill();
+    }
+    // A run that was killed before its cell was made leaves that to whoever looks next.
+    eventually("what was begun is finished or removed", || {
+        world.text(["cells"]);
+        let cells = world.json(["cells", "--all", "--json"]);
+        for cell in cells["cells"].as_array().unwrap() {
+            world.hotcell(["kill", "--force", cell["id"].as_str().unwrap()]).run();
+        }
+        labelled(world).is_empty()
+    });
+    assert_eq!(world.text(["run", "echo well"]), "well\n");
+}
+
+fn state_directories_share_an_engine_and_no_cells(world: &World) {
+    let Some(other) = World::enter(world.kind()) else { return };
+    world.text(["spawn", "mine"]);
+    other.text(["spawn", "mine"]);
+    world.text(["run", "--cell", "mine", "echo first > file"]);
+    other.text(["run", "--cell", "mine", "echo second > file"]);
+    other.text(["kill", "--force", "mine"]);
+    eventually("the other's are gone", || labelled(&other).is_empty());
+    assert_eq!(world.text(["run", "--cell", "mine", "cat file"]), "first\n");
+}
