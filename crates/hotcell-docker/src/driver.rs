@@ -11,7 +11,7 @@ use hotcell_model::{
     CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE, Isolation, Machine,
     Network, PlacedCell, Placement, RequiredIsolation, Result, SecretForm,
 };
-use hotcell_place::{ACCOUNTS, connect_in, copy_of, read_json, write_json};
+use hotcell_place::{ACCOUNTS, add_image_env, connect_in, copy_of, read_json, write_json};
 use rustix::fs::{Gid, Uid, chown};
 use rustix::process::{getegid, geteuid};
 use tokio::sync::OnceCell;
@@ -223,9 +223,7 @@ impl DockerDriver {
         };
         let image = find_or_pull(host, name).await?;
         let mut spec = spec.clone();
-        for (name, value) in image.env {
-            spec.env.entry(name).or_insert(value);
-        }
+        add_image_env(&mut spec.env, &image.env);
         let (uid, gid) = (geteuid(), getegid());
         let user = if uid.is_root() { CELL_USER } else { (uid.as_raw(), gid.as_raw()) };
         let placed = Placed {

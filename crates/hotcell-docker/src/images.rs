@@ -1,7 +1,5 @@
 //! Images of the engine.
 
-use std::collections::BTreeMap;
-
 use bollard::models::ImageInspect;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures_util::StreamExt;
@@ -16,7 +14,7 @@ pub(crate) struct FoundImage {
     /// What its content is called by: whatever its name means later, this stays.
     pub(crate) id: String,
     /// The variables that it says programs in it have.
-    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) env: Vec<String>,
 }
 
 /// The image of this name; the engine is told to get it where it has none.
@@ -43,10 +41,7 @@ fn described(name: &str, image: ImageInspect) -> Result<FoundImage> {
         Error::unavailable(format!("the Docker engine does not say what the image {name:?} is"))
     })?;
     let env = image.config.and_then(|config| config.env).unwrap_or_default();
-    let pair = |line: &String| {
-        line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
-    };
-    Ok(FoundImage { id, env: env.iter().filter_map(pair).collect() })
+    Ok(FoundImage { id, env })
 }
 
 async fn pull(host: &DockerHost, name: &str) -> Result<()> {

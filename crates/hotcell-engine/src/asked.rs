@@ -54,6 +54,7 @@ pub(crate) fn what(request: &Request) -> String {
         Request::SecretSet(it) => format!("keep the secret {}", it.name),
         Request::SecretRemove(it) => format!("forget the secret {}", it.name),
         Request::ImageImport(it) => format!("take the image {}", it.path.display()),
+        Request::ImagePull(it) => format!("pull the image {}", it.name),
         Request::ImageRemove(it) => format!("forget the image {}", it.name),
         Request::CellList(_)
         | Request::ImagesList(_)

@@ -64,6 +64,7 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
         | Request::ImageImport(_)
+        | Request::ImagePull(_)
         | Request::ImagesList(_)
         | Request::ImageRemove(_)
         | Request::TokenCreate(_)

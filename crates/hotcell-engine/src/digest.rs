@@ -51,6 +51,7 @@ pub(crate) fn arguments(request: &Request) -> Vec<u8> {
         Request::ExecInput(it) => json(&(&it.exec, it.eof, it.signal, it.size)),
         Request::SecretsList(_) => Vec::new(),
         Request::ImageImport(it) => json(it),
+        Request::ImagePull(it) => json(it),
         Request::ImagesList(it) => json(it),
         Request::ImageRemove(it) => json(it),
         Request::ExecRun(it) => json(it),

@@ -39,7 +39,7 @@ use crate::exec_poll::exec_poll;
 use crate::exec_run::exec_run;
 use crate::exec_wait::exec_wait;
 use crate::files::{file_call, file_stream};
-use crate::images::{image_import, image_remove, images_list};
+use crate::images::{image_import, image_pull, image_remove, images_list};
 use crate::network::{net_change, net_log, net_show};
 use crate::new_id::new_exec_id;
 use crate::passed::tool_list;
@@ -277,6 +277,10 @@ impl Engine {
             Request::ImageImport(it) => {
                 let import = |site: Arc<Site>| async move { image_import(&site, it).await };
                 Reply::Image(self.to_its_end(import).await?)
+            }
+            Request::ImagePull(it) => {
+                let pull = |site: Arc<Site>| async move { image_pull(&site, it).await };
+                Reply::Image(self.to_its_end(pull).await?)
             }
             Request::ImagesList(it) => Reply::Images(images_list(site, it).await?),
             Request::ImageRemove(it) => Reply::Image(image_remove(site, it).await?),

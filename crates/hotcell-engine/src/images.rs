@@ -1,7 +1,8 @@
 //! Images that cells begin with, which a driver keeps.
 
 use hotcell_model::{
-    Driver, Error, Image, ImageImport, ImageList, ImageRemove, Images, ImagesList, Result,
+    Driver, Error, Image, ImageImport, ImageList, ImagePull, ImageRemove, Images, ImagesList,
+    Result,
 };
 
 use crate::site::Site;
@@ -9,6 +10,11 @@ use crate::site::Site;
 /// Takes an image from a file of this machine.
 pub(crate) async fn image_import(site: &Site, request: ImageImport) -> Result<Image> {
     images_of(&**site.named_or_default(request.driver.as_deref())?)?.import(&request).await
+}
+
+/// Takes an image from a registry.
+pub(crate) async fn image_pull(site: &Site, request: ImagePull) -> Result<Image> {
+    images_of(&**site.named_or_default(request.driver.as_deref())?)?.pull(&request).await
 }
 
 /// Lists images.

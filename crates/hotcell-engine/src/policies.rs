@@ -275,6 +275,7 @@ fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
         | Request::ImageImport(_)
+        | Request::ImagePull(_)
         | Request::ImagesList(_)
         | Request::ImageRemove(_)
         | Request::AuditQuery(_)

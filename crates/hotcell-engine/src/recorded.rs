@@ -336,6 +336,7 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
         Request::ImageImport(request) => {
             entry.with_some("image", request.name.as_ref().map(ToString::to_string))
         }
+        Request::ImagePull(request) => entry.with("image", request.name.to_string()),
         Request::ImageRemove(request) => entry.with("image", request.name.to_string()),
         Request::PortDial(request) => entry.with("port", u64::from(request.port)),
         Request::ToolRun(request) => {
@@ -470,6 +471,7 @@ pub(crate) fn cell_of(request: &Request) -> Option<&CellRef> {
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
         | Request::ImageImport(_)
+        | Request::ImagePull(_)
         | Request::ImagesList(_)
         | Request::ImageRemove(_)
         | Request::AuditSummary(_)
@@ -526,6 +528,7 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
         | Request::ImageImport(_)
+        | Request::ImagePull(_)
         | Request::ImagesList(_)
         | Request::ImageRemove(_)
         | Request::AuditSummary(_)

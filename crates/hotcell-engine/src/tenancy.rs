@@ -94,6 +94,7 @@ pub(crate) async fn confine(
         | Request::SecretsList(_)
         | Request::SecretRemove(_)
         | Request::ImageImport(_)
+        | Request::ImagePull(_)
         | Request::ImagesList(_)
         | Request::ImageRemove(_)
         | Request::Diagnose(_)

@@ -8,10 +8,11 @@ use hotcell_model::{
     CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList, CheckpointRestore, CodeStats,
     Command, Diagnose, Error, ErrorCode, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput,
     ExecList, ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream, Grant, ImageImport,
-    ImageRemove, ImagesList, Keep, KillWait, NetChange, NetLog, NetShow, OutputFilter, Pace,
-    PolicyCheck, PortDial, Probe, ProjectApply, ProjectDiff, ProjectDiscard, ProjectPaths, Reply,
-    Request, Result, Role, SecretRemove, SecretSet, SecretValue, SecretsList, Signal, Tenant,
-    TokenCreate, TokenRevoke, TokensList, ToolDetail, ToolList, ToolNames, ToolRun, ToolSearch,
+    ImagePull, ImageRemove, ImagesList, Keep, KillWait, NetChange, NetLog, NetShow, OutputFilter,
+    Pace, PolicyCheck, PortDial, Probe, ProjectApply, ProjectDiff, ProjectDiscard, ProjectPaths,
+    Reply, Request, Result, Role, SecretRemove, SecretSet, SecretValue, SecretsList, Signal,
+    Tenant, TokenCreate, TokenRevoke, TokensList, ToolDetail, ToolList, ToolNames, ToolRun,
+    ToolSearch,
 };
 
 use crate::testing::House;
@@ -144,6 +145,9 @@ const CASES: &[(&str, Kind, Make)] = &[
     }),
     ("image_import", Kind::NamesNothing, |_| {
         ImageImport { path: "/nowhere".into(), name: None, driver: None }.into()
+    }),
+    ("image_pull", Kind::NamesNothing, |_| {
+        ImagePull { name: "name".parse().unwrap(), driver: None }.into()
     }),
     ("images_list", Kind::NamesNothing, |_| ImagesList::default().into()),
     ("image_remove", Kind::NamesNothing, |_| {

@@ -125,7 +125,7 @@ pub(crate) fn check_number(layers: usize) -> Result<()> {
 ///
 /// # Errors
 /// None does, or several different ones; which ones there are is told.
-pub(crate) fn choose<'a>(list: &'a [Descriptor], wanted: &Platform) -> Result<&'a Descriptor> {
+pub fn choose<'a>(list: &'a [Descriptor], wanted: &Platform) -> Result<&'a Descriptor> {
     let runs = |it: &&Descriptor| it.platform.as_ref().is_none_or(|platform| wanted.runs(platform));
     // What says for which machine it is comes before what does not.
     let mut fitting: Vec<&Descriptor> = list.iter().filter(runs).collect();

@@ -46,6 +46,40 @@ pub struct ImageImport {
     pub driver: Option<String>,
 }
 
+/// Takes an image from a registry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImagePull {
+    /// Which one.
+    pub name: ImageName,
+    /// The driver that is to have it; the engine's default when left out.
+    pub driver: Option<String>,
+}
+
+/// How far a pull has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullProgress {
+    /// What is pulled.
+    pub name: ImageName,
+    /// What has come.
+    pub bytes: u64,
+    /// Of so much.
+    pub of_bytes: u64,
+}
+
+/// Who wants to know how far pulls have come.
+pub trait PullWatch: Send + Sync + std::fmt::Debug {
+    /// A pull has come so far.
+    fn told(&self, progress: &PullProgress);
+}
+
+/// Nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl PullWatch for Unwatched {
+    fn told(&self, _: &PullProgress) {}
+}
+
 /// Lists images.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ImagesList {
@@ -72,6 +106,13 @@ pub trait Images: Send + Sync {
     /// `invalid` for what is no image or not what it is said to be, `unsupported` for one that cannot
     /// be used here.
     async fn import(&self, request: &ImageImport) -> Result<Image>;
+
+    /// Takes an image from its registry in the place of the one that had its name. What has come before
+    /// it broke off is used by the next try.
+    ///
+    /// # Errors
+    /// `not_found`, `denied` or `unavailable` as the registry says, and what `import` has.
+    async fn pull(&self, request: &ImagePull) -> Result<Image>;
 
     /// Every image.
     ///

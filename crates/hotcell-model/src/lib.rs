@@ -107,7 +107,10 @@ pub use file_result::{
 };
 pub use host_name::{HostName, NamePattern, NetRule};
 pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId, HeldId};
-pub use image::{HOST_IMAGE, Image, ImageImport, ImageList, ImageRemove, Images, ImagesList};
+pub use image::{
+    HOST_IMAGE, Image, ImageImport, ImageList, ImagePull, ImageRemove, Images, ImagesList,
+    PullProgress, PullWatch, Unwatched,
+};
 pub use image_name::ImageName;
 pub use isolation::{
     Isolation, IsolationLevel, LAYER_NAMES, Layer, MissingLayer, RequiredIsolation,

@@ -10,8 +10,8 @@ use crate::{
     CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointDiff,
     CheckpointList, CheckpointRestore, Checkpoints, CodeFigures, CodeStats, Command, CutStrategy,
     Diagnoses, Exec, ExecCancelled, ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone,
-    FileStream, Image, ImageImport, ImageList, ImageRemove, ImagesList, InputAccepted, Keep,
-    LedgerSummary, NamesFound, NetChange, NetLog, NetRecords, NetShow, Network, NetworkState,
+    FileStream, Image, ImageImport, ImageList, ImagePull, ImageRemove, ImagesList, InputAccepted,
+    Keep, LedgerSummary, NamesFound, NetChange, NetLog, NetRecords, NetShow, Network, NetworkState,
     PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges,
     ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Secret, SecretGrant,
     SecretList, SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize,
@@ -172,6 +172,7 @@ requests! {
     "secret_remove" SecretRemove => Secret(Secret),
     /// Takes an image from a file of this machine. For people.
     "image_import" ImageImport => Image(Image),
+    "image_pull" ImagePull => Image(Image),
     /// Lists images. For people.
     "images_list" ImagesList => Images(ImageList),
     /// Forgets an image. For people.

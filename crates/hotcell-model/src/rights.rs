@@ -216,6 +216,7 @@ impl Request {
             | Self::SecretsList(_)
             | Self::SecretRemove(_)
             | Self::ImageImport(_)
+            | Self::ImagePull(_)
             | Self::ImagesList(_)
             | Self::ImageRemove(_)
             | Self::TokenCreate(_)

@@ -12,9 +12,10 @@ use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::signals::send_by_pidfd;
 use hotcell_model::{
     CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, Images, Networks,
-    PlacedCell, Placement, Projects, RequiredIsolation, Result,
+    PlacedCell, Placement, Projects, PullWatch, RequiredIsolation, Result,
 };
 use hotcell_place::{copy_of, read_json, write_json};
+use hotcell_registry::RegistrySettings;
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getegid, geteuid, pidfd_open};
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,10 @@ pub struct NativeSettings {
     pub egress: EgressSettings,
     /// What all cells of the state directory may use together, where control groups can say so.
     pub together: Together,
+    /// Where images are pulled from.
+    pub registries: RegistrySettings,
+    /// Who is told how far pulls have come.
+    pub pull_watch: Arc<dyn PullWatch>,
 }
 
 /// Places cells on this machine. Cheap to make; looks at the machine when it first has to.
@@ -79,6 +84,10 @@ pub(crate) struct Native {
 }
 
 impl NativeDriver {
+    pub(crate) fn native(&self) -> &Native {
+        &self.0
+    }
+
     /// The name in a cell's record.
     pub const NAME: &'static str = "native";
 

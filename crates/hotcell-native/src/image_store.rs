@@ -62,6 +62,12 @@ impl<'a> ImageStore<'a> {
         self.paths.images().join("names")
     }
 
+    /// Where an image lies while it is pulled.
+    pub(crate) fn pull(&self, name: &ImageName) -> PathBuf {
+        let name = digest_of(name.to_string().as_bytes());
+        self.paths.images().join("pulls").join(name.hex())
+    }
+
     pub(crate) fn layers(&self) -> PathBuf {
         self.paths.images().join("layers")
     }
@@ -111,7 +117,7 @@ impl<'a> ImageStore<'a> {
         };
         stored.ok_or_else(|| {
             Error::not_found(format!("there is no image {name} here"))
-                .hint("take one with `hotcell image import`; `hotcell image list` shows them")
+                .hint("take one with `hotcell image pull` or `hotcell image import`; `hotcell image list` shows them")
         })
     }
 

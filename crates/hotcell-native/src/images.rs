@@ -1,14 +1,19 @@
 //! Taking images, and cells that begin with them.
 
+use std::fs::File;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use hotcell_images::{ImageConfig, ImageSource, LayerSource, OpenedImage, Platform, digest_of};
 use hotcell_jail::mounts::Lower;
 use hotcell_model::{
-    CellSpec, Error, HOST_IMAGE, Image, ImageImport, ImageList, ImageName, Images, Result,
-    Timestamp,
+    CellSpec, Digest, Error, HOST_IMAGE, Image, ImageImport, ImageList, ImageName, ImagePull,
+    Images, Result, Timestamp,
 };
+use hotcell_place::add_image_env;
+use hotcell_registry::Registries;
+use rustix::fs::{FlockOperation, flock};
 
 use crate::driver::{Native, NativeDriver};
 use crate::flatten::most_layers;
@@ -27,11 +32,46 @@ pub(crate) struct ShownImage {
     _kept: Taking,
 }
 
+/// Where an image is pulled to. Only one pulls it at a time.
+#[derive(Debug)]
+struct PullPlace {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl PullPlace {
+    /// What has come stays for the next try; a place in which nothing has come goes.
+    fn give_up(self) {
+        let blobs = std::fs::read_dir(self.path.join("blobs/sha256"));
+        if !blobs.is_ok_and(|mut blobs| blobs.next().is_some()) {
+            // One that stays behind is in nobody's way.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
 #[async_trait]
 impl Images for NativeDriver {
     async fn import(&self, request: &ImageImport) -> Result<Image> {
         let request = request.clone();
         self.blocking(move |native| native.import_image(&request)).await
+    }
+
+    async fn pull(&self, request: &ImagePull) -> Result<Image> {
+        let name = request.name.clone();
+        let place = self.blocking(move |native| native.place_of_pull(&name)).await?;
+        let store = ImageStore::new(&self.native().paths);
+        let has = |layer: &Digest| find_whole(&store.layer(layer)).is_some();
+        let registries = Registries::new(self.native().settings.registries.clone());
+        let watch = &*self.native().settings.pull_watch;
+        let pulled =
+            registries.pull(&request.name, &Platform::own(), &place.path, &has, watch).await;
+        if let Err(error) = pulled {
+            place.give_up();
+            return Err(error);
+        }
+        let name = request.name.clone();
+        self.blocking(move |native| native.take_pulled(place, name)).await
     }
 
     async fn list(&self) -> Result<ImageList> {
@@ -50,16 +90,50 @@ impl Images for NativeDriver {
 
 impl Native {
     fn import_image(&self, request: &ImageImport) -> Result<Image> {
-        if self.way()? == Way::OnHost {
-            return Err(Error::unsupported("cells have no root of their own here")
-                .hint("see what this machine lacks with `hotcell doctor`"));
+        self.take_image(&request.path, |opened| name_of(request, opened))
+    }
+
+    /// A place for what comes of an image, held by whoever pulls it.
+    fn place_of_pull(&self, name: &ImageName) -> Result<PullPlace> {
+        self.check_own_root()?;
+        let path = ImageStore::new(&self.paths).pull(name);
+        let made = || -> io::Result<PullPlace> {
+            std::fs::create_dir_all(&path)?;
+            let lock = File::options().create(true).append(true).open(path.join("lock"))?;
+            flock(&lock, FlockOperation::LockExclusive)?;
+            Ok(PullPlace { path: path.clone(), _lock: lock })
+        };
+        made().map_err(|error| failed("write to", &path, &error))
+    }
+
+    /// Takes what was pulled, and removes what it was taken from.
+    fn take_pulled(&self, place: PullPlace, name: ImageName) -> Result<Image> {
+        let taken = self.take_image(&place.path, |_| Ok(name))?;
+        std::fs::remove_dir_all(&place.path)
+            .map_err(|error| failed("remove", &place.path, &error))?;
+        Ok(taken)
+    }
+
+    fn check_own_root(&self) -> Result<()> {
+        match self.way()? {
+            Way::InNamespaces => Ok(()),
+            Way::OnHost => Err(Error::unsupported("cells have no root of their own here")
+                .hint("see what this machine lacks with `hotcell doctor`")),
         }
+    }
+
+    fn take_image(
+        &self,
+        path: &Path,
+        named: impl FnOnce(&OpenedImage) -> Result<ImageName>,
+    ) -> Result<Image> {
+        self.check_own_root()?;
         let store = ImageStore::new(&self.paths);
         let at = |error: io::Error| failed("write to", &self.paths.images(), &error);
         let _taking = store.taking().map_err(at)?;
-        let source = ImageSource::open(&request.path, &self.paths.images())?;
+        let source = ImageSource::open(path, &self.paths.images())?;
         let mut opened = source.image(&Platform::own())?;
-        let name = name_of(request, &opened)?;
+        let name = named(&opened)?;
         let mut layers = Vec::new();
         let mut bytes = 0;
         for layer in &opened.layers {
@@ -138,14 +212,7 @@ impl Native {
             ))
             .hint("use Linux 6.5 or later, or an image of fewer layers"));
         }
-        for variable in &stored.config.config.env {
-            match variable.split_once('=') {
-                Some((name, value)) if is_for_execs(name) && !value.contains('\0') => {
-                    spec.env.entry(name.to_owned()).or_insert_with(|| value.to_owned());
-                }
-                Some(_) | None => {}
-            }
-        }
+        add_image_env(&mut spec.env, &stored.config.config.env);
         Ok(Some(ShownImage { lowers, _kept: kept }))
     }
 
@@ -189,10 +256,4 @@ fn name_of(request: &ImageImport, opened: &OpenedImage) -> Result<ImageName> {
             .hint("leave out @ and what follows it"));
     }
     Ok(name.clone())
-}
-
-/// Whether an image may say what a variable is: who runs commands, and where, it cannot.
-fn is_for_execs(name: &str) -> bool {
-    let is_name = !name.is_empty() && !name.contains('\0');
-    is_name && !matches!(name, "HOME" | "USER" | "LOGNAME" | "PWD" | "HOSTNAME" | "SHELL")
 }

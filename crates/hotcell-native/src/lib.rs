@@ -51,5 +51,6 @@ mod way;
 pub use driver::{CgroupUse, NativeDriver, NativeSettings};
 pub use hotcell_egress::{EgressSettings, HostPin, IpRange, TenantBytes};
 pub use hotcell_jail::cgroup::Together;
+pub use hotcell_registry::{DockerConfig as DockerCredentials, RegistrySettings};
 pub use keeper::keep;
 pub use start::Supervise;

@@ -76,6 +76,8 @@ fn place(program: &Path, cgroups: CgroupUse) -> Result<DriverPlace> {
         required: RequiredIsolation { level, layers: Vec::new() },
         egress: hotcell_native::EgressSettings::default(),
         together: hotcell_native::Together::default(),
+        registries: hotcell_native::RegistrySettings::default(),
+        pull_watch: Arc::new(hotcell_model::Unwatched),
     };
     let cells = Mutex::new(BTreeSet::new());
     let look = move || {

@@ -299,6 +299,7 @@ impl Door {
             | Request::SecretsList(_)
             | Request::SecretRemove(_)
             | Request::ImageImport(_)
+            | Request::ImagePull(_)
             | Request::ImagesList(_)
             | Request::ImageRemove(_)
             | Request::TokenCreate(_)

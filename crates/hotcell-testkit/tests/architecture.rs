@@ -32,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-downstream", &["hotcell-egress", "hotcell-masking", "hotcell-model"]),
     ("hotcell-files", &["hotcell-link", "hotcell-model"]),
     ("hotcell-images", &["hotcell-model"]),
+    ("hotcell-registry", &["hotcell-egress", "hotcell-images", "hotcell-model"]),
     (
         "hotcell-supervisor",
         &[
@@ -54,6 +55,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "hotcell-link",
             "hotcell-model",
             "hotcell-place",
+            "hotcell-registry",
         ],
     ),
     ("hotcell-docker", &["hotcell-jail", "hotcell-link", "hotcell-model", "hotcell-place"]),

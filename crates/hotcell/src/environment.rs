@@ -40,6 +40,8 @@ pub(crate) struct Environment {
     pub(crate) machine_config: PathBuf,
     /// `LANG`: the language of the servers that are started.
     pub(crate) lang: Option<String>,
+    /// `DOCKER_CONFIG`: where clients of Docker keep their settings.
+    pub(crate) docker_config: Option<PathBuf>,
     /// `DOCKER_HOST`: where clients of Docker look for its engine.
     pub(crate) docker_host: Option<String>,
     /// `TERM`: what the terminal understands.
@@ -86,6 +88,7 @@ impl Environment {
                 "VISUAL" => environment.editor = Some(value),
                 "EDITOR" => editor = Some(value),
                 "LANG" => environment.lang = value.into_string().ok(),
+                "DOCKER_CONFIG" => environment.docker_config = absolute(&value),
                 "DOCKER_HOST" => environment.docker_host = value.into_string().ok(),
                 "TERM" => environment.term = value.into_string().ok(),
                 "HOTCELL_HTTP_TOKEN" => {

@@ -20,6 +20,17 @@ pub(crate) struct Image {
 /// What is done with images.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageAction {
+    /// Take an image from its registry.
+    ///
+    /// Credentials are those of `docker login`. A pull that broke off goes on where it was.
+    Pull {
+        /// Its name, such as debian:12 or ghcr.io/owner/name@sha256:….
+        #[arg(value_parser = values::word::<ImageName>)]
+        name: ImageName,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Take an image from a file: an archive of `docker save`, an OCI layout, or files of a root.
     Import {
         /// The archive, or the directory of a layout.

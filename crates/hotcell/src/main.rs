@@ -27,6 +27,7 @@ mod policy_file;
 #[cfg(test)]
 mod policy_file_tests;
 mod printer;
+mod pull_bar;
 mod records;
 mod secret_args;
 mod session;

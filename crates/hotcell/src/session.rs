@@ -13,11 +13,12 @@ use hotcell_engine::{
 };
 use hotcell_ledger::{ChainedLedger, LedgerSettings};
 use hotcell_model::{
-    Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, PortDial, Query,
-    RequiredIsolation, Result, SecretStore,
+    Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, PortDial,
+    PullWatch, Query, RequiredIsolation, Result, SecretStore,
 };
 use hotcell_native::{
-    CgroupUse, EgressSettings, NativeDriver, NativeSettings, TenantBytes, Together,
+    CgroupUse, DockerCredentials, EgressSettings, NativeDriver, NativeSettings, RegistrySettings,
+    TenantBytes, Together,
 };
 use hotcell_secrets::{ElsewhereSource, SealedStore};
 use hotcell_store::SqliteStore;
@@ -27,6 +28,7 @@ use crate::config_toolbox;
 use crate::default_cell::of_directory;
 use crate::environment::Environment;
 use crate::policy_file::PolicyFile;
+use crate::pull_bar::PullBar;
 use crate::state;
 
 /// The engine and the one on whose behalf it is asked.
@@ -35,6 +37,7 @@ pub(crate) struct Session {
     engine: Engine,
     caller: Caller,
     policy: Arc<PolicyFile>,
+    pull_bar: Arc<PullBar>,
 }
 
 impl Session {
@@ -58,6 +61,7 @@ impl Session {
         if let Some(aside) = store.recovered() {
             tracing::warn!(aside = %aside.display(), "the index was damaged; it is being rebuilt");
         }
+        let pull_bar = Arc::new(PullBar::default());
         let driver = NativeDriver::new(NativeSettings {
             state_dir: config.state_dir.clone(),
             own_files: config.own_files(),
@@ -72,6 +76,8 @@ impl Session {
                 memory_bytes: config.admission.memory_mb.map(|mb| mb << 20),
                 pids: config.admission.pids,
             },
+            registries: registries(config, environment),
+            pull_watch: Arc::clone(&pull_bar) as Arc<dyn PullWatch>,
         });
         let docker = DockerDriver::new(docker_settings(config, environment, &program));
         // Whoever is the operator is not judged.
@@ -100,12 +106,17 @@ impl Session {
         let default_cell = std::env::current_dir().ok().as_deref().and_then(of_directory);
         let caller = Caller::local(uid).in_tenant(config.tenant.clone());
         let caller = Caller { default_cell, ..caller };
-        Ok(Self { engine, caller, policy })
+        Ok(Self { engine, caller, policy, pull_bar })
     }
 
     /// The engine, the caller and the rules, for a server.
     pub(crate) fn into_parts(self) -> (Engine, Caller, Arc<PolicyFile>) {
         (self.engine, self.caller, self.policy)
+    }
+
+    /// Where it is shown how far pulls have come.
+    pub(crate) fn pull_bar(&self) -> &PullBar {
+        &self.pull_bar
     }
 
     /// The cell that belongs to the directory this process was started in.
@@ -175,6 +186,19 @@ impl Beyond<'_> {
     /// What the engine says.
     pub(crate) async fn ask<Q: Query>(&self, request: Q) -> Result<Q::Answer> {
         self.engine.ask(&self.caller, request).await
+    }
+}
+
+fn registries(config: &Config, environment: &Environment) -> RegistrySettings {
+    let usual = environment.home.as_ref().map(|home| home.join(".docker"));
+    RegistrySettings {
+        docker: DockerCredentials {
+            directory: environment.docker_config.clone().or(usual),
+            path: environment.path.clone(),
+            home: environment.home.clone(),
+        },
+        nameservers: config.egress.nameservers.clone(),
+        ca_file: config.egress.ca_file.clone(),
     }
 }
 

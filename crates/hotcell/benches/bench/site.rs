@@ -70,6 +70,8 @@ impl Site {
             required: hotcell_model::RequiredIsolation::default(),
             egress: hotcell_native::EgressSettings::default(),
             together: hotcell_native::Together::default(),
+            registries: hotcell_native::RegistrySettings::default(),
+            pull_watch: Arc::new(hotcell_model::Unwatched),
         });
         let settings = Settings { redact_shapes: guards == Guards::All, ..Settings::default() };
         let mut engine =

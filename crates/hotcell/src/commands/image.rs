@@ -1,6 +1,6 @@
 //! `hotcell image`: images that cells begin with.
 
-use hotcell_model::{ImageImport, ImageRemove, ImagesList, Result};
+use hotcell_model::{ImageImport, ImagePull, ImageRemove, ImagesList, Result};
 
 use crate::errors::Failure;
 use crate::image_args::ImageAction;
@@ -10,6 +10,17 @@ use crate::show::{Table, print, print_json};
 /// Takes, lists or removes.
 pub(super) async fn image(session: &Session, action: ImageAction) -> Result<u8, Failure> {
     match action {
+        ImageAction::Pull { name, json } => {
+            session.pull_bar().show();
+            let pulled = session.ask(ImagePull { name, driver: None }).await;
+            session.pull_bar().clear();
+            let image = pulled?;
+            if json {
+                print_json(&image)?;
+            } else {
+                print(format!("{}\n", image.name))?;
+            }
+        }
         ImageAction::Import { path, name, json } => {
             let path = std::path::absolute(&path).unwrap_or(path);
             let image = session.ask(ImageImport { path, name, driver: None }).await?;

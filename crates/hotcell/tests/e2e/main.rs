@@ -52,6 +52,7 @@ mod policy;
 mod ports;
 mod process_level;
 mod projects;
+mod pulls;
 mod races;
 mod random_kills;
 mod redaction;

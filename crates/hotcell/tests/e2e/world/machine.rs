@@ -32,6 +32,8 @@ pub(crate) enum Need {
     Runner,
     /// A Docker engine.
     Docker,
+    /// A registry of images.
+    Registry,
 }
 
 impl Need {
@@ -45,6 +47,7 @@ impl Need {
             Self::ToolServers => "tool-servers",
             Self::Runner => "runner",
             Self::Docker => "docker",
+            Self::Registry => "registry",
         }
     }
 }

@@ -13,6 +13,7 @@ mod mcp_client;
 mod outside;
 mod polling;
 mod processes;
+mod registry;
 mod terminal;
 mod try_calls;
 mod upstream;
@@ -42,6 +43,7 @@ pub(crate) use processes::{
     cpu_ticks, descendants, fd_count, handles, has_pending, inotify_count, is_alive, kill_9,
     marked, peak_kib, processes_of, resident_kib, send, session_of, state_of, unique,
 };
+pub(crate) use registry::{ACCOUNT, Registry};
 pub(crate) use terminal::Terminal;
 pub(crate) use try_calls::{Fates, fates, try_calls, try_ways};
 pub(crate) use upstream::Upstream;
