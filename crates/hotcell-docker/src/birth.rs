@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,21 +14,25 @@ use bollard::query_parameters::{
 };
 use hotcell_jail::process::{Confinement, Readiness};
 use hotcell_jail::send_fds;
-use hotcell_link::{CONTAINER_SOCKET, ContainerOrder};
+use hotcell_link::{BIRTH_SOCKET, ContainerOrder};
 use hotcell_model::{Error, Result};
-use hotcell_place::connect_in;
-use tokio::time::{Instant, sleep, timeout};
+use hotcell_place::listen_in;
+use rustix::fs::{Gid, Uid, chown};
+use rustix::process::geteuid;
+use tokio::time::{interval, sleep, timeout};
 
 use crate::docker_host::DockerHost;
-use crate::failure::{NOT_FOUND, status};
+use crate::failure::{CONFLICT, NOT_FOUND, status};
+use crate::paths::{CellPaths, LINK_SOCKET};
 use crate::removal::remove_container;
 
 /// An engine that is at its work needs seconds; one that needs longer hangs.
 const READY_WITHIN: Duration = Duration::from_secs(90);
-/// How long apart it is looked whether a container listens.
-const APART: Duration = Duration::from_millis(1);
-/// How long apart it is looked whether it lives.
+/// How long apart it is looked whether a container lives.
 const ALIVE_APART: Duration = Duration::from_millis(250);
+/// How often a name is tried that somebody else has just used, and how long apart.
+const TRIES: u32 = 20;
+const APART: Duration = Duration::from_millis(50);
 
 /// A container to be.
 #[derive(Debug)]
@@ -35,8 +40,8 @@ pub(crate) struct Birth<'a> {
     pub(crate) name: &'a str,
     pub(crate) body: ContainerCreateBody,
     pub(crate) order: ContainerOrder,
-    /// The directory in which its supervisor will listen.
-    pub(crate) sockets: &'a Path,
+    /// The cell's place on this side.
+    pub(crate) paths: &'a CellPaths,
     /// The directory for its journal and logs.
     pub(crate) records: &'a Path,
 }
@@ -45,18 +50,16 @@ pub(crate) struct Birth<'a> {
 /// left of it.
 pub(crate) async fn give_birth(host: &DockerHost, birth: Birth<'_>) -> Result<Confinement> {
     let name = birth.name;
-    // One that has ended, or that a start that died has left.
-    remove_container(host, name).await?;
-    let options = CreateContainerOptionsBuilder::default().name(name).build();
-    let made = host.docker.create_container(Some(options), birth.body.clone()).await;
-    made.map_err(|error| host.failed("make a container", &error))?;
+    create(host, name, &birth.body).await?;
     let born = match timeout(READY_WITHIN, start(host, &birth)).await {
         Ok(born) => born,
         Err(_) => Err(Error::unavailable(format!(
             "the container {name} was not ready within {} s",
             READY_WITHIN.as_secs()
         ))
-        .hint("is the machine of the Docker engine overloaded?")),
+        .hint(
+            "is the machine of the Docker engine overloaded? is its runtime one of this kernel?",
+        )),
     };
     if born.is_err()
         && let Err(error) = remove_container(host, name).await
@@ -66,19 +69,33 @@ pub(crate) async fn give_birth(host: &DockerHost, birth: Birth<'_>) -> Result<Co
     born
 }
 
-async fn start(host: &DockerHost, birth: &Birth<'_>) -> Result<Confinement> {
-    let socket = birth.sockets.join(CONTAINER_SOCKET);
-    match fs::remove_file(&socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Error::unavailable(format!("cannot remove {}: {error}", socket.display())));
+async fn create(host: &DockerHost, name: &str, body: &ContainerCreateBody) -> Result<()> {
+    let mut tries = 0;
+    loop {
+        // One that has ended, or that a start that died has left.
+        remove_container(host, name).await?;
+        let options = CreateContainerOptionsBuilder::default().name(name).build();
+        match host.docker.create_container(Some(options), body.clone()).await {
+            Ok(_) => return Ok(()),
+            Err(error) if status(&error) == Some(CONFLICT) && tries < TRIES => {
+                tries += 1;
+                sleep(APART).await;
+            }
+            Err(error) => return Err(host.failed("make a container", &error)),
         }
-        Ok(()) | Err(_) => {}
     }
+}
+
+async fn start(host: &DockerHost, birth: &Birth<'_>) -> Result<Confinement> {
+    let waiting = await_first_process(birth).map_err(|error| unmade(birth, &error))?;
     let started = host.docker.start_container(birth.name, None::<StartContainerOptions>).await;
     started.map_err(|error| host.failed("start a container", &error))?;
-    let stream = await_listening(host, birth).await?;
-    let (order, records) = (birth.order.clone(), birth.records.to_owned());
-    let readiness = tokio::task::spawn_blocking(move || give_order(stream, &order, records))
+    let stream = accept(host, birth, &waiting).await?;
+    drop(waiting);
+    let records = birth.records.to_owned();
+    let (order, directory) = (birth.order.clone(), birth.paths.root().to_owned());
+    let giving = move || give_order(stream, &order, records, &directory);
+    let readiness = tokio::task::spawn_blocking(giving)
         .await
         .map_err(|error| Error::internal(format!("giving an order failed: {error}")))?;
     let name = birth.name;
@@ -91,22 +108,51 @@ async fn start(host: &DockerHost, birth: &Birth<'_>) -> Result<Confinement> {
         .map_err(|reason| Error::unavailable(format!("the cell cannot be started: {reason}")))
 }
 
-/// Connects as soon as somebody listens.
-async fn await_listening(host: &DockerHost, birth: &Birth<'_>) -> Result<UnixStream> {
-    let mut looked = Instant::now();
-    loop {
-        let connected = connect_in(birth.sockets, CONTAINER_SOCKET);
-        if let Some(stream) = connected.map_err(|error| {
-            Error::unavailable(format!("cannot connect to the container {}: {error}", birth.name))
-        })? {
-            return Ok(stream);
+fn unmade(birth: &Birth<'_>, error: &io::Error) -> Error {
+    Error::unavailable(format!("cannot listen in {}: {error}", birth.paths.root().display()))
+}
+
+/// A socket at which the container asks what to be, whoever its user is on this side. Others do not
+/// get as far as its directory.
+fn await_first_process(birth: &Birth<'_>) -> io::Result<tokio::net::UnixListener> {
+    let place = birth.paths.birthplace();
+    let listener = listen_in(&place, BIRTH_SOCKET)?;
+    fs::set_permissions(place.join(BIRTH_SOCKET), fs::Permissions::from_mode(0o666))?;
+    listener.set_nonblocking(true)?;
+    tokio::net::UnixListener::from_std(listener)
+}
+
+/// Waits until the first process asks. Nothing else runs in the container yet.
+async fn accept(
+    host: &DockerHost,
+    birth: &Birth<'_>,
+    waiting: &tokio::net::UnixListener,
+) -> Result<UnixStream> {
+    let mut looks = interval(ALIVE_APART);
+    looks.tick().await;
+    let stream = loop {
+        tokio::select! {
+            accepted = waiting.accept() => break accepted.map_err(|error| unmade(birth, &error))?.0,
+            _ = looks.tick() => check_alive(host, birth.name).await?,
         }
-        sleep(APART).await;
-        if looked.elapsed() >= ALIVE_APART {
-            check_alive(host, birth.name).await?;
-            looked = Instant::now();
-        }
+    };
+    // Nobody asks twice.
+    let taken = fs::remove_file(birth.paths.birthplace().join(BIRTH_SOCKET))
+        .and_then(|()| give_records(birth.records, &stream))
+        .and_then(|()| stream.into_std())
+        .and_then(|stream| stream.set_nonblocking(false).map(|()| stream));
+    taken.map_err(|error| unmade(birth, &error))
+}
+
+/// Gives the directory for the records to whoever the container's user is on this side: an engine may
+/// have given it other ids than the container sees.
+fn give_records(records: &Path, first: &tokio::net::UnixStream) -> io::Result<()> {
+    if geteuid().is_root() {
+        let peer = first.peer_cred()?;
+        let (uid, gid) = (Uid::from_raw(peer.uid()), Gid::from_raw(peer.gid()));
+        chown(records, Some(uid), Some(gid))?;
     }
+    Ok(())
 }
 
 async fn check_alive(host: &DockerHost, name: &str) -> Result<()> {
@@ -127,17 +173,22 @@ async fn check_alive(host: &DockerHost, name: &str) -> Result<()> {
     }
 }
 
-/// Tells a supervisor what to be, and hears how that went.
+/// Tells a supervisor what to be, and hears how that went. With the order go the directory for its
+/// records and the socket at which it listens, which nothing in the container has a path to.
 fn give_order(
     mut stream: UnixStream,
     order: &ContainerOrder,
     records: PathBuf,
+    directory: &Path,
 ) -> io::Result<Readiness> {
     let records = File::open(records)?;
+    let listener: UnixListener = listen_in(directory, LINK_SOCKET)?;
     let mut line = serde_json::to_vec(order)?;
     line.push(b'\n');
     let (first, rest) = line.split_at(1);
-    send_fds(&stream, first, &[records.as_fd()])?;
+    send_fds(&stream, first, &[records.as_fd(), listener.as_fd()])?;
+    // With the supervisor's end nobody listens any more.
+    drop(listener);
     stream.write_all(rest)?;
     stream.set_read_timeout(Some(READY_WITHIN))?;
     let mut word = Vec::new();

@@ -9,7 +9,7 @@ use bollard::models::{
 };
 use hotcell_jail::container_calls;
 use hotcell_jail::shown::{CALLS_PLACE, SHOWN_TOOLS};
-use hotcell_link::{CONTAINER_PROGRAM, CONTAINER_SOCKETS};
+use hotcell_link::{CONTAINER_BIRTHPLACE, CONTAINER_PROGRAM};
 use hotcell_model::{CellId, Limits};
 use hotcell_place::Accounts;
 
@@ -17,17 +17,19 @@ use crate::labels;
 use crate::paths::Placed;
 use crate::volumes;
 
-/// The most that `/tmp` takes of a cell's memory.
+/// The most that `/tmp` takes of a cell's memory, and other places do.
 const TMP_BYTES: u64 = 512 << 20;
-const TMP_FILES: u32 = 262_144;
-const SHM_BYTES: u64 = 64 << 20;
-const SHM_FILES: u32 = 16_384;
+const SMALL_BYTES: u64 = 64 << 20;
+const RUN_BYTES: u64 = 16 << 20;
+const CALLS_BYTES: u64 = 64 << 10;
+const TMP_FILES: u32 = 16_384;
 
 /// What of the host a container has.
 #[derive(Debug)]
 pub(crate) struct Shown<'a> {
     pub(crate) program: &'a Path,
-    pub(crate) sockets: &'a Path,
+    /// Where its first process asks what to be.
+    pub(crate) birthplace: &'a Path,
     /// Files that say who is who.
     pub(crate) accounts: &'a [(PathBuf, Accounts)],
     pub(crate) tools: Option<&'a Path>,
@@ -96,7 +98,7 @@ fn hardened(
         network_mode: Some("none".to_owned()),
         ipc_mode: Some("private".to_owned()),
         mounts: Some(mounts(placed, shown)),
-        tmpfs: Some(in_memory(limits, placed.user, shown.tools.is_some())),
+        tmpfs: Some(in_memory(limits, placed.user, shown.tools.is_some(), &placed.scratch)),
         memory,
         // With what is swapped out: no more than that.
         memory_swap: memory.filter(|_| enforced.swap),
@@ -126,39 +128,51 @@ fn nano_cpus(cpus: f64) -> i64 {
 }
 
 fn mounts(placed: &Placed, shown: &Shown<'_>) -> Vec<Mount> {
-    let bind = |source: &Path, target: &str, read_only: bool| Mount {
+    let bind = |source: &Path, target: &str| Mount {
         target: Some(target.to_owned()),
         source: Some(source.to_string_lossy().into_owned()),
         typ: Some(MountType::BIND),
-        read_only: Some(read_only),
+        // Nothing of the host is written to.
+        read_only: Some(true),
         ..Mount::default()
     };
     let mut mounts = volumes::mounts(&placed.spec.id, |_, target| target.to_owned());
-    mounts.push(bind(shown.program, CONTAINER_PROGRAM, true));
-    mounts.push(bind(shown.sockets, CONTAINER_SOCKETS, false));
+    mounts.push(bind(shown.program, CONTAINER_PROGRAM));
+    mounts.push(bind(shown.birthplace, CONTAINER_BIRTHPLACE));
     for (file, accounts) in shown.accounts {
-        mounts.push(bind(file, &format!("/{}", accounts.path), true));
+        mounts.push(bind(file, &format!("/{}", accounts.path)));
     }
-    mounts.extend(shown.tools.map(|tools| bind(tools, SHOWN_TOOLS, true)));
+    mounts.extend(shown.tools.map(|tools| bind(tools, SHOWN_TOOLS)));
     mounts
 }
 
 /// What a cell has in memory, counted as its memory: never so much that nothing could be started.
-fn in_memory(limits: &Limits, (uid, gid): (u32, u32), calls: bool) -> HashMap<String, String> {
-    let tmp = TMP_BYTES.min((limits.memory_mb << 20) / 2);
-    let shm = SHM_BYTES.min((limits.memory_mb << 20) / 8);
-    let everybody = format!("rw,nosuid,nodev,exec,mode=1777,size={tmp},nr_inodes={TMP_FILES}");
-    let shared = format!("rw,nosuid,nodev,noexec,mode=1777,size={shm},nr_inodes={SHM_FILES}");
-    let own =
-        |size: &str| format!("rw,nosuid,nodev,noexec,mode=755,uid={uid},gid={gid},size={size}");
+fn in_memory(
+    limits: &Limits,
+    (uid, gid): (u32, u32),
+    calls: bool,
+    scratch: &[String],
+) -> HashMap<String, String> {
+    let part = |most: u64, of: u64| most.min((limits.memory_mb << 20) / of);
+    let everybody = |size: u64, more: &str| {
+        format!("rw,nosuid,nodev,{more},mode=1777,size={size},nr_inodes={TMP_FILES}")
+    };
+    let own = |size: u64| {
+        format!("rw,nosuid,nodev,noexec,mode=755,uid={uid},gid={gid},size={size},nr_inodes=1024")
+    };
     let mut places = HashMap::from([
-        ("/tmp".to_owned(), everybody.clone()),
-        ("/var/tmp".to_owned(), everybody),
-        ("/dev/shm".to_owned(), shared),
-        ("/run".to_owned(), own("16m")),
+        ("/tmp".to_owned(), everybody(part(TMP_BYTES, 2), "exec")),
+        ("/var/tmp".to_owned(), everybody(part(SMALL_BYTES, 16), "exec")),
+        ("/dev/shm".to_owned(), everybody(part(SMALL_BYTES, 8), "noexec")),
+        ("/run".to_owned(), own(part(RUN_BYTES, 32))),
     ]);
     if calls {
-        places.insert(CALLS_PLACE.to_owned(), own("64k"));
+        places.insert(CALLS_PLACE.to_owned(), own(CALLS_BYTES));
+    }
+    // What an image says is written to: in memory, where it is gone when the cell sleeps.
+    for place in scratch {
+        let size = part(SMALL_BYTES, 16 * u64::try_from(scratch.len()).unwrap_or(1));
+        places.entry(place.clone()).or_insert_with(|| everybody(size, "exec"));
     }
     places
 }

@@ -30,12 +30,14 @@ fn described(limits: impl FnOnce(&mut Limits), enforced: Enforced) -> ContainerC
         records: PathBuf::from("/state/cells/c_0123456789/records"),
         image: "sha256:00".to_owned(),
         user: (1000, 1000),
+        engine: "ABCD".to_owned(),
+        scratch: vec!["/data".to_owned(), "/tmp".to_owned()],
         prepared: true,
     };
     let accounts = ACCOUNTS.map(|it| (PathBuf::from("/state").join(it.path), it));
     let shown = Shown {
         program: Path::new("/state/docker/programs/hotcell-1"),
-        sockets: Path::new("/state/docker/cells/c_0123456789/run"),
+        birthplace: Path::new("/state/docker/cells/c_0123456789/birth"),
         accounts: &accounts,
         tools: Some(Path::new("/state/tools")),
     };
@@ -76,8 +78,11 @@ fn it_reaches_nothing_and_writes_to_its_volumes_alone() {
         .filter(|mount| mount.typ == Some(MountType::BIND) && mount.read_only != Some(true))
         .filter_map(|mount| mount.source.as_deref())
         .collect();
-    // Where its supervisor listens. Records are handed over open, and have no path in it.
-    assert_eq!(written, ["/state/docker/cells/c_0123456789/run"]);
+    // Records and its supervisor's socket are handed over open, and have no path in it.
+    assert_eq!(written, Vec::<&str>::new());
+    // An image that fills a directory decides neither its content nor its owner.
+    let volumes = mounts.iter().filter_map(|mount| mount.volume_options.as_ref());
+    assert!(volumes.clone().count() == 2 && volumes.clone().all(|it| it.no_copy == Some(true)));
     let volumes = mounts.iter().filter(|mount| mount.typ == Some(MountType::VOLUME));
     let volumes: Vec<&str> = volumes.filter_map(|mount| mount.target.as_deref()).collect();
     assert_eq!(volumes, ["/workspace", "/home/cell"]);
@@ -104,6 +109,12 @@ fn limits_are_those_of_the_cell() {
     assert_eq!(config.pids_limit, Some(64));
     let tmp = &config.tmpfs.as_ref().unwrap()["/tmp"];
     assert!(tmp.contains(&format!("size={}", 256 << 20)) && tmp.contains("nosuid"), "{tmp}");
+    let tmpfs = config.tmpfs.as_ref().unwrap();
+    assert!(tmpfs.contains_key("/data"), "what an image says is written to is in memory");
+    let sizes = tmpfs
+        .values()
+        .filter_map(|it| it.split("size=").nth(1)?.split(',').next()?.parse::<u64>().ok());
+    assert!(sizes.sum::<u64>() < 400 << 20, "{tmpfs:?}");
     let unlimited = described(|limits| limits.cpus = None, ALL);
     assert_eq!(hardened(&unlimited).nano_cpus, None);
 }

@@ -40,6 +40,11 @@ impl DockerHost {
         Ok(Self { docker, info, address })
     }
 
+    /// What the engine calls itself, for ever.
+    pub(crate) fn id(&self) -> &str {
+        self.info.id.as_deref().unwrap_or_default()
+    }
+
     /// An error of this engine.
     pub(crate) fn failed(&self, what: &str, error: &bollard::errors::Error) -> Error {
         failed(what, &self.address, error)

@@ -2,17 +2,19 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use hotcell_link::{CONTAINER_SOCKET, ContainerOrder};
+use hotcell_link::ContainerOrder;
 use hotcell_model::{
     CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE, Isolation, Machine,
     Network, PlacedCell, Placement, RequiredIsolation, Result, SecretForm,
 };
-use hotcell_place::{ACCOUNTS, add_image_env, connect_in, copy_of, read_json, write_json};
-use rustix::fs::{Gid, Uid, chown};
+use hotcell_place::{
+    ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, read_json, write_json,
+};
 use rustix::process::{getegid, geteuid};
 use tokio::sync::OnceCell;
 
@@ -22,7 +24,7 @@ use crate::diagnose;
 use crate::docker_host::DockerHost;
 use crate::images::find_or_pull;
 use crate::isolation::{self, enforced};
-use crate::paths::{CellPaths, DockerPaths, PLACED_VERSION, Placed};
+use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
 use crate::preparing;
 use crate::removal::remove_container;
 use crate::volumes;
@@ -41,6 +43,8 @@ pub struct DockerSettings {
     pub host: Option<String>,
     /// The image of cells that name none.
     pub image: Option<String>,
+    /// Whose verdict on images counts.
+    pub scan: Option<ImageScan>,
     /// The OCI runtime that containers are run by; the engine's default when left out.
     pub runtime: Option<String>,
     /// What every cell must have at least.
@@ -88,6 +92,7 @@ impl Driver for DockerDriver {
             memory_limit: enforced.memory,
             cpu_limit: enforced.cpu,
             pids_limit: enforced.pids,
+            disk_limit: false,
         })
     }
 
@@ -116,28 +121,33 @@ impl Driver for DockerDriver {
                 ))
                 .hint("use that version, or kill the cell"));
             }
-            Some(placed) => placed,
+            Some(placed) => {
+                check_engine(host, &placed)?;
+                placed
+            }
             None => self.place(host, &paths, spec, records).await?,
         };
         let state = self.paths.state_id().map_err(|error| at("read", &paths, &error))?;
-        if !placed.prepared {
+        if placed.prepared {
+            volumes::check(host, &spec.id).await?;
+        } else {
             preparing::prepare(host, &placed, &paths, &state).await?;
             placed.prepared = true;
             write_json(&paths.placed(), &placed).map_err(|error| at("write", &paths, &error))?;
         }
         let program = copy_of(&self.settings.program, &self.paths.programs())
             .map_err(|error| at("copy the program for", &paths, &error))?;
-        give(&placed, &[&paths.sockets(), &placed.records])
-            .map_err(|error| at("make the directories of", &paths, &error))?;
+        let birthplace = paths.birthplace();
+        make_readable(&birthplace).map_err(|error| at("make", &paths, &error))?;
         let (uid, gid) = placed.user;
-        let sockets = paths.sockets();
         let accounts = ACCOUNTS.map(|accounts| (paths.accounts(accounts), accounts));
-        let shown = Shown { program: &program, sockets: &sockets, accounts: &accounts, tools };
+        let shown =
+            Shown { program: &program, birthplace: &birthplace, accounts: &accounts, tools };
         let runtime = self.settings.runtime.as_deref();
         let body = container::describe(&placed, &shown, enforced(host), &state, runtime);
         let name = container::name(&spec.id);
         let order = ContainerOrder { spec: placed.spec.clone(), uid, gid };
-        let birth = Birth { name: &name, body, order, sockets: &sockets, records: &placed.records };
+        let birth = Birth { name: &name, body, order, paths: &paths, records: &placed.records };
         let confinement = give_birth(host, birth).await?;
         let isolation = isolation::describe(host, &confinement);
         if let Err(error) = self.settings.required.check(&isolation) {
@@ -149,16 +159,17 @@ impl Driver for DockerDriver {
     }
 
     async fn connect(&self, cell: &CellId) -> Result<Option<UnixStream>> {
-        connect_in(&self.paths.cell(cell).sockets(), CONTAINER_SOCKET).map_err(|error| {
+        connect_in(self.paths.cell(cell).root(), LINK_SOCKET).map_err(|error| {
             Error::unavailable(format!("cannot connect to the supervisor of {cell}: {error}"))
         })
     }
 
     async fn stop(&self, cell: &CellId) -> Result<()> {
-        if !self.paths.cell(cell).root().exists() {
-            return Ok(());
-        }
-        remove_container(self.host().await?, &container::name(cell)).await
+        let paths = self.paths.cell(cell);
+        let Some(placed) = read::<Placed>(&paths, &paths.placed())? else { return Ok(()) };
+        let host = self.host().await?;
+        check_engine(host, &placed)?;
+        remove_container(host, &container::name(cell)).await
     }
 
     async fn remove(&self, cell: &CellId) -> Result<()> {
@@ -167,6 +178,9 @@ impl Driver for DockerDriver {
             return Ok(());
         }
         let host = self.host().await?;
+        if let Some(placed) = read::<Placed>(&paths, &paths.placed())? {
+            check_engine(host, &placed)?;
+        }
         remove_container(host, &container::name(cell)).await?;
         // Of a start that was killed.
         remove_container(host, &preparing::name(cell)).await?;
@@ -222,16 +236,22 @@ impl DockerDriver {
             _ => &spec.image,
         };
         let image = find_or_pull(host, name).await?;
+        if let Some(scan) = self.settings.scan.clone() {
+            let (name, id) = (name.clone(), image.id.clone());
+            tokio::task::spawn_blocking(move || scan.check(&name, &id, None)).await.map_err(
+                |error| Error::internal(format!("a scan of an image failed: {error}")),
+            )??;
+        }
         let mut spec = spec.clone();
         add_image_env(&mut spec.env, &image.env);
-        let (uid, gid) = (geteuid(), getegid());
-        let user = if uid.is_root() { CELL_USER } else { (uid.as_raw(), gid.as_raw()) };
         let placed = Placed {
             version: PLACED_VERSION,
             spec,
             records: records.to_owned(),
             image: image.id,
-            user,
+            engine: host.id().to_owned(),
+            scratch: image.volumes,
+            user: user(host),
             prepared: false,
         };
         let written =
@@ -262,16 +282,32 @@ fn check_spec(spec: &CellSpec) -> Result<()> {
     }
 }
 
-/// Makes directories that the user of a cell writes to.
-fn give(placed: &Placed, directories: &[&Path]) -> io::Result<()> {
-    let (uid, gid) = placed.user;
-    for directory in directories {
-        fs::create_dir_all(directory)?;
-        if geteuid().is_root() {
-            chown(*directory, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
-        }
+/// Whom the container of a new cell runs as, by its own numbers.
+fn user(host: &DockerHost) -> (u32, u32) {
+    match (host.secures_by("rootless"), geteuid()) {
+        // Its root is whoever runs the engine, without any capability.
+        (true, _) => (0, 0),
+        (false, uid) if uid.is_root() => CELL_USER,
+        (false, uid) => (uid.as_raw(), getegid().as_raw()),
     }
-    Ok(())
+}
+
+/// Whether a cell is at the engine that this process talks to.
+fn check_engine(host: &DockerHost, placed: &Placed) -> Result<()> {
+    match placed.engine == host.id() {
+        true => Ok(()),
+        false => Err(Error::unavailable(format!(
+            "the cell {} is at another Docker engine than the one at {}",
+            placed.spec.id, host.address
+        ))
+        .hint("set docker.host or DOCKER_HOST to the engine that it was made at")),
+    }
+}
+
+/// Makes a directory that every user of a container can look into.
+fn make_readable(directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
 }
 
 /// What the machine of an engine has to share out.

@@ -1,5 +1,6 @@
 //! Images of the engine.
 
+use bollard::errors::Error as DockerError;
 use bollard::models::ImageInspect;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures_util::StreamExt;
@@ -8,6 +9,9 @@ use hotcell_model::{Error, Result};
 use crate::docker_host::DockerHost;
 use crate::failure::{NOT_FOUND, status};
 
+/// More volumes than an image names.
+const MOST_VOLUMES: usize = 16;
+
 /// An image that the engine has.
 #[derive(Debug)]
 pub(crate) struct FoundImage {
@@ -15,6 +19,8 @@ pub(crate) struct FoundImage {
     pub(crate) id: String,
     /// The variables that it says programs in it have.
     pub(crate) env: Vec<String>,
+    /// Where it says that its programs write.
+    pub(crate) volumes: Vec<String>,
 }
 
 /// The image of this name; the engine is told to get it where it has none.
@@ -40,8 +46,17 @@ fn described(name: &str, image: ImageInspect) -> Result<FoundImage> {
     let id = image.id.ok_or_else(|| {
         Error::unavailable(format!("the Docker engine does not say what the image {name:?} is"))
     })?;
-    let env = image.config.and_then(|config| config.env).unwrap_or_default();
-    Ok(FoundImage { id, env })
+    let config = image.config.unwrap_or_default();
+    let volumes = config.volumes.unwrap_or_default();
+    if volumes.len() > MOST_VOLUMES {
+        return Err(Error::unsupported(format!(
+            "the image {name:?} names {} volumes, and {MOST_VOLUMES} are the most",
+            volumes.len()
+        )));
+    }
+    let is_plain = |path: &String| path.starts_with('/') && !path.contains([',', ':', '\\']);
+    let volumes = volumes.into_iter().filter(is_plain).collect();
+    Ok(FoundImage { id, env: config.env.unwrap_or_default(), volumes })
 }
 
 async fn pull(host: &DockerHost, name: &str) -> Result<()> {
@@ -50,10 +65,15 @@ async fn pull(host: &DockerHost, name: &str) -> Result<()> {
     let mut progress = std::pin::pin!(host.docker.create_image(Some(options), None, None));
     while let Some(step) = progress.next().await {
         step.map_err(|error| {
-            Error::not_found(format!(
-                "the Docker engine has no image {name:?} and cannot pull it: {error}"
-            ))
-            .hint("give it one with `docker load`, `docker import` or `docker pull`")
+            let message =
+                format!("the Docker engine has no image {name:?} and cannot pull it: {error}");
+            let is_absent = status(&error) == Some(NOT_FOUND)
+                || matches!(error, DockerError::DockerStreamError { .. });
+            let failed = match is_absent {
+                true => Error::not_found(message),
+                false => Error::unavailable(message),
+            };
+            failed.hint("give it one with `docker load`, `docker import` or `docker pull`")
         })?;
     }
     Ok(())

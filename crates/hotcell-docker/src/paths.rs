@@ -25,10 +25,16 @@ pub(crate) struct Placed {
     pub(crate) image: String,
     /// The user and group of its container.
     pub(crate) user: (u32, u32),
+    /// The engine that has its volumes, by what it calls itself.
+    pub(crate) engine: String,
+    /// Where its image wants to write.
+    pub(crate) scratch: Vec<String>,
     /// Whether its volumes are as they have to be.
     pub(crate) prepared: bool,
 }
 
+/// The socket of a cell's supervisor, in its place.
+pub(crate) const LINK_SOCKET: &str = "link.sock";
 /// The format that this version writes.
 pub(crate) const PLACED_VERSION: u32 = 1;
 
@@ -103,8 +109,8 @@ impl CellPaths {
         self.root.join(name)
     }
 
-    /// The directory in which its supervisor listens.
-    pub(crate) fn sockets(&self) -> PathBuf {
-        self.root.join("run")
+    /// The directory in which its first process asks what to be; all of it that a container sees.
+    pub(crate) fn birthplace(&self) -> PathBuf {
+        self.root.join("birth")
     }
 }

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
@@ -81,7 +82,9 @@ async fn prepare_by(
     for accounts in ACCOUNTS {
         let text = accounts.with_cell(look(host, container, accounts).await?, placed.user);
         let file = paths.accounts(accounts);
-        fs::write(&file, text).map_err(|error| {
+        let readable = fs::Permissions::from_mode(0o644);
+        let written = fs::write(&file, text).and_then(|()| fs::set_permissions(&file, readable));
+        written.map_err(|error| {
             Error::unavailable(format!("cannot write {}: {error}", file.display()))
         })?;
     }

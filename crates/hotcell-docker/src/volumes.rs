@@ -1,12 +1,13 @@
 //! What a cell keeps: volumes of the engine.
 
-use bollard::models::{Mount, MountType, VolumeCreateRequest};
+use bollard::models::{Mount, MountType, MountVolumeOptions, VolumeCreateRequest};
 use bollard::query_parameters::RemoveVolumeOptions;
-use hotcell_model::{CellId, Result};
+use hotcell_model::{CellId, Error, Result};
 
 use crate::docker_host::DockerHost;
 use crate::failure::{NOT_FOUND, status};
 use crate::labels;
+use crate::removal::{Patience, Tried};
 
 /// A volume of a cell: what it is for, and where it is seen.
 pub(crate) const VOLUMES: [(&str, &str); 2] = [("workspace", "/workspace"), ("home", "/home/cell")];
@@ -23,6 +24,11 @@ pub(crate) fn mounts(cell: &CellId, at: impl Fn(&str, &str) -> String) -> Vec<Mo
             target: Some(at(purpose, target)),
             source: Some(name(cell, purpose)),
             typ: Some(MountType::VOLUME),
+            // What an image has there is not the cell's, and neither is its owner.
+            volume_options: Some(MountVolumeOptions {
+                no_copy: Some(true),
+                ..MountVolumeOptions::default()
+            }),
             ..Mount::default()
         })
         .collect()
@@ -42,15 +48,38 @@ pub(crate) async fn make(host: &DockerHost, cell: &CellId, state: &str) -> Resul
     Ok(())
 }
 
+/// Checks that what a cell keeps is there: an engine would make new ones, with nothing in them.
+pub(crate) async fn check(host: &DockerHost, cell: &CellId) -> Result<()> {
+    for (purpose, _) in VOLUMES {
+        let name = name(cell, purpose);
+        match host.docker.inspect_volume(&name).await {
+            Ok(_) => {}
+            Err(error) if status(&error) == Some(NOT_FOUND) => {
+                return Err(Error::unavailable(format!(
+                    "the volume {name} of the cell is gone, and its files with it"
+                ))
+                .hint("somebody removed it; kill the cell and make another"));
+            }
+            Err(error) => return Err(host.failed("look at a volume", &error)),
+        }
+    }
+    Ok(())
+}
+
 /// Removes the volumes of a cell that has no container.
 pub(crate) async fn remove(host: &DockerHost, cell: &CellId) -> Result<()> {
     for (purpose, _) in VOLUMES {
         let name = name(cell, purpose);
-        match host.docker.remove_volume(&name, None::<RemoveVolumeOptions>).await {
-            Err(error) if status(&error) != Some(NOT_FOUND) => {
-                return Err(host.failed(&format!("remove the volume {name}"), &error));
+        let patience = Patience::begin();
+        loop {
+            let tried = host.docker.remove_volume(&name, None::<RemoveVolumeOptions>).await;
+            match patience.judge(tried).await {
+                Tried::Gone => break,
+                Tried::Again => {}
+                Tried::Failed(error) => {
+                    return Err(host.failed(&format!("remove the volume {name}"), &error));
+                }
             }
-            Ok(()) | Err(_) => {}
         }
     }
     Ok(())

@@ -41,6 +41,7 @@ fn place(program: &Path, socket: &str, image: &str) -> Result<DriverPlace> {
         program: program.to_owned(),
         host: Some(format!("unix://{socket}")),
         image: Some(image.to_owned()),
+        scan: None,
         runtime: None,
         required: RequiredIsolation::default(),
     };

@@ -82,6 +82,7 @@ enum Origin {
 
 impl<'a> Spawn<'a> {
     async fn plan(site: &'a Site, tenant: &'a Tenant, request: &'a CellSpawn) -> Result<Self> {
+        site.allowed_image(&request.image)?;
         let driver = site.named_or_default(request.driver.as_deref())?;
         let capabilities = driver.capabilities().await?;
         let limits = request.limits.resolve(&capabilities.machine)?;

@@ -54,6 +54,7 @@ pub(crate) fn enforceable(asked: &RequestedLimits, can: &DriverCapabilities) -> 
         ("memory", asked.memory_mb.is_some(), can.memory_limit),
         ("cpus", asked.cpus.is_some(), can.cpu_limit),
         ("pids", asked.pids.is_some(), can.pids_limit),
+        ("disk", asked.disk_mb.is_some() || asked.disk_files.is_some(), can.disk_limit),
     ];
     match wanted.into_iter().find(|(_, asked, enforced)| *asked && !enforced) {
         None => Ok(()),

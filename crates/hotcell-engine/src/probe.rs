@@ -1,13 +1,17 @@
-//! Looks whether the store can be reached and drivers be used.
+//! Looks whether the store can be reached and the driver be used.
 
-use hotcell_model::{Probed, ProbedDriver};
+use std::sync::Arc;
+
+use hotcell_model::{Driver, Probed, ProbedDriver};
 
 use crate::site::Site;
 
 /// One look at each, without changing anything.
 pub(crate) async fn probe(site: &Site) -> Probed {
     let mut drivers = Vec::new();
-    for driver in &site.drivers {
+    // Whoever names another one is told what it lacks.
+    let usual = |driver: &&Arc<dyn Driver>| driver.name() == site.settings.default_driver;
+    for driver in site.drivers.iter().filter(usual) {
         let looked = match driver.capabilities().await {
             Ok(_) => driver.list().await.map(drop),
             Err(error) => Err(error),

@@ -1,7 +1,9 @@
 //! What an operator can choose about the engine.
 
 use hotcell_brief::{DEFAULT_BUDGET, LEAST_BUDGET};
-use hotcell_model::{CodeTerms, LIMITS, NameRules, SecretGrant, SessionBounds, Tenant, Workspace};
+use hotcell_model::{
+    CodeTerms, ImageRules, LIMITS, NameRules, SecretGrant, SessionBounds, Tenant, Workspace,
+};
 
 use crate::{Admission, TenantTable};
 
@@ -30,6 +32,8 @@ pub struct Settings {
     pub names: AllowedNames,
     /// What all cells may have together.
     pub admission: Admission,
+    /// Which images cells may begin with.
+    pub images: ImageRules,
     /// Which secrets cells may be granted.
     pub secrets: AllowedSecrets,
     /// Whether commands may be root in their cell.
@@ -138,6 +142,7 @@ impl Default for Settings {
             workspaces: AllowedWorkspaces::Only(Vec::new()),
             names: AllowedNames::Only(NameRules::default()),
             admission: Admission::default(),
+            images: ImageRules::default(),
             secrets: AllowedSecrets::Only(Vec::new()),
             as_root: true,
             redact_shapes: true,

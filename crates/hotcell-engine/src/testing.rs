@@ -82,6 +82,7 @@ impl Driver for FakeDriver {
             memory_limit: true,
             cpu_limit: false,
             pids_limit: true,
+            disk_limit: true,
         })
     }
 

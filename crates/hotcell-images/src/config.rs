@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::platform::Platform;
 
 /// No real one comes near.
-pub(crate) const MOST_CONFIG_BYTES: u64 = 4 << 20;
+pub const MOST_CONFIG_BYTES: u64 = 4 << 20;
 
 /// What an image says about itself. Missing parts are as good as empty ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,10 +14,10 @@ mod packed;
 mod platform;
 mod source;
 
-pub use config::{ImageConfig, RootFs, RunConfig};
+pub use config::{ImageConfig, MOST_CONFIG_BYTES, RootFs, RunConfig};
 pub use digest::{Digesting, check_digest, digest_of};
 pub use layer::{LayerBounds, Marks, Owners, UnpackedLayer, unpack_layer};
 pub use manifest::{Descriptor, Manifest, ManifestOrIndex, choose};
 pub use packed::unpacked;
 pub use platform::Platform;
-pub use source::{Archive, FilePart, ImageSource, LayerSource, OpenedImage, UNPACKED};
+pub use source::{Archive, FilePart, ImageSource, LayerSource, OpenedImage, UNPACKED, check_image};

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::{ImageConfig, MOST_CONFIG_BYTES};
 use crate::digest::{check_digest, digest_of};
 use crate::headers::BoundedHeaders;
-use crate::manifest::{Descriptor, MOST_MANIFEST_BYTES, ManifestOrIndex, check_number, choose};
+use crate::manifest::{
+    Descriptor, MOST_MANIFEST_BYTES, Manifest, ManifestOrIndex, check_number, choose,
+};
 use crate::packed::unpacked;
 use crate::platform::Platform;
 
@@ -251,8 +253,7 @@ impl ImageSource {
                         })
                     });
                     let layers = layers.collect::<Result<Vec<_>>>()?;
-                    same_number(manifest.layers.len(), config.rootfs.diff_ids.len())?;
-                    check_platform(&config, wanted)?;
+                    check_image(&manifest, &config, wanted)?;
                     return Ok(OpenedImage {
                         name,
                         digest,
@@ -278,6 +279,15 @@ fn name_of(descriptor: &Descriptor) -> Option<ImageName> {
         let name = descriptor.annotations.get(REF_NAME)?;
         name.contains(['/', ':']).then(|| name.parse().ok()).flatten()
     })
+}
+
+/// Whether an image can be used on a machine, as far as what it is made of tells.
+///
+/// # Errors
+/// Why not.
+pub fn check_image(manifest: &Manifest, config: &ImageConfig, wanted: &Platform) -> Result<()> {
+    same_number(manifest.layers.len(), config.rootfs.diff_ids.len())?;
+    check_platform(config, wanted)
 }
 
 fn same_number(stored: usize, unpacked: usize) -> Result<()> {

@@ -69,17 +69,6 @@ pub fn connected_by(socket: BorrowedFd<'_>) -> std::io::Result<(Pid, OwnedFd)> {
     }
 }
 
-/// Whether the process that connected a unix socket is outside of the pid namespace of this one. Once
-/// it is known who that was, no end of a process changes it.
-///
-/// # Errors
-/// It is no such socket.
-pub fn is_connected_from_outside(socket: BorrowedFd<'_>) -> std::io::Result<bool> {
-    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    ask_socket(socket, libc::SO_PEERCRED, &mut who)?;
-    Ok(who.pid == 0)
-}
-
 /// What the kernel says of a socket, in a structure of numbers.
 fn ask_socket<T>(socket: BorrowedFd<'_>, what: i32, told: &mut T) -> std::io::Result<()> {
     let mut length = std::mem::size_of::<T>() as libc::socklen_t;

@@ -34,7 +34,7 @@ pub mod views;
 pub mod workdir;
 
 pub use clone::{Forked, Namespaces, fork, fork_into_namespaces};
-pub use fdpass::{connected_by, has_ended, is_connected_from_outside, receive_fds, send_fds};
+pub use fdpass::{connected_by, has_ended, receive_fds, send_fds};
 pub use memory::{keep_freed, release_code};
 pub use seccomp::container_calls;
 pub use step::{Step, StepError};

@@ -45,7 +45,7 @@ impl Surroundings {
         match self {
             Self::Cell(set_user_id) => Ground::Cell(*set_user_id),
             // What they write may be seen by others of the machine.
-            Self::Container(_) => Ground::Cell(SetUserId::Refused),
+            Self::Container(_) => Ground::Container,
             Self::Host(_) => Ground::Host,
         }
     }

@@ -52,8 +52,8 @@ pub use message::{
 };
 pub use peer::{Peer, PeerError};
 pub use plan::{
-    CELL_VARIABLE, CONTAINER_PLACE, CONTAINER_PROGRAM, CONTAINER_PROGRAMS, CONTAINER_SOCKET,
-    CONTAINER_SOCKETS, ContainerOrder, ExecIds, HostRoot, KillMeans, OWN_DIRECTORIES, Plan,
+    BIRTH_SOCKET, CELL_VARIABLE, CONTAINER_BIRTHPLACE, CONTAINER_PLACE, CONTAINER_PROGRAM,
+    CONTAINER_PROGRAMS, ContainerOrder, ExecIds, HostRoot, KillMeans, OWN_DIRECTORIES, Plan,
     PlanFds, Root,
 };
 pub use ports::{PortConnection, PortEvent};

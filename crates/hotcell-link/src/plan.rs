@@ -108,14 +108,14 @@ pub const CONTAINER_PLACE: &str = "/.hotcell";
 pub const CONTAINER_PROGRAMS: &str = "/.hotcell/bin";
 /// The program.
 pub const CONTAINER_PROGRAM: &str = "/.hotcell/bin/hotcell";
-/// The directory in which the supervisor listens.
-pub const CONTAINER_SOCKETS: &str = "/.hotcell/run";
-/// What its socket is called there.
-pub const CONTAINER_SOCKET: &str = "link";
+/// The directory in which whoever starts a container waits for its first process.
+pub const CONTAINER_BIRTHPLACE: &str = "/.hotcell/birth";
+/// The socket there.
+pub const BIRTH_SOCKET: &str = "order";
 
-/// What the first process of a container is told by whoever first connects to it, as one line. The
-/// directory for the journal and the logs comes with it, open: nobody in the container finds a path
-/// to it.
+/// What the first process of a container is told when it asks, as one line. With it come two
+/// descriptors: the directory for the journal and the logs, and the socket at which it is to listen.
+/// Neither has a path in the container.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContainerOrder {
     /// The cell as it was spawned.

@@ -39,6 +39,8 @@ pub struct DriverCapabilities {
     pub cpu_limit: bool,
     /// Whether a limit on processes is enforced.
     pub pids_limit: bool,
+    /// Whether a limit on bytes and files on disk is enforced.
+    pub disk_limit: bool,
 }
 
 /// A cell whose supervisor was started.

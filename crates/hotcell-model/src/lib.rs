@@ -20,6 +20,7 @@ mod host_name;
 mod id;
 mod image;
 mod image_name;
+mod image_rules;
 mod isolation;
 mod ledger;
 mod limits;
@@ -112,6 +113,7 @@ pub use image::{
     PullProgress, PullWatch, Unwatched,
 };
 pub use image_name::ImageName;
+pub use image_rules::{ImagePattern, ImageRules};
 pub use isolation::{
     Isolation, IsolationLevel, LAYER_NAMES, Layer, MissingLayer, RequiredIsolation,
 };

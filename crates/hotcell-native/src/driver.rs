@@ -14,7 +14,7 @@ use hotcell_model::{
     CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, Images, Networks,
     PlacedCell, Placement, Projects, PullWatch, RequiredIsolation, Result,
 };
-use hotcell_place::{copy_of, read_json, write_json};
+use hotcell_place::{ImageScan, copy_of, read_json, write_json};
 use hotcell_registry::RegistrySettings;
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getegid, geteuid, pidfd_open};
@@ -66,6 +66,8 @@ pub struct NativeSettings {
     pub together: Together,
     /// Where images are pulled from.
     pub registries: RegistrySettings,
+    /// Whose verdict on images counts.
+    pub scan: Option<ImageScan>,
     /// Who is told how far pulls have come.
     pub pull_watch: Arc<dyn PullWatch>,
 }
@@ -84,10 +86,6 @@ pub(crate) struct Native {
 }
 
 impl NativeDriver {
-    pub(crate) fn native(&self) -> &Native {
-        &self.0
-    }
-
     /// The name in a cell's record.
     pub const NAME: &'static str = "native";
 
@@ -137,6 +135,7 @@ impl Driver for NativeDriver {
             memory_limit: has(Controller::Memory),
             cpu_limit: has(Controller::Cpu),
             pids_limit: true,
+            disk_limit: true,
         })
     }
 

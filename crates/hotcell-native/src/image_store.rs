@@ -164,10 +164,15 @@ impl<'a> ImageStore<'a> {
 
     /// What a cell on this image shows, the topmost first.
     pub(crate) fn lowers(&self, stored: &StoredImage) -> Vec<Lower> {
-        let layers = stored.config.rootfs.diff_ids.iter().rev();
-        layers
-            .map(|layer| Lower { path: self.layer(layer).join(FILES), ids: LowerIds::Image })
-            .collect()
+        let mut lowers: Vec<Lower> = Vec::new();
+        for layer in stored.config.rootfs.diff_ids.iter().rev() {
+            let path = self.layer(layer).join(FILES);
+            // The same one further down shows nothing more, and the kernel refuses it.
+            if lowers.iter().all(|lower| lower.path != path) {
+                lowers.push(Lower { path, ids: LowerIds::Image });
+            }
+        }
+        lowers
     }
 
     /// Removes every layer that no image and no cell names.

@@ -1,25 +1,25 @@
 //! Taking images, and cells that begin with them.
 
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use async_trait::async_trait;
 use hotcell_images::{ImageConfig, ImageSource, LayerSource, OpenedImage, Platform, digest_of};
 use hotcell_jail::mounts::Lower;
 use hotcell_model::{
-    CellSpec, Digest, Error, HOST_IMAGE, Image, ImageImport, ImageList, ImageName, ImagePull,
-    Images, Result, Timestamp,
+    CellSpec, Digest, Error, ErrorCode, HOST_IMAGE, Image, ImageImport, ImageList, ImageName,
+    ImagePull, Images, Result, Timestamp,
 };
 use hotcell_place::add_image_env;
 use hotcell_registry::Registries;
-use rustix::fs::{FlockOperation, flock};
+use tokio::runtime::Runtime;
 
 use crate::driver::{Native, NativeDriver};
 use crate::flatten::most_layers;
 use crate::image_store::{ImageStore, StoredImage, Taking, VERSION, failed, ids_of_images};
 use crate::order::{Outcome, Task};
 use crate::paths::CellPaths;
+use crate::pull_place::PullPlace;
 use crate::unpack::{LayerOrder, UnpackedTo, find_whole};
 use crate::way::Way;
 
@@ -32,24 +32,6 @@ pub(crate) struct ShownImage {
     _kept: Taking,
 }
 
-/// Where an image is pulled to. Only one pulls it at a time.
-#[derive(Debug)]
-struct PullPlace {
-    path: PathBuf,
-    _lock: File,
-}
-
-impl PullPlace {
-    /// What has come stays for the next try; a place in which nothing has come goes.
-    fn give_up(self) {
-        let blobs = std::fs::read_dir(self.path.join("blobs/sha256"));
-        if !blobs.is_ok_and(|mut blobs| blobs.next().is_some()) {
-            // One that stays behind is in nobody's way.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
 #[async_trait]
 impl Images for NativeDriver {
     async fn import(&self, request: &ImageImport) -> Result<Image> {
@@ -59,19 +41,7 @@ impl Images for NativeDriver {
 
     async fn pull(&self, request: &ImagePull) -> Result<Image> {
         let name = request.name.clone();
-        let place = self.blocking(move |native| native.place_of_pull(&name)).await?;
-        let store = ImageStore::new(&self.native().paths);
-        let has = |layer: &Digest| find_whole(&store.layer(layer)).is_some();
-        let registries = Registries::new(self.native().settings.registries.clone());
-        let watch = &*self.native().settings.pull_watch;
-        let pulled =
-            registries.pull(&request.name, &Platform::own(), &place.path, &has, watch).await;
-        if let Err(error) = pulled {
-            place.give_up();
-            return Err(error);
-        }
-        let name = request.name.clone();
-        self.blocking(move |native| native.take_pulled(place, name)).await
+        self.blocking(move |native| native.pull_image(name)).await
     }
 
     async fn list(&self) -> Result<ImageList> {
@@ -93,25 +63,37 @@ impl Native {
         self.take_image(&request.path, |opened| name_of(request, opened))
     }
 
-    /// A place for what comes of an image, held by whoever pulls it.
-    fn place_of_pull(&self, name: &ImageName) -> Result<PullPlace> {
+    /// Pulls an image and takes it. What comes is written and checked here, so that nobody else of this
+    /// process waits for the disk.
+    fn pull_image(&self, name: ImageName) -> Result<Image> {
         self.check_own_root()?;
-        let path = ImageStore::new(&self.paths).pull(name);
-        let made = || -> io::Result<PullPlace> {
-            std::fs::create_dir_all(&path)?;
-            let lock = File::options().create(true).append(true).open(path.join("lock"))?;
-            flock(&lock, FlockOperation::LockExclusive)?;
-            Ok(PullPlace { path: path.clone(), _lock: lock })
+        let place = PullPlace::hold(ImageStore::new(&self.paths).pull(&name))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime
+            .map_err(|error| Error::unavailable(format!("cannot pull an image: {error}")))?;
+        let taken = match self.pull_once(&runtime, &name, &place) {
+            // A layer that was here went before it could be used.
+            Err(error) if error.code == ErrorCode::NotFound && place.is_layout() => {
+                self.pull_once(&runtime, &name, &place)
+            }
+            pulled => pulled,
         };
-        made().map_err(|error| failed("write to", &path, &error))
+        place.leave(&taken);
+        taken
     }
 
-    /// Takes what was pulled, and removes what it was taken from.
-    fn take_pulled(&self, place: PullPlace, name: ImageName) -> Result<Image> {
-        let taken = self.take_image(&place.path, |_| Ok(name))?;
-        std::fs::remove_dir_all(&place.path)
-            .map_err(|error| failed("remove", &place.path, &error))?;
-        Ok(taken)
+    fn pull_once(&self, runtime: &Runtime, name: &ImageName, place: &PullPlace) -> Result<Image> {
+        let store = ImageStore::new(&self.paths);
+        // Whoever scans an image sees all of it.
+        let has = |layer: &Digest| {
+            self.settings.scan.is_none() && find_whole(&store.layer(layer)).is_some()
+        };
+        let registries = Registries::new(self.settings.registries.clone());
+        let watch = &*self.settings.pull_watch;
+        let platform = Platform::own();
+        let pulling = registries.pull(name, &platform, &place.path, &has, watch);
+        runtime.block_on(pulling)?;
+        self.take_image(&place.path, |_| Ok(name.clone()))
     }
 
     fn check_own_root(&self) -> Result<()> {
@@ -134,6 +116,10 @@ impl Native {
         let source = ImageSource::open(path, &self.paths.images())?;
         let mut opened = source.image(&Platform::own())?;
         let name = named(&opened)?;
+        if let Some(scan) = &self.settings.scan {
+            let digest = opened.digest.as_ref().map(ToString::to_string).unwrap_or_default();
+            scan.check(&name.to_string(), &digest, Some(path))?;
+        }
         let mut layers = Vec::new();
         let mut bytes = 0;
         for layer in &opened.layers {

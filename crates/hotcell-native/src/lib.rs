@@ -36,6 +36,7 @@ mod patch;
 mod paths;
 mod program;
 mod project;
+mod pull_place;
 mod removal;
 mod start;
 #[cfg(test)]
@@ -51,6 +52,7 @@ mod way;
 pub use driver::{CgroupUse, NativeDriver, NativeSettings};
 pub use hotcell_egress::{EgressSettings, HostPin, IpRange, TenantBytes};
 pub use hotcell_jail::cgroup::Together;
+pub use hotcell_place::ImageScan;
 pub use hotcell_registry::{DockerConfig as DockerCredentials, RegistrySettings};
 pub use keeper::keep;
 pub use start::Supervise;

@@ -130,8 +130,9 @@ fn unpack_stored(
         |error: io::Error| Error::invalid(format!("the layer cannot be unpacked: {error}"));
     let mut stored = Digesting::new(stored);
     let (plain, _) = unpacked(&mut stored).map_err(unreadable)?;
-    let mut plain = Digesting::new(plain);
     let bounds = LayerBounds::default();
+    // With the heads of entries, and with what is left out or stands behind the last of them.
+    let mut plain = Digesting::new(plain.take(bounds.bytes.saturating_mul(2)));
     let done = unpack_layer(&mut plain, files.as_fd(), marks, owners, bounds)?;
     let digest = plain.finish().map_err(unreadable)?;
     check_digest(&digest, order.unpacked.as_ref(), "the layer")?;

@@ -77,6 +77,7 @@ fn place(program: &Path, cgroups: CgroupUse) -> Result<DriverPlace> {
         egress: hotcell_native::EgressSettings::default(),
         together: hotcell_native::Together::default(),
         registries: hotcell_native::RegistrySettings::default(),
+        scan: None,
         pull_watch: Arc::new(hotcell_model::Unwatched),
     };
     let cells = Mutex::new(BTreeSet::new());

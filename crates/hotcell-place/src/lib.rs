@@ -3,12 +3,14 @@
 
 mod accounts;
 mod image_env;
+mod image_scan;
 mod json_file;
 mod program;
 mod socket;
 
 pub use accounts::{ACCOUNTS, Accounts};
 pub use image_env::add_image_env;
+pub use image_scan::ImageScan;
 pub use json_file::{read_json, write_json};
 pub use program::{copy_of, link_or_copy, show_own_program};
 pub use socket::{connect_in, listen_in};

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use hotcell_images::Descriptor;
 use hotcell_model::{Digest, Error, ErrorCode, Result};
-use http::StatusCode;
+use http::header::CONTENT_RANGE;
+use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use ring::digest::{Context, SHA256};
 use tokio::time::{sleep, timeout};
@@ -106,6 +107,13 @@ impl Partial {
     }
 }
 
+/// Whether a part is the rest of content of which so much is there.
+fn goes_on_from<T>(response: &Response<T>, length: u64) -> bool {
+    let said = response.headers().get(CONTENT_RANGE).and_then(|it| it.to_str().ok());
+    let begins = format!("bytes {length}-");
+    said.is_none_or(|said| said.starts_with(&begins))
+}
+
 async fn try_once(
     session: &Session<'_>,
     layout: &Layout<'_>,
@@ -124,6 +132,7 @@ async fn try_once(
         *counted = length.max(*counted);
     };
     count(partial.length);
+    let resumed = partial.length > 0;
     if partial.length < what.size {
         let path = format!("blobs/{digest}");
         let answer = session.get(&path, ANYTHING, partial.length).await;
@@ -131,9 +140,16 @@ async fn try_once(
             true => Broken::Off(error),
             false => Broken::ForGood(error),
         })?;
-        if answer.response.status() != StatusCode::PARTIAL_CONTENT {
+        match answer.response.status() == StatusCode::PARTIAL_CONTENT {
+            true if goes_on_from(&answer.response, partial.length) => {}
+            true => {
+                partial.begin_anew().map_err(on_disk)?;
+                return Err(Broken::Off(
+                    session.failed("it sends another part than was asked for"),
+                ));
+            }
             // It sends all of it again.
-            partial.begin_anew().map_err(on_disk)?;
+            false => partial.begin_anew().map_err(on_disk)?,
         }
         let hotcell_egress::HostAnswer { response, .. } = answer;
         let mut body = response.into_body();
@@ -162,8 +178,9 @@ async fn try_once(
     let found = partial.digest();
     if found != *digest {
         let _ = fs::remove_file(layout.partial(digest));
-        let why = format!("what came as {digest} is {found}");
-        return Err(Broken::ForGood(session.failed(&why)));
+        let error = session.failed(&format!("what came as {digest} is {found}"));
+        // It may be what was there before that is wrong.
+        return Err(if resumed { Broken::Off(error) } else { Broken::ForGood(error) });
     }
     fs::rename(layout.partial(digest), layout.blob(digest)).map_err(on_disk)
 }

@@ -1,7 +1,6 @@
 //! Credentials as Docker's own tools keep them: `config.json`, and programs that keep them elsewhere.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -26,15 +25,14 @@ const MOST_BYTES: u64 = 1 << 20;
 /// What a program says as user where the password is a token of the registry.
 const TOKEN_USER: &str = "<token>";
 
+/// A secret of ours that stands in the environment.
+const OWN_TOKEN: &str = "HOTCELL_HTTP_TOKEN";
+
 /// Where credentials are.
 #[derive(Debug, Clone, Default)]
 pub struct DockerConfig {
     /// The directory of `config.json`.
     pub directory: Option<PathBuf>,
-    /// Where programs are looked for.
-    pub path: Option<OsString>,
-    /// The home directory of whoever runs this, for these programs.
-    pub home: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -67,8 +65,9 @@ impl DockerConfig {
     pub(crate) async fn credentials(&self, registry: &str) -> Result<Option<Credentials>> {
         let Some(file) = self.read()? else { return Ok(None) };
         let key = if registry == DOCKER_IO { DOCKER_HUB } else { registry };
-        let helper = file.cred_helpers.get(registry).or(file.creds_store.as_ref());
-        if let Some(helper) = helper
+        let helpers = [file.cred_helpers.get(key), file.cred_helpers.get(registry)];
+        let helpers = helpers.into_iter().chain([file.creds_store.as_ref()]).flatten();
+        if let Some(helper) = helpers.into_iter().find(|helper| !helper.is_empty())
             && let Some(found) = self.ask(helper, key).await?
         {
             return Ok(Some(found));
@@ -90,7 +89,12 @@ impl DockerConfig {
             }
         };
         serde_json::from_slice(&text).map(Some).map_err(|error| {
-            Error::invalid(format!("{} is no configuration of Docker: {error}", path.display()))
+            // Not in the words of the parser, which quote what they stumble over.
+            let (line, column) = (error.line(), error.column());
+            Error::invalid(format!(
+                "{} is no configuration of Docker: line {line}, column {column}",
+                path.display()
+            ))
         })
     }
 
@@ -109,14 +113,9 @@ impl DockerConfig {
             return Err(failed("that is no name of a program".to_owned()));
         }
         let mut command = tokio::process::Command::new(&name);
-        command.arg("get").env_clear().stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(Stdio::null()).kill_on_drop(true);
-        if let Some(path) = &self.path {
-            command.env("PATH", path);
-        }
-        if let Some(home) = &self.home {
-            command.env("HOME", home);
-        }
+        command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // It has the environment that it has with Docker, and nothing that is for us alone.
+        command.env_remove(OWN_TOKEN).kill_on_drop(true);
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let asking = async {
             if let Some(mut stdin) = child.stdin.take() {

@@ -10,8 +10,7 @@ use crate::docker_config::DockerConfig;
 fn config(text: &str) -> (TempDir, DockerConfig) {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("config.json"), text).unwrap();
-    let config =
-        DockerConfig { directory: Some(directory.path().to_owned()), ..DockerConfig::default() };
+    let config = DockerConfig { directory: Some(directory.path().to_owned()) };
     (directory, config)
 }
 
@@ -53,6 +52,11 @@ async fn what_cannot_be_read_is_told_and_shows_no_secret() {
     let (_directory, elsewhere) = config(r#"{"credsStore": "../../bin/sh"}"#);
     let error = elsewhere.credentials("a.example.org").await.unwrap_err();
     assert!(error.message.contains("no name of a program"), "{error:?}");
+    let (_directory, quoted) = config(r#"{"auths": {"a.example.org": "c2VjcmV0"}}"#);
+    let error = quoted.credentials("a.example.org").await.unwrap_err();
+    assert!(!error.message.contains("c2VjcmV0"), "{error:?}");
+    let (_directory, nobody) = config(r#"{"credsStore": ""}"#);
+    assert_eq!(nobody.credentials("a.example.org").await.unwrap(), None);
     assert_eq!(DockerConfig::default().credentials("docker.io").await.unwrap(), None);
 }
 

@@ -9,10 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::{self, TryStreamExt};
 use hotcell_egress::HostClient;
-use hotcell_images::{Descriptor, ImageConfig, ManifestOrIndex, Platform, choose, digest_of};
+use hotcell_images::{
+    Descriptor, ImageConfig, MOST_CONFIG_BYTES, ManifestOrIndex, Platform, check_image, choose,
+    digest_of,
+};
 use hotcell_model::{Digest, Error, ImageName, PullProgress, PullWatch, Result};
 use http::header::CONTENT_TYPE;
-use http_body_util::{BodyExt, Limited};
 use tokio::time::interval;
 
 use crate::blob;
@@ -25,7 +27,11 @@ const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, \
      application/vnd.oci.image.manifest.v1+json, \
      application/vnd.docker.distribution.manifest.v2+json";
 const MOST_MANIFEST_BYTES: usize = 4 << 20;
-const MOST_CONFIG_BYTES: u64 = 8 << 20;
+/// Beyond any real image: of one layer as it is stored, and of all of them.
+const MOST_LAYER_BYTES: u64 = 64 << 30;
+const MOST_IMAGE_BYTES: u64 = 256 << 30;
+/// What stays free on the disk that an image is pulled to.
+const LEFT_FREE: u64 = 64 << 20;
 /// How often a list may lead to another one.
 const DEEPEST: usize = 4;
 /// Layers that come at once.
@@ -92,15 +98,16 @@ impl Registries {
         let config = std::fs::read(layout.blob(&manifest.config.digest))
             .map_err(|error| layout.failed(&error))?;
         let config = ImageConfig::parse(&config)?;
-        let unpacked = config.rootfs.diff_ids.iter();
-        let needed: Vec<&Descriptor> = manifest
-            .layers
-            .iter()
-            .zip(unpacked.map(Some).chain(std::iter::repeat(None)))
-            .filter(|(_, unpacked)| !unpacked.is_some_and(has))
-            .map(|(layer, _)| layer)
-            .collect();
-        let of_bytes = needed.iter().map(|layer| layer.size).sum::<u64>() + manifest.config.size;
+        check_image(&manifest, &config, platform)?;
+        let mut needed: Vec<&Descriptor> = Vec::new();
+        for (layer, unpacked) in manifest.layers.iter().zip(&config.rootfs.diff_ids) {
+            // The same one may be there twice.
+            if !has(unpacked) && needed.iter().all(|other| other.digest != layer.digest) {
+                needed.push(layer);
+            }
+        }
+        let of_bytes = manifest.config.size + sum(&session, &needed)?;
+        check_room(&layout, &needed)?;
         let told = || {
             watch.told(&PullProgress {
                 name: name.clone(),
@@ -125,6 +132,35 @@ impl Registries {
     }
 }
 
+/// What layers take as they are stored.
+fn sum(session: &Session<'_>, layers: &[&Descriptor]) -> Result<u64> {
+    let mut all = 0_u64;
+    for layer in layers {
+        all = all.saturating_add(layer.size);
+        if layer.size > MOST_LAYER_BYTES || all > MOST_IMAGE_BYTES {
+            return Err(Error::limit_exceeded(
+                session.failed("it is larger than an image may be").message,
+            ));
+        }
+    }
+    Ok(all)
+}
+
+/// Whether there is room for what has not come yet.
+fn check_room(layout: &Layout<'_>, layers: &[&Descriptor]) -> Result<()> {
+    let there = |layer: &&Descriptor| {
+        let found = [layout.blob(&layer.digest), layout.partial(&layer.digest)];
+        found.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|it| it.len()).sum::<u64>()
+    };
+    let missing: u64 = layers.iter().map(|it| it.size.saturating_sub(there(it))).sum();
+    let disk = rustix::fs::statvfs(layout.0).map_err(|errno| layout.failed(&errno.into()))?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    match missing.saturating_add(LEFT_FREE) <= free {
+        true => Ok(()),
+        false => Err(layout.failed(&std::io::ErrorKind::StorageFull.into())),
+    }
+}
+
 /// Finds the image that a name stands for, through lists for several kinds of machines.
 async fn find(session: &Session<'_>, name: &ImageName, platform: &Platform) -> Result<Found> {
     let mut reference = match (name.digest(), name.tag()) {
@@ -134,11 +170,9 @@ async fn find(session: &Session<'_>, name: &ImageName, platform: &Platform) -> R
     let mut said = name.digest().cloned();
     for _ in 0..DEEPEST {
         let answer = session.get(&format!("manifests/{reference}"), MANIFESTS, 0).await?;
-        let hotcell_egress::HostAnswer { response, .. } = answer;
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = answer.response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.map(|kind| kind.split(';').next().unwrap_or(kind).trim().to_owned());
-        let bytes = Limited::new(response.into_body(), MOST_MANIFEST_BYTES).collect().await;
-        let bytes = bytes.map_err(|error| session.failed(&error.to_string()))?.to_bytes();
+        let bytes = session.whole(answer, MOST_MANIFEST_BYTES).await?;
         let digest = digest_of(&bytes);
         if let Some(said) = said.filter(|said| *said != digest) {
             return Err(session.failed(&format!("what came as {said} is {digest}")));

@@ -87,7 +87,7 @@ async fn pull(port: u16, directory: &std::path::Path, auth: Option<&str>) -> Res
         let text = format!(r#"{{"auths":{{"localhost:{port}":{{"auth":"{auth}"}}}}}}"#);
         std::fs::write(config.join("config.json"), text).unwrap();
     }
-    let docker = DockerConfig { directory: Some(config), ..DockerConfig::default() };
+    let docker = DockerConfig { directory: Some(config) };
     let registries = Registries::new(RegistrySettings { docker, ..RegistrySettings::default() });
     let name: ImageName = format!("localhost:{port}/a/b:1").parse().unwrap();
     let layout = directory.join("layout");
@@ -107,7 +107,7 @@ fn registry() -> (u16, Asked, Asked) {
         if line.contains("/token?") {
             return match shown {
                 Some(shown) if shown == format!("Basic {AUTH}") => {
-                    ("200 OK".to_owned(), br#"{"token":"good"}"#.to_vec())
+                    ("200 OK".to_owned(), br#"{"token":"good","access_token":"good"}"#.to_vec())
                 }
                 _ => ("401 Unauthorized".to_owned(), Vec::new()),
             };
@@ -193,4 +193,23 @@ async fn a_registry_that_leads_in_circles_is_left() {
     let refused = pull(port, directory.path(), None).await.unwrap_err();
     assert!(refused.message.contains("without end"), "{refused:?}");
     assert!(asked.lock().unwrap().len() <= 5);
+}
+
+#[tokio::test]
+async fn whoever_a_registry_sends_us_to_is_not_told_who_we_are() {
+    let (thief_port, thief) = serve(|_, _| ("200 OK".to_owned(), br#"{"token":"x"}"#.to_vec()));
+    let (elsewhere, _) = serve(move |_, _| {
+        let challenge = format!(
+            "401 Unauthorized\r\nwww-authenticate: Bearer realm=\"http://localhost:{thief_port}/token\""
+        );
+        (challenge, Vec::new())
+    });
+    let (port, _) = serve(move |_, _| {
+        let to = format!("307 Temporary Redirect\r\nlocation: http://127.0.0.1:{elsewhere}/x");
+        (to, Vec::new())
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let refused = pull(port, directory.path(), Some(AUTH)).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Denied, "{refused:?}");
+    assert!(thief.lock().unwrap().is_empty(), "credentials went to whoever asked for them");
 }

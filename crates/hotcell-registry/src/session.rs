@@ -36,10 +36,26 @@ pub(crate) struct Session<'a> {
     authorization: Mutex<Option<String>>,
 }
 
+/// Some servers say it by one name, some by the other, and some by both.
 #[derive(Deserialize)]
 struct Token {
-    #[serde(alias = "access_token")]
-    token: String,
+    #[serde(default)]
+    token: Option<String>,
+    #[serde(default)]
+    access_token: Option<String>,
+}
+
+impl Token {
+    fn text(self) -> Option<String> {
+        [self.token, self.access_token].into_iter().flatten().find(|text| !text.is_empty())
+    }
+}
+
+/// An answer, and who gave it.
+struct Heard {
+    answer: HostAnswer,
+    /// Whether it was the registry, and not whoever it sent us to.
+    from_registry: bool,
 }
 
 impl<'a> Session<'a> {
@@ -59,14 +75,18 @@ impl<'a> Session<'a> {
         let address = format!("{scheme}://{host}/v2/{}/{path}", self.name.repository());
         let uri: Uri = address.parse().map_err(|error| self.failed(&format!("{error}")))?;
         let known = self.authorization.lock().await.clone();
-        let answer = self.follow(uri.clone(), accept, from, known.as_deref()).await?;
-        if answer.response.status() != StatusCode::UNAUTHORIZED {
-            return self.checked(answer, path).await;
+        let mut heard = self.follow(uri.clone(), accept, from, known.as_deref()).await?;
+        // Whoever else wants to know who we are is not told.
+        if heard.from_registry && heard.answer.response.status() == StatusCode::UNAUTHORIZED {
+            let shown = self.authorize(heard.answer.response.headers()).await?;
+            heard = self.follow(uri.clone(), accept, from, Some(&shown)).await?;
+            *self.authorization.lock().await = Some(shown);
         }
-        let shown = self.authorize(answer.response.headers()).await?;
-        let answer = self.follow(uri, accept, from, Some(&shown)).await?;
-        *self.authorization.lock().await = Some(shown);
-        self.checked(answer, path).await
+        if from > 0 && is_about_the_range(heard.answer.response.status()) {
+            let known = self.authorization.lock().await.clone();
+            heard = self.follow(uri, accept, 0, known.as_deref()).await?;
+        }
+        self.checked(heard.answer, path).await
     }
 
     /// Follows where content lies elsewhere. What was shown to the registry is for it alone.
@@ -76,19 +96,20 @@ impl<'a> Session<'a> {
         accept: &str,
         from: u64,
         authorization: Option<&str>,
-    ) -> Result<HostAnswer> {
+    ) -> Result<Heard> {
         let mut at = uri.clone();
         for _ in 0..MOST_REDIRECTS {
+            let from_registry = at.authority() == uri.authority();
             let mut request = Request::builder().method(Method::GET).header(ACCEPT, accept);
             if from > 0 {
                 request = request.header(RANGE, format!("bytes={from}-"));
             }
-            if let Some(shown) = authorization.filter(|_| at.authority() == uri.authority()) {
+            if let Some(shown) = authorization.filter(|_| from_registry) {
                 request = request.header(AUTHORIZATION, shown);
             }
             let answer = self.ask(&at, request, Bytes::new()).await?;
             if !answer.response.status().is_redirection() {
-                return Ok(answer);
+                return Ok(Heard { answer, from_registry });
             }
             let to = answer.response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
             at = to
@@ -105,6 +126,10 @@ impl<'a> Session<'a> {
         body: Bytes,
     ) -> Result<HostAnswer> {
         let host = uri.host().unwrap_or_default();
+        // A registry elsewhere does not send us to services of this machine.
+        if is_loopback(host) && !is_loopback(host_of(self.name.registry())) {
+            return Err(self.failed(&format!("it sends us to {host}, which is this machine")));
+        }
         match timeout(ANSWERS_WITHIN, self.client.ask(uri, request, body)).await {
             Ok(answer) => answer.map_err(|why| self.unreachable(host, &why)),
             Err(_) => Err(self.unreachable(host, "it does not answer")),
@@ -168,11 +193,21 @@ impl<'a> Session<'a> {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(self.refused()),
             other => return Err(self.failed(&format!("{realm} gives no token: {other}"))),
         }
-        let body = Limited::new(answer.response.into_body(), MOST_TOKEN_BYTES).collect().await;
-        let body = body.map_err(|error| self.failed(&error.to_string()))?.to_bytes();
-        let token: Token = serde_json::from_slice(&body)
-            .map_err(|_| self.failed(&format!("what {realm} gave is no token")))?;
-        Ok(format!("Bearer {}", token.token))
+        let body = self.whole(answer, MOST_TOKEN_BYTES).await?;
+        let token = serde_json::from_slice::<Token>(&body).ok().and_then(Token::text);
+        let token = token.ok_or_else(|| self.failed(&format!("what {realm} gave is no token")))?;
+        Ok(format!("Bearer {token}"))
+    }
+
+    /// All of an answer that is short.
+    pub(crate) async fn whole(&self, answer: HostAnswer, most: usize) -> Result<Bytes> {
+        let HostAnswer { response, .. } = answer;
+        let body = Limited::new(response.into_body(), most).collect();
+        match timeout(ANSWERS_WITHIN, body).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) => Err(self.failed(&error.to_string())),
+            Err(_) => Err(self.failed("it does not finish its answer")),
+        }
     }
 
     async fn checked(&self, answer: HostAnswer, path: &str) -> Result<HostAnswer> {
@@ -189,11 +224,10 @@ impl<'a> Session<'a> {
             ))
             .hint("log in with `docker login`, or wait")),
             status => {
-                let body = answer.response.into_body();
-                let said = match Limited::new(body, MOST_REFUSAL_BYTES).collect().await {
-                    Ok(said) => String::from_utf8_lossy(&said.to_bytes()).trim().to_owned(),
-                    Err(_) => String::new(),
-                };
+                let said = self.whole(answer, MOST_REFUSAL_BYTES).await.unwrap_or_default();
+                let said = String::from_utf8_lossy(&said);
+                // A registry does not write to our terminal.
+                let said: String = said.chars().filter(|it| !it.is_control()).collect();
                 Err(self.failed(&format!("it answers {status} to {path}: {said}")))
             }
         }
@@ -214,6 +248,13 @@ impl<'a> Session<'a> {
         let registry = self.name.registry();
         Error::unavailable(format!("cannot pull {} from {registry}: {why}", self.name))
     }
+}
+
+/// Whether an answer may mean that a part of the content cannot be had.
+fn is_about_the_range(status: StatusCode) -> bool {
+    let known = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND];
+    let is_refusal = status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED;
+    is_refusal && status != StatusCode::TOO_MANY_REQUESTS && !known.contains(&status)
 }
 
 fn host_of(authority: &str) -> &str {

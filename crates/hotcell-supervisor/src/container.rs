@@ -1,23 +1,23 @@
 //! From the first process of a container to a supervisor that is ready.
 //!
 //! The container engine made the namespaces, the limits and the mounts, and took every capability
-//! away. What to be is told by the first who connects from outside, who is also told how it went.
+//! away. What to be it asks of whoever started it, who waits at a socket that nobody listens at later
+//! on, and is told how it went.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
 use hotcell_jail::process::Readiness;
+use hotcell_jail::receive_fds;
 use hotcell_jail::shown::{CALLS_PLACE, CALLS_PROGRAM, CALLS_PROGRAMS, CALLS_SOCKET};
-use hotcell_jail::{is_connected_from_outside, receive_fds};
 use hotcell_link::{
-    CONTAINER_PROGRAM, CONTAINER_SOCKET, CONTAINER_SOCKETS, ContainerOrder, ExecIds, KillMeans,
+    BIRTH_SOCKET, CONTAINER_BIRTHPLACE, CONTAINER_PROGRAM, ContainerOrder, ExecIds, KillMeans,
     Plan, PlanFds, Root,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 
 use crate::boot::tell;
@@ -25,19 +25,26 @@ use crate::boot::tell;
 /// No order is longer.
 const MOST_BYTES: u64 = 4 << 20;
 /// Whoever starts a container gives its order at once. One whose starter died ends.
-const ORDERED_WITHIN: Duration = Duration::from_secs(60);
+const ORDERED_WITHIN: Duration = Duration::from_secs(30);
 /// Where an engine shows a container its control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
+
+/// What the first process of a container is given.
+struct Given {
+    order: ContainerOrder,
+    records: OwnedFd,
+    listener: OwnedFd,
+}
 
 /// The whole life of a supervisor that is the first process of a container.
 ///
 /// # Errors
 /// It could not begin, or not go on; whoever started it was told why it could not begin.
 pub fn supervise_container() -> io::Result<()> {
-    let listener = listen(&Path::new(CONTAINER_SOCKETS).join(CONTAINER_SOCKET))?;
-    let starter = await_starter(&listener)?;
+    let starter = UnixStream::connect(Path::new(CONTAINER_BIRTHPLACE).join(BIRTH_SOCKET))?;
+    starter.set_read_timeout(Some(ORDERED_WITHIN))?;
     let ready = OwnedFd::from(starter.try_clone()?);
-    match receive_order(&starter).and_then(|received| plan(listener, starter, received)) {
+    match receive(&starter).and_then(|given| plan(starter, given)) {
         Ok(plan) => {
             drop(ready);
             crate::supervise(plan)
@@ -50,24 +57,7 @@ pub fn supervise_container() -> io::Result<()> {
     }
 }
 
-/// Waits for whoever started the container. Nothing else runs in it yet.
-fn await_starter(listener: &UnixListener) -> io::Result<UnixStream> {
-    let most = Timespec::try_from(ORDERED_WITHIN).map_err(io::Error::other)?;
-    loop {
-        let mut fds = [PollFd::new(listener, PollFlags::IN)];
-        if poll(&mut fds, Some(&most))? == 0 {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let (stream, _) = listener.accept()?;
-        if is_connected_from_outside(stream.as_fd())? {
-            stream.set_read_timeout(Some(ORDERED_WITHIN))?;
-            return Ok(stream);
-        }
-    }
-}
-
-/// What it is to be, and the directory for its records.
-fn receive_order(starter: &UnixStream) -> io::Result<(ContainerOrder, OwnedFd)> {
+fn receive(starter: &UnixStream) -> io::Result<Given> {
     let mut line = vec![0; 4096];
     let (length, fds) = receive_fds(starter, &mut line)?;
     line.truncate(length);
@@ -79,17 +69,17 @@ fn receive_order(starter: &UnixStream) -> io::Result<(ContainerOrder, OwnedFd)> 
             length => line.extend_from_slice(&more[..length]),
         }
     }
-    match (line.last(), fds.into_iter().next()) {
-        (Some(b'\n'), Some(records)) => Ok((serde_json::from_slice(&line)?, records)),
+    let mut fds = fds.into_iter();
+    match (line.last(), fds.next(), fds.next()) {
+        (Some(b'\n'), Some(records), Some(listener)) => {
+            Ok(Given { order: serde_json::from_slice(&line)?, records, listener })
+        }
         _ => Err(io::Error::other("the order for the cell did not come whole")),
     }
 }
 
-fn plan(
-    listener: UnixListener,
-    ready: UnixStream,
-    (order, records): (ContainerOrder, OwnedFd),
-) -> io::Result<Plan> {
+fn plan(ready: UnixStream, given: Given) -> io::Result<Plan> {
+    let Given { order, records, listener } = given;
     let calls = match Path::new(CALLS_PLACE).is_dir() {
         true => Some(show_calls()?),
         false => None,
@@ -103,7 +93,7 @@ fn plan(
         kill: KillMeans::Subreaper,
         rlimit_pids: None,
         fds: PlanFds {
-            listener: number(listener.into()),
+            listener: number(listener),
             records: number(records),
             ready: number(ready.into()),
             exec_cgroup: None,

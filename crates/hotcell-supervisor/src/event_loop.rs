@@ -14,7 +14,6 @@ use crate::cell::{Supervisor, TIMEOUT_GRACE};
 use crate::clock::Moment;
 use crate::connection::{Connection, Standing};
 use crate::files::FILES;
-use crate::ground::may_connect;
 use crate::ports::PORT;
 use crate::sessions::SESSION;
 use crate::warm::WARM;
@@ -207,9 +206,6 @@ fn accept(
     next_connection: &mut u64,
 ) {
     while let Ok((stream, _)) = listener.accept() {
-        if !may_connect(&supervisor.plan, &stream) {
-            continue;
-        }
         let Ok(connection) = Connection::new(stream) else { continue };
         poller.add(connection.fd(), *next_connection);
         supervisor.connections.insert(*next_connection, connection);

@@ -1,10 +1,7 @@
 //! What execs stand on: a root of their own, or parts of the host's.
 
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use hotcell_jail::is_connected_from_outside;
 use hotcell_jail::process::{ContainerParts, HostParts, Locks, SetUserId, Surroundings};
 use hotcell_jail::shown::{CALLS_PLACE, SHOWN_TOOLS};
 use hotcell_link::{CONTAINER_PLACE, CONTAINER_PROGRAMS, OWN_DIRECTORIES, Plan, Root};
@@ -33,15 +30,6 @@ pub(crate) fn locks(plan: &Plan) -> Locks {
     match &plan.root {
         Root::Own => Locks::All,
         Root::Container | Root::Host(_) => Locks::NoNewPrivs,
-    }
-}
-
-/// Whether whoever connected may ask the supervisor for anything. In a container its socket lies
-/// where programs of the cell, which are the same user, can connect to it too.
-pub(crate) fn may_connect(plan: &Plan, stream: &UnixStream) -> bool {
-    match &plan.root {
-        Root::Own | Root::Host(_) => true,
-        Root::Container => is_connected_from_outside(stream.as_fd()).unwrap_or(false),
     }
 }
 

@@ -227,7 +227,8 @@ impl Supervisor {
         drop(wiring.theirs);
         match launched {
             Ok(main) => {
-                if let (Main::Child(pid), Some(_)) = (&main, &self.memory) {
+                if self.memory.is_some() {
+                    let (Main::Child(pid) | Main::Reaped { main: pid, .. }) = &main;
                     prefer_for_oom(*pid);
                 }
                 let Wiring { outputs, input, terminal, code, .. } = wiring;
@@ -401,6 +402,7 @@ impl Supervisor {
                 self.note_warm_end(pid);
             }
         }
+        self.launcher.wake_reapers();
         self.tidy_warm();
         self.tidy_sessions();
         if orphaned {

@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-masking", &[]),
     ("hotcell-link", &["hotcell-model"]),
     ("hotcell-journal", &["hotcell-model"]),
-    ("hotcell-place", &[]),
+    ("hotcell-place", &["hotcell-model"]),
     ("hotcell-policy", &[]),
     ("hotcell-runner", &["hotcell-model"]),
     ("hotcell-script", &["hotcell-runner"]),

@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 use hotcell_engine::{Admission, CodeSettings, TenantTable};
 use hotcell_model::{
-    Error, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, SessionBounds, Tenant,
-    Workspace,
+    Error, ImageRules, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, SessionBounds,
+    Tenant, Workspace,
 };
 use hotcell_native::EgressSettings;
 use hotcell_server::Collector;
@@ -170,6 +170,10 @@ pub(crate) struct Config {
     pub(crate) required: RequiredIsolation,
     /// What is said of the driver docker.
     pub(crate) docker: DockerConfig,
+    /// Which images cells may begin with.
+    pub(crate) images: ImageRules,
+    /// The program whose verdict on images counts; empty for none.
+    pub(crate) image_scan: PathBuf,
     /// How lines of the log look.
     pub(crate) log_format: LogFormat,
     /// What the server over HTTP is told.
@@ -277,6 +281,8 @@ impl Config {
             cgroups: Cgroups::Auto,
             required: RequiredIsolation::default(),
             docker: DockerConfig::default(),
+            images: ImageRules::default(),
+            image_scan: PathBuf::new(),
             log_format: LogFormat::default(),
             http: HttpConfig::default(),
             auth: AuthConfig::default(),

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::auth_config::AUTH_KEYS;
 use crate::config::{Config, LogFormat};
-use crate::{code_keys, config_toolbox, driver_keys, ledger_keys, values};
+use crate::{code_keys, config_toolbox, driver_keys, image_keys, ledger_keys, values};
 
 /// One key: its names, its default, what it means, how it is read and shown.
 #[derive(Clone, Copy)]
@@ -307,6 +307,9 @@ const FIRST: &[Key] = &[
     driver_keys::DOCKER_IMAGE,
     driver_keys::DOCKER_RUNTIME,
     driver_keys::DOCKER_REQUIRE,
+    image_keys::ALLOW,
+    image_keys::REQUIRE_DIGEST,
+    image_keys::SCAN,
     Key {
         name: "http.token_file",
         variable: "HOTCELL_HTTP_TOKEN_FILE",

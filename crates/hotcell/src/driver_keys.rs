@@ -103,7 +103,7 @@ pub(crate) const DOCKER_RUNTIME: Key = Key {
     name: "docker.runtime",
     variable: "HOTCELL_DOCKER_RUNTIME",
     default: "",
-    about: "the OCI runtime of containers, such as runsc or kata; the engine's default unless given",
+    about: "the OCI runtime of containers, one that uses this kernel such as crun; the engine's default unless given",
     set: |config, text| {
         config.docker.runtime = text.to_owned();
         Ok(())

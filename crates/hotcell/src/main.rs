@@ -18,6 +18,7 @@ mod errors;
 mod file_args;
 mod global_args;
 mod image_args;
+mod image_keys;
 mod ledger_keys;
 mod net_args;
 mod own_file;

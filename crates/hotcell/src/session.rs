@@ -17,8 +17,8 @@ use hotcell_model::{
     PullWatch, Query, RequiredIsolation, Result, SecretStore,
 };
 use hotcell_native::{
-    CgroupUse, DockerCredentials, EgressSettings, NativeDriver, NativeSettings, RegistrySettings,
-    TenantBytes, Together,
+    CgroupUse, DockerCredentials, EgressSettings, ImageScan, NativeDriver, NativeSettings,
+    RegistrySettings, TenantBytes, Together,
 };
 use hotcell_secrets::{ElsewhereSource, SealedStore};
 use hotcell_store::SqliteStore;
@@ -77,6 +77,7 @@ impl Session {
                 pids: config.admission.pids,
             },
             registries: registries(config, environment),
+            scan: scan(config),
             pull_watch: Arc::clone(&pull_bar) as Arc<dyn PullWatch>,
         });
         let docker = DockerDriver::new(docker_settings(config, environment, &program));
@@ -189,14 +190,16 @@ impl Beyond<'_> {
     }
 }
 
+/// The program whose verdict on images counts.
+fn scan(config: &Config) -> Option<ImageScan> {
+    let program = config.image_scan.clone();
+    (!program.as_os_str().is_empty()).then_some(ImageScan { program })
+}
+
 fn registries(config: &Config, environment: &Environment) -> RegistrySettings {
     let usual = environment.home.as_ref().map(|home| home.join(".docker"));
     RegistrySettings {
-        docker: DockerCredentials {
-            directory: environment.docker_config.clone().or(usual),
-            path: environment.path.clone(),
-            home: environment.home.clone(),
-        },
+        docker: DockerCredentials { directory: environment.docker_config.clone().or(usual) },
         nameservers: config.egress.nameservers.clone(),
         ca_file: config.egress.ca_file.clone(),
     }
@@ -210,6 +213,7 @@ fn docker_settings(config: &Config, environment: &Environment, program: &Path) -
         program: program.to_owned(),
         host: said(&docker.host).or_else(|| environment.docker_host.clone()),
         image: said(&docker.image),
+        scan: scan(config),
         runtime: said(&docker.runtime),
         required: RequiredIsolation { layers: docker.required.clone(), ..Default::default() },
     }
@@ -241,6 +245,7 @@ pub(crate) fn settings(
         workspaces,
         admission: config.admission.clone(),
         secrets,
+        images: config.images.clone(),
         redact_shapes: config.redact_shapes,
         redact_names: config.redact_names.clone(),
         tenants: config.tenants.clone(),

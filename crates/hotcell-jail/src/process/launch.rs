@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::privileges::drop_capabilities;
 use super::questions::Questions;
+use super::reap::stopped_child;
 use super::spawner::{Listening, Spawner, Until};
 use super::subreaper::{ReapedLaunch, Reapers};
 use crate::StepError;
@@ -24,7 +25,7 @@ use crate::clone::{
 };
 use crate::landlock::{Landlock, Rules};
 use crate::seccomp::{Filter, Ground, Purpose, SetUserId, allowed_to_programs};
-use crate::signals::{unblock_all, use_default};
+use crate::signals::{send, unblock_all, use_default};
 use crate::surroundings::Surroundings;
 
 /// Where a new process's standard streams lead.
@@ -162,7 +163,7 @@ impl Confinement {
     /// What is to be expected in a container on this machine.
     #[must_use]
     pub fn expected_in_container() -> Self {
-        Self::with(Landlock::expected(), Ground::Cell(SetUserId::Refused))
+        Self::with(Landlock::expected(), Ground::Container)
     }
 
     fn with(landlock: Landlock, ground: Ground) -> Self {
@@ -299,6 +300,16 @@ impl Launcher {
             no_clone3: &self.no_clone3,
         };
         Ok((conception, spawner, &mut self.reapers))
+    }
+
+    /// Lets subreapers go on that were stopped: what they hold together may be their own user's.
+    pub fn wake_reapers(&self) {
+        while let Some(child) = stopped_child() {
+            if self.reapers.has(child) {
+                // One that is gone needs no waking.
+                let _ = send(child, libc::SIGCONT);
+            }
+        }
     }
 
     /// Takes note that a child has been collected, and tells whether it was a subreaper.

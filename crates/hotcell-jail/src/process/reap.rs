@@ -57,6 +57,18 @@ pub fn is_child(pid: Pid) -> bool {
     waitid(WaitId::Pid(pid), look).is_ok()
 }
 
+/// A child that was stopped by a signal and of which that was not told before; `None` when there is none.
+pub(super) fn stopped_child() -> Option<Pid> {
+    // SAFETY: all zeros are a valid value.
+    let mut told: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WSTOPPED | libc::WNOHANG;
+    // SAFETY: the kernel writes one such structure.
+    let found = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut told, options) };
+    // SAFETY: of a child the structure has its number; without one it is zero.
+    let pid = unsafe { told.si_pid() };
+    if found == 0 { Pid::from_raw(pid) } else { None }
+}
+
 /// Collects one child that has ended; `None` when none has.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
@@ -20,6 +21,7 @@ use super::reap::{Reaped, Wait, reap_directly};
 use super::spawner::{Spawner, Until};
 use crate::clone::{CLONE_CLEAR_SIGHAND, CLONE_VM, CloneArgs};
 use crate::direct::call;
+use crate::signals::send;
 
 /// A process below a subreaper.
 #[derive(Debug)]
@@ -99,6 +101,11 @@ impl Reapers {
         };
         self.used.insert(reaper, stack);
         drop(reporter);
+        let soon = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        while poll(&mut [PollFd::new(&report, PollFlags::IN)], Some(&soon)) == Ok(0) {
+            // What it has started may have stopped it already.
+            let _ = send(reaper, libc::SIGCONT);
+        }
         let mut word = [0];
         while rustix::io::read(&report, &mut word) == Err(Errno::INTR) {}
         // SAFETY: the child wrote it before its first word; the read must not be optimised away.
@@ -111,6 +118,11 @@ impl Reapers {
         };
         rustix::io::ioctl_fionbio(&report, true).map_err(failed("ioctl"))?;
         Ok(ReapedLaunch { main, reaper, report })
+    }
+
+    /// Whether it is one of them.
+    pub(super) fn has(&self, child: Pid) -> bool {
+        self.used.contains_key(&child)
     }
 
     /// Whether it was one of them.

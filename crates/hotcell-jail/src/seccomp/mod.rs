@@ -14,7 +14,7 @@ use assemble::{Fate, assemble, without, without_reaching};
 use call::{Architecture, Call};
 use checks::{CHECKED, Check, THREADS_ONLY, Verdict};
 use libc::sock_filter;
-use on_host::on_host;
+use on_host::{on_host, schedules_itself};
 use refused::{ABSENT, REFUSED};
 use rustix::io::Errno;
 use set_ids::WITHOUT_SET_USER_ID;
@@ -43,6 +43,8 @@ pub(crate) enum Purpose {
 pub(crate) enum Ground {
     /// Namespaces of the cell's own.
     Cell(SetUserId),
+    /// Those of a container, in which the supervisor is the same user.
+    Container,
     /// Those of the host.
     Host,
 }
@@ -130,7 +132,7 @@ const FOR_SUPERVISOR: [&str; 6] = [
 /// puts on it: the supervisor's and those of programs, which get a filter of their own on top.
 #[must_use]
 pub fn container_calls() -> Vec<&'static str> {
-    let of_programs = fates(Purpose::Programs(Ground::Cell(SetUserId::Allowed)));
+    let of_programs = fates(Purpose::Programs(Ground::Container));
     let possible = of_programs.filter(|(_, fate)| !matches!(fate, Fate::Sure(Verdict::Fail(_))));
     let mut names: Vec<&str> = possible.map(|(call, _)| call.name).chain(FOR_SUPERVISOR).collect();
     names.sort_unstable();
@@ -155,13 +157,16 @@ fn fates(purpose: Purpose) -> impl Iterator<Item = (Call, Fate)> {
         Purpose::Programs(Ground::Cell(SetUserId::Refused)) => {
             (call, without_set_user_id(&call, fate))
         }
+        Purpose::Programs(Ground::Container) => {
+            (call, schedules_itself(&call, without_set_user_id(&call, fate)))
+        }
         Purpose::Programs(Ground::Host) => (call, on_host(&call, without_set_user_id(&call, fate))),
         Purpose::FileServer(Ground::Cell(SetUserId::Allowed)) => {
             (call, for_file_server(&call, fate))
         }
-        Purpose::FileServer(Ground::Cell(SetUserId::Refused) | Ground::Host) => {
-            (call, for_file_server(&call, without_set_user_id(&call, fate)))
-        }
+        Purpose::FileServer(
+            Ground::Cell(SetUserId::Refused) | Ground::Container | Ground::Host,
+        ) => (call, for_file_server(&call, without_set_user_id(&call, fate))),
     };
     allowed.chain(checked).chain(refused).chain(absent).map(for_purpose)
 }

@@ -19,6 +19,23 @@ pub(super) fn on_host(call: &Call, otherwise: Fate) -> Fate {
     found.map_or(otherwise, |(_, verdict)| Fate::Sure(*verdict))
 }
 
+/// What becomes of a call where the supervisor is a process of the same user: how it is scheduled is
+/// no program's business.
+pub(super) fn schedules_itself(call: &Call, otherwise: Fate) -> Fate {
+    let found = OWN_ONLY.iter().find(|check| check.call == *call);
+    let found = found.filter(|check| SCHEDULING.contains(&check.call.name));
+    found.map_or(otherwise, |check| Fate::Checked(*check))
+}
+
+const SCHEDULING: [&str; 6] = [
+    "setpriority",
+    "ioprio_set",
+    "sched_setaffinity",
+    "sched_setparam",
+    "sched_setscheduler",
+    "sched_setattr",
+];
+
 /// Every name below.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {

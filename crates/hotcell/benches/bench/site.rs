@@ -71,6 +71,7 @@ impl Site {
             egress: hotcell_native::EgressSettings::default(),
             together: hotcell_native::Together::default(),
             registries: hotcell_native::RegistrySettings::default(),
+            scan: None,
             pull_watch: Arc::new(hotcell_model::Unwatched),
         });
         let settings = Settings { redact_shapes: guards == Guards::All, ..Settings::default() };

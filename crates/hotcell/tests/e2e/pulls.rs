@@ -21,6 +21,8 @@ in_worlds! { [root]
     a_pull_that_is_killed_goes_on_where_it_was,
     layers_that_are_there_are_not_pulled_again,
     what_a_registry_does_not_have_is_told,
+    rules_about_images_hold,
+    a_scanner_has_the_last_word,
 }
 
 /// A layer with a shell and a file, and much that cannot be packed.
@@ -70,7 +72,7 @@ fn pull(world: &World, config: &Path, name: &str) -> Finished {
 /// Nothing that was half pulled is left.
 fn pulls_left(world: &World) -> usize {
     let pulls = world.state_dir().join("native/images/pulls");
-    fs::read_dir(pulls).into_iter().flatten().count()
+    fs::read_dir(pulls).into_iter().flatten().flatten().filter(|it| it.path().is_dir()).count()
 }
 
 fn an_image_is_pulled_and_cells_begin_with_it(world: &World) {
@@ -190,13 +192,24 @@ fn layers_that_are_there_are_not_pulled_again(world: &World) {
     let config = logged_in(world, &registry);
     let base = gzipped(&layer(world, "base", MUCH));
     registry.push("a", "1", &[&base], &[]);
-    registry.push("b", "1", &[&base, &layer(world, "more", 0)], &[]);
+    // Twice, as empty layers are in many images.
+    registry.push(
+        "b",
+        "1",
+        &[&base, &layer(world, "more", 0), &base, &layer(world, "last", 0)],
+        &[],
+    );
     pull(world, &config, &registry.name("a:1")).succeeded();
     let first = registry.carried();
     assert!(first > MUCH as u64);
     pull(world, &config, &registry.name("b:1")).succeeded();
     assert!(registry.carried() - first < MUCH as u64, "{} after {first}", registry.carried());
-    assert_eq!(world.text(["run", "--image", &registry.name("b:1"), "cat /name"]), "more\n");
+    assert_eq!(world.text(["run", "--image", &registry.name("b:1"), "cat /name"]), "last\n");
+    // And with nothing of it here before.
+    world.text(["image", "rm", &registry.name("a:1")]);
+    world.text(["image", "rm", &registry.name("b:1")]);
+    pull(world, &config, &registry.name("b:1")).succeeded();
+    assert_eq!(world.text(["run", "--image", &registry.name("b:1"), "cat /name"]), "last\n");
 }
 
 fn what_a_registry_does_not_have_is_told(world: &World) {
@@ -209,4 +222,65 @@ fn what_a_registry_does_not_have_is_told(world: &World) {
     let refused = pull(world, &config, nowhere);
     assert!(refused.stderr().contains("cannot reach the registry localhost:1"), "{refused:?}");
     assert_eq!(pulls_left(world), 0);
+}
+
+fn rules_about_images_hold(world: &World) {
+    let Some(registry) = Registry::start() else { return };
+    let config = logged_in(world, &registry);
+    let digest = registry.push("good/a", "1", &[&layer(world, "one", 0)], &[]);
+    registry.push("bad/a", "1", &[&layer(world, "two", 0)], &[]);
+    let (good, bad) = (registry.name("good/a:1"), registry.name("bad/a:1"));
+    let allow = registry.name("good/*");
+    pull(world, &config, &bad).succeeded();
+    let ruled = |args: &[&str]| {
+        let invocation = world.hotcell([]).args(args.iter().copied());
+        invocation.env("DOCKER_CONFIG", &config).env("HOTCELL_IMAGES_ALLOW", &allow).run()
+    };
+    ruled(&["image", "pull", &good]).succeeded();
+    ruled(&["run", "--image", &good, "true"]).succeeded();
+    for refused in [["image", "pull", &bad].as_slice(), &["run", "--image", &bad, "true"]] {
+        let refused = ruled(refused);
+        assert!(refused.stderr().contains("not among those that may be used"), "{refused:?}");
+    }
+    // The programs of this machine are no image.
+    ruled(&["run", "true"]).succeeded();
+    let pinned = |name: &str| {
+        world
+            .hotcell(["run", "--image", name, "true"])
+            .env("HOTCELL_IMAGES_REQUIRE_DIGEST", "true")
+            .run()
+    };
+    assert!(pinned(&good).stderr().contains("does not say its content"));
+    pinned(&registry.name(&format!("good/a@{digest}"))).succeeded();
+}
+
+fn a_scanner_has_the_last_word(world: &World) {
+    let Some(registry) = Registry::start() else { return };
+    let config = logged_in(world, &registry);
+    let digest = registry.push("a", "1", &[&layer(world, "one", 0)], &[]);
+    let name = registry.name("a:1");
+    let (scanner, noted) = (world.home().join("scan"), world.home().join("noted"));
+    let verdict = |code: u8| {
+        let script = format!(
+            "#!/bin/sh\necho \"$1 $2\" > {}\ntest -e \"$3/index.json\" || exit 9\necho seen >&2\nexit {code}\n",
+            noted.display()
+        );
+        fs::write(&scanner, script).unwrap();
+        fs::set_permissions(&scanner, fs::Permissions::from_mode(0o755)).unwrap();
+        let pulling = world.hotcell(["image", "pull", &name]).env("DOCKER_CONFIG", &config);
+        pulling.env("HOTCELL_IMAGES_SCAN", &scanner).run()
+    };
+    let refused = verdict(1).exited(5);
+    assert!(
+        refused.stderr().contains("was refused by") && refused.stderr().contains("seen"),
+        "{refused:?}"
+    );
+    assert_eq!(fs::read_to_string(&noted).unwrap(), format!("{name} {digest}\n"));
+    assert_eq!(world.json(["image", "list", "--json"])["images"], serde_json::json!([]));
+    verdict(0).succeeded();
+    assert_eq!(world.text(["run", "--image", &name, "cat /name"]), "one\n");
+    fs::remove_file(&scanner).unwrap();
+    let pulling = world.hotcell(["image", "pull", &name]).env("DOCKER_CONFIG", &config);
+    let unheard = pulling.env("HOTCELL_IMAGES_SCAN", &scanner).run();
+    assert!(unheard.stderr().contains("gave no verdict"), "{unheard:?}");
 }

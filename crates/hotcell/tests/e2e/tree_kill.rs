@@ -10,6 +10,7 @@ in_every_world_whatsoever! {
     killing_the_cell_leaves_no_process,
     only_the_exec_that_is_cancelled_is_ended,
     killing_what_looks_after_it_frees_no_process,
+    stopping_what_looks_after_it_stops_nothing,
 }
 
 in_worlds! { [root, rootless]
@@ -119,4 +120,18 @@ fn killing_what_looks_after_it_frees_no_process(world: &World) {
         assert_ne!(world.hotcell(run).run().code(), 0);
         assert_none_left(world, "wild", &mark);
     }
+}
+
+/// Where the process above is one that the exec may stop, it goes on at once: the end of the exec is
+/// seen, with its code.
+fn stopping_what_looks_after_it_stops_nothing(world: &World) {
+    for _ in 0..5 {
+        let run = ["run", "--cell", "wild", "--timeout", "60", "kill -STOP $PPID; exit 7"];
+        world.hotcell(run).run().exited(7);
+    }
+    let mark = unique("78");
+    let script = format!("(setsid sleep {mark} &); kill -STOP $PPID; sleep {mark}");
+    let run = ["run", "--cell", "wild", "--timeout", "0.5", &script];
+    assert_ne!(world.hotcell(run).run().code(), 0);
+    assert_none_left(world, "wild", &mark);
 }
