@@ -291,6 +291,51 @@ make_docker_root() {
     fi
 }
 
+# Starts a Docker engine for tests and measurements, unless HOTCELL_TEST_DOCKER names the socket of one. It has a
+# place of its own, touches nothing of the machine's network, and ends with stop_docker.
+start_docker() {
+    [[ -z ${HOTCELL_TEST_DOCKER:-} ]] || return 0
+    if [[ $(id -u) != 0 || ! -e $docker_root ]] || ! command -v dockerd >/dev/null; then
+        say "no Docker engine can be started here: its tests skip"
+        return 0
+    fi
+    # Sockets have short paths.
+    docker_place=$(mktemp -d /tmp/hotcell-docker.XXXXXX)
+    docker_socket=$docker_place/docker.sock
+    dockerd --data-root "$target/docker-data" --exec-root "$docker_place/exec" \
+        --pidfile "$docker_place/pid" --host "unix://$docker_socket" \
+        --bridge none --iptables=false --ip-forward=false >"$target/docker.log" 2>&1 &
+    docker_pid=$!
+    local tries
+    for ((tries = 0; tries < 600; tries++)); do
+        if docker_ask /_ping | grep -q OK; then
+            export HOTCELL_TEST_DOCKER=$docker_socket HOTCELL_TEST_DOCKER_IMAGE=hotcell-test:1
+            give_image "$docker_root" hotcell-test 1
+            return
+        fi
+        kill -0 "$docker_pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    say "the Docker engine did not start: $(tail -n 3 "$target/docker.log")"
+}
+
+docker_ask() {
+    curl --silent --show-error --fail --max-time 120 --unix-socket "$docker_socket" \
+        "http://docker$1" "${@:2}" 2>/dev/null
+}
+
+give_image() {
+    docker_ask "/images/$2:$3/json" >/dev/null ||
+        docker_ask "/images/create?fromSrc=-&repo=$2&tag=$3" -X POST -T "$1" >/dev/null
+}
+
+stop_docker() {
+    [[ -n ${docker_pid:-} ]] || return 0
+    kill "$docker_pid" 2>/dev/null || true
+    wait "$docker_pid" 2>/dev/null || true
+    rm -rf "$docker_place" || true
+}
+
 # What the part `files` of scripts/bench compares with. Compiled as a release: it is to be fast.
 peers=$tools/peers
 

@@ -3,6 +3,7 @@
 //! `cargo bench -p hotcell -- [--quick] [--user NAME] [--only PART]...`; see `scripts/bench`.
 
 mod code;
+mod containers;
 mod files;
 mod floor;
 mod guards;
@@ -26,6 +27,7 @@ use anyhow::{Context, Result, bail, ensure};
 use hotcell_native::CgroupUse;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::containers::DockerEngine;
 use crate::parts::{Bench, Part};
 
 /// What was asked for on the command line.
@@ -40,6 +42,8 @@ struct Asked {
     programs: Option<PathBuf>,
     /// Where the programs of others are that the part `files` compares with.
     peers: Option<PathBuf>,
+    /// The Docker engine that the part `containers` measures with.
+    docker: Option<DockerEngine>,
 }
 
 fn main() -> Result<()> {
@@ -66,6 +70,7 @@ fn main() -> Result<()> {
         state: &state,
         files: place.path(),
         peers: asked.peers.as_deref(),
+        docker: asked.docker.as_ref(),
         quick: asked.quick,
         cgroups: asked.cgroups,
         rows: Vec::new(),
@@ -93,9 +98,13 @@ fn ask(args: impl Iterator<Item = String>) -> Result<Asked> {
             "--user" => asked.user = Some(value()?),
             "--programs" => asked.programs = Some(value()?.into()),
             "--peers" => asked.peers = Some(value()?.into()),
+            "--docker" => {
+                let (socket, image) = (value()?.into(), value()?);
+                asked.docker = Some(DockerEngine { socket, image });
+            }
             other => bail!(
                 "unknown argument {other:?}: use --quick, --only PART, --no-cgroups, --user NAME, \
-                 --peers DIRECTORY"
+                 --peers DIRECTORY, --docker SOCKET IMAGE"
             ),
         }
     }

@@ -68,7 +68,8 @@ pub(crate) fn hotcell_in(
     timed(&mut command)
 }
 
-fn timed(command: &mut Command) -> Result<Duration> {
+/// Runs a command to its end.
+pub(crate) fn timed(command: &mut Command) -> Result<Duration> {
     let began = Instant::now();
     let status = command.status().with_context(|| format!("run {command:?}"))?;
     let took = began.elapsed();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Error, Result, bail};
 use hotcell_native::CgroupUse;
 
+use crate::containers::DockerEngine;
 use crate::floor::Floor;
 use crate::load::{Load, Worker};
 use crate::mcp::{HttpTalk, StdioTalk};
@@ -34,9 +35,10 @@ pub(crate) enum Part {
     Neighbour,
     Guards,
     Code,
+    Containers,
 }
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part::Exec,
     Part::Rate,
     Part::Spawn,
@@ -49,6 +51,7 @@ const PARTS: [Part; 12] = [
     Part::Neighbour,
     Part::Guards,
     Part::Code,
+    Part::Containers,
 ];
 
 impl Part {
@@ -66,6 +69,7 @@ impl Part {
             Self::Neighbour => "neighbour",
             Self::Guards => "guards",
             Self::Code => "code",
+            Self::Containers => "containers",
         }
     }
 }
@@ -89,6 +93,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) files: &'a Path,
     /// Where the programs of others are installed.
     pub(crate) peers: Option<&'a Path>,
+    /// The Docker engine to measure with.
+    pub(crate) docker: Option<&'a DockerEngine>,
     pub(crate) quick: bool,
     pub(crate) cgroups: CgroupUse,
     pub(crate) rows: Vec<Row>,
@@ -112,6 +118,7 @@ impl Bench<'_> {
                 Part::Neighbour => self.neighbour(&site)?,
                 Part::Guards => self.guards()?,
                 Part::Code => self.code()?,
+                Part::Containers => self.containers(&site)?,
             }
         }
         Ok(())

@@ -6,16 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hotcell_docker::{DockerDriver, DockerSettings};
 use hotcell_engine::{Engine, ExecEvent, Settings};
 use hotcell_model::{
-    Caller, CellId, CellInfo, CellKill, CellSpawn, Command, EndCause, ExecFollow, ExecResult,
-    ExecRun, ExecState, Keep, KillWait, Pace, RequestedLimits, Role,
+    Caller, CellId, CellInfo, CellKill, CellSpawn, Command, Driver, EndCause, ExecFollow,
+    ExecResult, ExecRun, ExecState, FileCall, FileOp, FileRead, FileWrite, Keep, KillWait, Pace,
+    RequestedLimits, Role,
 };
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use crate::containers::DockerEngine;
 use crate::{code, guards};
 
 const POLL: Duration = Duration::from_millis(20);
@@ -86,6 +89,27 @@ impl Site {
                 local.in_role(Role::Agent)
             }
         };
+        Ok(Self { runtime, engine: Arc::new(engine), state: state.to_owned(), caller })
+    }
+
+    /// An engine whose cells are in containers.
+    pub(crate) fn open_docker(state: &Path, hotcell: &Path, docker: &DockerEngine) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let store = runtime.block_on(async { SqliteStore::open(state) })?;
+        let driver = DockerDriver::new(DockerSettings {
+            state_dir: state.to_owned(),
+            program: hotcell.to_owned(),
+            host: Some(format!("unix://{}", docker.socket.display())),
+            image: Some(docker.image.clone()),
+            scan: None,
+            runtime: None,
+            required: hotcell_model::RequiredIsolation::default(),
+        });
+        let default_driver = DockerDriver::NAME.to_owned();
+        let settings = Settings { default_driver, redact_shapes: false, ..Settings::default() };
+        let drivers: Vec<Arc<dyn Driver>> = vec![Arc::new(driver)];
+        let engine = Engine::new(state.to_owned(), Arc::new(store), drivers, settings);
+        let caller = Caller::local(rustix::process::getuid().as_raw());
         Ok(Self { runtime, engine: Arc::new(engine), state: state.to_owned(), caller })
     }
 
@@ -281,6 +305,33 @@ impl Site {
             }
         }
         anyhow::bail!("the output ended without an end")
+    }
+
+    /// Writes a file of a cell.
+    pub(crate) fn write_file(&self, cell: &CellId, content: &[u8]) -> Result<Duration> {
+        let op = FileOp::Write(FileWrite {
+            path: "file".to_owned(),
+            mode: None,
+            create_parents: true,
+            precondition: hotcell_model::Precondition::default(),
+        });
+        self.file(cell, op, content.to_vec()).map(|(took, _)| took)
+    }
+
+    /// Reads it, with so much in it.
+    pub(crate) fn read_file(&self, cell: &CellId, bytes: usize) -> Result<Duration> {
+        let path = "file".to_owned();
+        let op = FileOp::Read(FileRead { path, offset: None, limit: None, lines: None });
+        let (took, read) = self.file(cell, op, Vec::new())?;
+        ensure!(read == bytes, "{read} of {bytes} bytes came");
+        Ok(took)
+    }
+
+    fn file(&self, cell: &CellId, op: FileOp, content: Vec<u8>) -> Result<(Duration, usize)> {
+        let request = FileCall { content, ..FileCall::new(cell.clone(), op) };
+        let began = Instant::now();
+        let done = self.runtime.block_on(self.engine.ask(&self.caller, request))?;
+        Ok((began.elapsed(), done.content.len()))
     }
 
     /// Runs a command that prints `bytes` and reads all of it as it comes.
