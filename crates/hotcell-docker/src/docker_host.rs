@@ -24,10 +24,15 @@ pub(crate) struct DockerHost {
     pub(crate) address: String,
 }
 
+/// The address that is meant.
+pub(crate) fn address(said: Option<&str>) -> String {
+    said.filter(|said| !said.is_empty()).unwrap_or(USUAL).to_owned()
+}
+
 impl DockerHost {
     /// Connects to the engine of an address as `DOCKER_HOST` has it.
     pub(crate) async fn connect(address: Option<&str>) -> Result<Self> {
-        let address = address.filter(|address| !address.is_empty()).unwrap_or(USUAL).to_owned();
+        let address = self::address(address);
         let path = socket_path(&address)?;
         let shown = path.display().to_string();
         let fault = |what: &str, error: &bollard::errors::Error| failed(what, &address, error);

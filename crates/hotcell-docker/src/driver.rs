@@ -10,18 +10,19 @@ use async_trait::async_trait;
 use hotcell_link::ContainerOrder;
 use hotcell_model::{
     CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE, Isolation, Machine,
-    Network, PlacedCell, Placement, RequiredIsolation, Result, SecretForm,
+    Network, PlacedCell, Placement, RequiredIsolation, Result, SecretForm, Timestamp,
 };
 use hotcell_place::{
     ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, read_json, write_json,
 };
 use rustix::process::{getegid, geteuid};
+use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use crate::birth::{Birth, give_birth};
 use crate::container::{self, Shown};
 use crate::diagnose;
-use crate::docker_host::DockerHost;
+use crate::docker_host::{DockerHost, address};
 use crate::images::find_or_pull;
 use crate::isolation::{self, enforced};
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
@@ -29,6 +30,8 @@ use crate::preparing;
 use crate::removal::remove_container;
 use crate::volumes;
 
+/// How long what an engine can do is taken for granted.
+const KNOWN_FOR_S: u64 = 600;
 /// Whom execs of a container are when root made it.
 const CELL_USER: (u32, u32) = (1000, 1000);
 
@@ -82,18 +85,28 @@ impl Driver for DockerDriver {
     }
 
     async fn capabilities(&self) -> Result<DriverCapabilities> {
-        let host = self.host().await?;
-        let enforced = enforced(host);
-        Ok(DriverCapabilities {
-            machine: machine(host),
-            as_root: false,
-            own_root: true,
-            checkpoints: false,
-            memory_limit: enforced.memory,
-            cpu_limit: enforced.cpu,
-            pids_limit: enforced.pids,
-            disk_limit: false,
-        })
+        let path = self.paths.engine();
+        let known = read_json::<KnownEngine>(&path).unwrap_or_default();
+        let known = known.filter(|known| known.address == address(self.settings.host.as_deref()));
+        if let Some(known) = known.as_ref().filter(|known| known.is_fresh()) {
+            return Ok(known.capabilities.clone());
+        }
+        match (self.host().await, known) {
+            (Ok(host), _) => {
+                let known = KnownEngine::of(host);
+                if let Err(error) = self.paths.make().and_then(|()| write_json(&path, &known)) {
+                    tracing::warn!(%error, "what the Docker engine can do is not kept");
+                }
+                Ok(known.capabilities)
+            }
+            // Cells that run go on without it, and whoever needs it is told.
+            (Err(_), Some(known)) => Ok(known.capabilities),
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    fn usual_image(&self) -> Option<&str> {
+        self.settings.image.as_deref()
     }
 
     async fn diagnose(&self) -> Diagnosis {
@@ -212,6 +225,39 @@ impl Driver for DockerDriver {
             cells.push(PlacedCell { spec: placed.spec, isolation });
         }
         Ok(cells)
+    }
+}
+
+/// What an engine can do, as it was when somebody last looked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct KnownEngine {
+    address: String,
+    looked_at: Timestamp,
+    capabilities: DriverCapabilities,
+}
+
+impl KnownEngine {
+    fn of(host: &DockerHost) -> Self {
+        let enforced = enforced(host);
+        Self {
+            address: host.address.clone(),
+            looked_at: Timestamp::now(),
+            capabilities: DriverCapabilities {
+                machine: machine(host),
+                as_root: false,
+                own_root: true,
+                checkpoints: false,
+                memory_limit: enforced.memory,
+                cpu_limit: enforced.cpu,
+                pids_limit: enforced.pids,
+                disk_limit: false,
+            },
+        }
+    }
+
+    fn is_fresh(&self) -> bool {
+        let now = Timestamp::now();
+        self.looked_at <= now && now < self.looked_at.plus_seconds(KNOWN_FOR_S)
     }
 }
 

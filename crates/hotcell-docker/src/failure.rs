@@ -27,6 +27,13 @@ pub(crate) fn failed(what: &str, address: &str, error: &DockerError) -> Error {
             false => failed,
         };
     }
-    Error::unavailable(format!("cannot {what} at the Docker engine {address}: {error}"))
+    let mut why = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(deeper) = cause {
+        // Clients say less and less the further up one looks.
+        why = deeper.to_string();
+        cause = deeper.source();
+    }
+    Error::unavailable(format!("cannot {what} at the Docker engine {address}: {why}"))
         .hint("is the engine running, and may this user talk to it? see `hotcell doctor`")
 }

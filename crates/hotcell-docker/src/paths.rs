@@ -48,6 +48,15 @@ impl DockerPaths {
         self.root.join("programs")
     }
 
+    /// What is known of the engine.
+    pub(crate) fn engine(&self) -> PathBuf {
+        self.root.join("engine.json")
+    }
+
+    pub(crate) fn make(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.root)
+    }
+
     pub(crate) fn cells(&self) -> PathBuf {
         self.root.join("cells")
     }

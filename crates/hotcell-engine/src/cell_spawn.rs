@@ -2,8 +2,8 @@
 
 use hotcell_model::{
     Cell, CellId, CellLock, CellRef, CellSpawn, CellSpec, CellState, Claim, Error, ErrorCode,
-    ExecFilter, Keep, KeyScope, Limits, Network, Result, SecretGrant, StoredCell, Tenant, Tenants,
-    Timestamp, Workspace,
+    ExecFilter, HOST_IMAGE, Keep, KeyScope, Limits, Network, Result, SecretGrant, StoredCell,
+    Tenant, Tenants, Timestamp, Workspace,
 };
 
 use crate::cell_remove::Busy;
@@ -60,6 +60,8 @@ struct Spawn<'a> {
     tenant: &'a Tenant,
     request: &'a CellSpawn,
     driver: &'a str,
+    /// What it begins with.
+    image: String,
     limits: Limits,
     workspace: Option<Workspace>,
     network: Network,
@@ -82,8 +84,13 @@ enum Origin {
 
 impl<'a> Spawn<'a> {
     async fn plan(site: &'a Site, tenant: &'a Tenant, request: &'a CellSpawn) -> Result<Self> {
-        site.allowed_image(&request.image)?;
         let driver = site.named_or_default(request.driver.as_deref())?;
+        let image = match request.image.as_str() {
+            HOST_IMAGE => driver.usual_image().unwrap_or(HOST_IMAGE),
+            named => named,
+        };
+        site.allowed_image(image)?;
+        let image = image.to_owned();
         let capabilities = driver.capabilities().await?;
         let limits = request.limits.resolve(&capabilities.machine)?;
         check::enforceable(&request.limits, &capabilities)?;
@@ -91,7 +98,7 @@ impl<'a> Spawn<'a> {
         let network = site.allowed_network(&request.network, &**driver)?;
         let secrets = site.granted(tenant, &request.secrets, &**driver).await?;
         let driver = driver.name();
-        Ok(Self { site, tenant, request, driver, limits, workspace, network, secrets })
+        Ok(Self { site, tenant, request, driver, image, limits, workspace, network, secrets })
     }
 
     async fn claim(&self) -> Result<ClaimedId> {
@@ -322,7 +329,7 @@ impl<'a> Spawn<'a> {
             tenant: self.tenant.clone(),
             alias: request.alias.clone(),
             driver: self.driver.to_owned(),
-            image: request.image.clone(),
+            image: self.image.clone(),
             keep: request.keep,
             ttl_s: request.ttl_s.or(default_ttl),
             idle_ttl_s: request.idle_ttl_s,

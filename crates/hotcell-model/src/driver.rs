@@ -22,7 +22,7 @@ pub struct Machine {
 }
 
 /// What a driver can do here; contract tests branch on these and on nothing else.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverCapabilities {
     /// What there is to share out.
     pub machine: Machine,
@@ -156,6 +156,11 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
 
     /// What makes directories of the host workspaces of cells; `None` where that cannot be done.
     fn projects(&self) -> Option<&dyn Projects> {
+        None
+    }
+
+    /// The image of a cell that names none; `None` where that is the host's programs.
+    fn usual_image(&self) -> Option<&str> {
         None
     }
 

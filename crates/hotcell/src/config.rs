@@ -317,16 +317,17 @@ impl Config {
                     continue;
                 }
                 let at = KEYS.iter().position(|key| key.name == name).ok_or_else(|| {
-                    unknown(&format!("the key {name:?} in {}", path.display()), |key| key.name)
+                    unknown(&name, &format!("the key {name:?} in {}", path.display()), |key| {
+                        key.name
+                    })
                 })?;
                 config.apply(at, &value, Origin::File(path.clone()))?;
             }
         }
         for (name, value) in &environment.settings {
-            let at = KEYS
-                .iter()
-                .position(|key| key.variable == name)
-                .ok_or_else(|| unknown(&format!("the variable {name}"), |key| key.variable))?;
+            let at = KEYS.iter().position(|key| key.variable == name).ok_or_else(|| {
+                unknown(name, &format!("the variable {name}"), |key| key.variable)
+            })?;
             config.apply(at, value, Origin::Variable(KEYS[at].variable))?;
         }
         if let Some(log) = &overrides.log {
@@ -514,8 +515,21 @@ fn flatten(prefix: &str, table: &toml::Table, entries: &mut Vec<(String, String)
     }
 }
 
-fn unknown(what: &str, names: fn(&Key) -> &'static str) -> Error {
-    let known: Vec<&str> = KEYS.iter().map(names).collect();
-    Error::invalid(format!("{what} means nothing to hotcell"))
-        .hint(format!("there are {}", known.join(", ")))
+/// What a name is like that is not known: the rest of them is a long list.
+fn unknown(asked: &str, what: &str, names: fn(&Key) -> &'static str) -> Error {
+    let words = |name: &str| -> Vec<String> {
+        let parts = name.to_lowercase();
+        let parts = parts.split(['_', '.']).filter(|part| *part != "hotcell" && !part.is_empty());
+        parts.map(str::to_owned).collect()
+    };
+    let wanted = words(asked);
+    let likeness = |name: &str| words(name).iter().filter(|word| wanted.contains(word)).count();
+    let mut known: Vec<&str> = KEYS.iter().map(names).collect();
+    known.sort_by_key(|name| std::cmp::Reverse(likeness(name)));
+    let alike: Vec<&str> = known.into_iter().filter(|it| likeness(it) > 0).take(3).collect();
+    let all = "`hotcell config --help` lists all of them";
+    Error::invalid(format!("{what} means nothing to hotcell")).hint(match alike.is_empty() {
+        true => all.to_owned(),
+        false => format!("there is {}; {all}", alike.join(", ")),
+    })
 }

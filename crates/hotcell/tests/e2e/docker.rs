@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::world::{Chance, World, ask_engine, eventually, labelled, tell_engine, unique};
+use crate::world::{Chance, World, ask_engine, docker, eventually, labelled, tell_engine, unique};
 
 in_worlds! { [docker]
     a_container_is_hardened,
@@ -19,6 +19,8 @@ in_worlds! { [docker]
     what_a_container_cannot_do_is_said,
     an_engine_or_an_image_that_is_not_there_is_told,
     a_client_that_is_killed_leaves_nothing_for_good,
+    without_its_engine_a_cell_goes_on,
+    a_cell_is_at_the_engine_it_was_made_at,
     state_directories_share_an_engine_and_no_cells,
 }
 
@@ -308,6 +310,54 @@ fn a_client_that_is_killed_leaves_nothing_for_good(world: &World) {
         labelled(world).is_empty()
     });
     assert_eq!(world.text(["run", "echo well"]), "well\n");
+}
+
+/// The address of a socket that leads to the engine for as long as it is there.
+fn way_to_engine(world: &World) -> (std::path::PathBuf, String) {
+    let way = world.home().join("engine.sock");
+    let (socket, _) = docker().unwrap();
+    std::os::unix::fs::symlink(socket, &way).unwrap();
+    let address = format!("unix://{}", way.display());
+    (way, address)
+}
+
+fn without_its_engine_a_cell_goes_on(world: &World) {
+    let (way, address) = way_to_engine(world);
+    let hotcell = |args: &[&str]| {
+        world.hotcell([]).args(args.iter().copied()).env("HOTCELL_DOCKER_HOST", &address).run()
+    };
+    hotcell(&["spawn", "--persistent", "going"]).succeeded();
+    fs::remove_file(&way).unwrap();
+    assert_eq!(hotcell(&["run", "--cell", "going", "echo on"]).succeeded().stdout(), "on\n");
+    let refused = hotcell(&["run", "true"]);
+    assert!(refused.stderr().contains("is the engine running"), "{refused:?}");
+    assert_ne!(hotcell(&["kill", "--force", "going"]).code(), 0);
+    let (socket, _) = docker().unwrap();
+    std::os::unix::fs::symlink(socket, &way).unwrap();
+    // Whoever looks next finishes what could not be done.
+    eventually("nothing is left of it", || {
+        hotcell(&["cells"]);
+        hotcell(&["kill", "--force", "going"]);
+        labelled(world).is_empty()
+    });
+}
+
+fn a_cell_is_at_the_engine_it_was_made_at(world: &World) {
+    world.text(["spawn", "--persistent", "here"]);
+    let file = world.cells_dir().join(world.cell_id("here")).join("cell.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let mut placed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    placed["engine"] = "ANOTHER".into();
+    fs::write(&file, placed.to_string()).unwrap();
+    let refused = world.hotcell(["kill", "--force", "here"]).run();
+    assert!(refused.stderr().contains("another Docker engine"), "{refused:?}");
+    assert_eq!(labelled(world).len(), 3, "what is elsewhere is not taken for gone");
+    fs::write(&file, text).unwrap();
+    eventually("it is removed where it is", || {
+        world.hotcell(["kill", "--force", "here"]).run();
+        world.text(["cells"]);
+        labelled(world).is_empty()
+    });
 }
 
 fn state_directories_share_an_engine_and_no_cells(world: &World) {
