@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use hotcell_link::ContainerOrder;
@@ -18,6 +19,7 @@ use hotcell_place::{
 use rustix::process::{getegid, geteuid};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 use crate::birth::{Birth, give_birth};
 use crate::container::{self, Shown};
@@ -30,6 +32,8 @@ use crate::preparing;
 use crate::removal::remove_container;
 use crate::volumes;
 
+/// An engine that can be used answers within this.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// How long what an engine can do is taken for granted.
 const KNOWN_FOR_S: u64 = 600;
 /// Whom execs of a container are when root made it.
@@ -105,6 +109,20 @@ impl Driver for DockerDriver {
         }
     }
 
+    async fn reach(&self) -> Result<()> {
+        let host = self.host().await?;
+        match timeout(ANSWERS_WITHIN, host.docker.ping()).await {
+            Ok(answered) => {
+                answered.map(drop).map_err(|error| host.failed("be asked anything", &error))
+            }
+            Err(_) => Err(Error::unavailable(format!(
+                "the Docker engine {} does not answer within {} s",
+                host.address,
+                ANSWERS_WITHIN.as_secs()
+            ))),
+        }
+    }
+
     fn usual_image(&self) -> Option<&str> {
         self.settings.image.as_deref()
     }
@@ -161,6 +179,14 @@ impl Driver for DockerDriver {
         let name = container::name(&spec.id);
         let order = ContainerOrder { spec: placed.spec.clone(), uid, gid };
         let birth = Birth { name: &name, body, order, paths: &paths, records: &placed.records };
+        // What separated it in a former life: whoever dies before it is looked at leaves nothing that
+        // passes for this one.
+        match fs::remove_file(paths.isolation()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(at("write", &paths, &error));
+            }
+            Ok(()) | Err(_) => {}
+        }
         let confinement = give_birth(host, birth).await?;
         let isolation = isolation::describe(host, &confinement);
         if let Err(error) = self.settings.required.check(&isolation) {

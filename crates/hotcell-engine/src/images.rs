@@ -47,7 +47,8 @@ fn allowed(site: &Site, name: &ImageName) -> Result<()> {
 }
 
 fn images_of(driver: &dyn Driver) -> Result<&dyn Images> {
-    driver
-        .images()
-        .ok_or_else(|| Error::unsupported(format!("the driver {} keeps no images", driver.name())))
+    driver.images().ok_or_else(|| {
+        Error::unsupported(format!("the driver {} keeps no images", driver.name()))
+            .hint("it has those of its engine; name another driver with HOTCELL_DRIVER")
+    })
 }

@@ -12,8 +12,8 @@ pub(crate) async fn probe(site: &Site) -> Probed {
     // Whoever names another one is told what it lacks.
     let usual = |driver: &&Arc<dyn Driver>| driver.name() == site.settings.default_driver;
     for driver in site.drivers.iter().filter(usual) {
-        let looked = match driver.capabilities().await {
-            Ok(_) => driver.list().await.map(drop),
+        let looked = match driver.reach().await {
+            Ok(()) => driver.list().await.map(drop),
             Err(error) => Err(error),
         };
         drivers.push(ProbedDriver { driver: driver.name().to_owned(), error: looked.err() });

@@ -109,6 +109,11 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// What can be enforced here. Cheap after the first call.
     async fn capabilities(&self) -> Result<DriverCapabilities>;
 
+    /// Whether what places cells can be reached now.
+    async fn reach(&self) -> Result<()> {
+        self.capabilities().await.map(drop)
+    }
+
     /// Looks at everything that cells need. Slow and thorough; for people.
     async fn diagnose(&self) -> Diagnosis;
 

@@ -12,5 +12,5 @@ pub use accounts::{ACCOUNTS, Accounts};
 pub use image_env::add_image_env;
 pub use image_scan::ImageScan;
 pub use json_file::{read_json, write_json};
-pub use program::{copy_of, link_or_copy, show_own_program};
+pub use program::{copy_of, show_own_program};
 pub use socket::{connect_in, listen_in};

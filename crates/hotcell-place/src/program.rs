@@ -76,20 +76,6 @@ fn remove_unused(directory: &Path, newest: &Path) {
 /// It cannot be put there.
 pub fn show_own_program(directory: &Path, name: &str) -> io::Result<()> {
     let own = std::env::current_exe()?;
-    link_or_copy(&own, Path::new(OWN_PROGRAM), directory, name)
-}
-
-/// Makes `directory` have a program under a name, and nothing else: the same file if that can be, or
-/// a copy of what `content` leads to.
-///
-/// # Errors
-/// It cannot be put there.
-pub fn link_or_copy(
-    program: &Path,
-    content: &Path,
-    directory: &Path,
-    name: &str,
-) -> io::Result<()> {
     let shown = directory.join(name);
     fs::create_dir_all(directory)?;
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
@@ -98,9 +84,9 @@ pub fn link_or_copy(
     {
         return Err(error);
     }
-    if fs::hard_link(program, &shown).is_err() {
+    if fs::hard_link(own, &shown).is_err() {
         // On another file system, in another project of the same, or no longer there.
-        fs::copy(content, &shown)?;
+        fs::copy(OWN_PROGRAM, &shown)?;
         fs::set_permissions(&shown, fs::Permissions::from_mode(UNREADABLE))?;
     }
     Ok(())

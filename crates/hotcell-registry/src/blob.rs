@@ -18,7 +18,7 @@ use crate::session::Session;
 
 /// Nothing comes for so long: the connection is given up.
 const STALLED: Duration = Duration::from_secs(30);
-/// How often content is taken up again, and the first pause before that.
+/// How often content is taken up again of which nothing more comes, and the first pause before that.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(500);
 const ANYTHING: &str = "*/*";
@@ -34,22 +34,22 @@ pub(crate) async fn fetch(
         come.fetch_add(what.size, Ordering::Relaxed);
         return Ok(());
     }
-    let mut pause = PAUSE;
-    let mut counted = 0;
-    for _ in 1..TRIES {
+    let (mut tries, mut counted) = (0, 0);
+    loop {
+        let before = counted;
         match try_once(session, layout, what, come, &mut counted).await {
+            Ok(()) => return Ok(()),
+            Err(Broken::ForGood(error)) => return Err(error),
             Err(Broken::Off(error)) => {
                 tracing::debug!(%error, digest = %what.digest, "a pull broke off");
-                sleep(pause).await;
-                pause *= 2;
+                // As long as it gets on it is gone on with.
+                tries = if counted > before { 1 } else { tries + 1 };
+                if tries == TRIES {
+                    return Err(error);
+                }
+                sleep(PAUSE * 2_u32.pow(tries - 1)).await;
             }
-            Err(Broken::ForGood(error)) => return Err(error),
-            Ok(()) => return Ok(()),
         }
-    }
-    match try_once(session, layout, what, come, &mut counted).await {
-        Err(Broken::Off(error) | Broken::ForGood(error)) => Err(error),
-        Ok(()) => Ok(()),
     }
 }
 

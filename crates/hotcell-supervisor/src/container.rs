@@ -4,7 +4,7 @@
 //! away. What to be it asks of whoever started it, who waits at a socket that nobody listens at later
 //! on, and is told how it went.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -85,7 +85,6 @@ fn plan(ready: UnixStream, given: Given) -> io::Result<Plan> {
         false => None,
     };
     let (memory, pids, cpu) = meters();
-    let program = File::open("/proc/self/exe").ok().map(OwnedFd::from);
     let number = |fd: OwnedFd| fd.into_raw_fd();
     Ok(Plan {
         spec: order.spec,
@@ -101,23 +100,17 @@ fn plan(ready: UnixStream, given: Given) -> io::Result<Plan> {
             pids: pids.map(number),
             cpu: cpu.map(number),
             calls: calls.map(|calls| number(calls.into())),
-            program: program.map(number),
+            // It is there by its path.
+            program: None,
         },
         root: Root::Container,
     })
 }
 
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    UnixListener::bind(path)
-}
-
-/// The socket at which programs call tools of others, and the program that does so.
+/// The socket at which programs call tools of others, and the program that does so, in a file system
+/// that is as new as the container.
 fn show_calls() -> io::Result<UnixListener> {
-    let listener = listen(Path::new(CALLS_SOCKET))?;
+    let listener = UnixListener::bind(CALLS_SOCKET)?;
     fs::create_dir_all(CALLS_PROGRAMS)?;
     std::os::unix::fs::symlink(CONTAINER_PROGRAM, Path::new(CALLS_PROGRAMS).join(CALLS_PROGRAM))?;
     Ok(listener)
