@@ -14,7 +14,7 @@ use hotcell_model::{
     Network, PlacedCell, Placement, RequiredIsolation, Result, SecretForm, Timestamp,
 };
 use hotcell_place::{
-    ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, read_json, write_json,
+    ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, keep_image_env, read_json, write_json,
 };
 use rustix::process::{getegid, geteuid};
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,7 @@ use crate::images::find_or_pull;
 use crate::isolation::{self, enforced};
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
 use crate::preparing;
+use crate::remains::cells_at;
 use crate::removal::remove_container;
 use crate::volumes;
 
@@ -216,10 +217,15 @@ impl Driver for DockerDriver {
         if !paths.root().exists() {
             return Ok(());
         }
-        let host = self.host().await?;
         if let Some(placed) = read::<Placed>(&paths, &paths.placed())? {
-            check_engine(host, &placed)?;
+            check_engine(self.host().await?, &placed)?;
         }
+        self.clear(cell).await
+    }
+
+    async fn clear(&self, cell: &CellId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let host = self.host().await?;
         remove_container(host, &container::name(cell)).await?;
         // Of a start that was killed.
         remove_container(host, &preparing::name(cell)).await?;
@@ -230,6 +236,35 @@ impl Driver for DockerDriver {
             }
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    async fn assign(&self, spec: &CellSpec) -> Result<()> {
+        let paths = self.paths.cell(&spec.id);
+        let Some(mut placed) = read::<Placed>(&paths, &paths.placed())? else {
+            return Err(Error::not_found(format!("there is no cell {} here", spec.id)));
+        };
+        let mut spec = spec.clone();
+        keep_image_env(&mut spec.env, &placed.spec.env);
+        if placed.spec == spec {
+            return Ok(());
+        }
+        placed.spec = spec;
+        write_json(&paths.placed(), &placed).map_err(|error| at("give out", &paths, &error))
+    }
+
+    async fn remains(&self) -> Result<Vec<CellId>> {
+        // Of one that was never used nothing can be there.
+        if !self.paths.cells().exists() {
+            return Ok(Vec::new());
+        }
+        let state = self.paths.state_id().map_err(|error| {
+            Error::unavailable(format!("cannot tell whose containers there are: {error}"))
+        })?;
+        let mut found = cells_at(self.host().await?, &state).await?;
+        let entries = fs::read_dir(self.paths.cells()).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        found.extend(names.filter_map(|name| name.parse::<CellId>().ok()));
+        Ok(found.into_iter().collect())
     }
 
     async fn list(&self) -> Result<Vec<PlacedCell>> {

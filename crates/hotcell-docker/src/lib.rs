@@ -17,6 +17,7 @@ mod isolation;
 mod labels;
 mod paths;
 mod preparing;
+mod remains;
 mod removal;
 mod volumes;
 

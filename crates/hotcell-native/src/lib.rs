@@ -7,6 +7,7 @@ mod carrier;
 mod carrier_tests;
 mod checkpoint_file;
 mod checkpointer;
+mod collect;
 mod compare;
 mod copy_layer;
 mod diagnose;
