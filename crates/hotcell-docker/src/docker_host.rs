@@ -6,6 +6,7 @@ use std::time::Duration;
 use bollard::models::SystemInfo;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use hotcell_model::{Error, Result};
+use tokio::time::timeout;
 
 use crate::failure::failed;
 
@@ -13,6 +14,9 @@ use crate::failure::failed;
 const USUAL: &str = "unix:///var/run/docker.sock";
 /// An engine that does not answer within this is not there.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
+
+/// The first question is a small one.
+const GREETS_WITHIN: Duration = Duration::from_secs(20);
 
 /// A Docker engine that answered.
 #[derive(Debug)]
@@ -39,9 +43,17 @@ impl DockerHost {
         let docker =
             Docker::connect_with_unix(&shown, ANSWERS_WITHIN.as_secs(), API_DEFAULT_VERSION)
                 .map_err(|error| fault("connect", &error))?;
-        // Engines refuse versions that are newer than they are.
-        let docker = docker.negotiate_version().await.map_err(|error| fault("connect", &error))?;
-        let info = docker.info().await.map_err(|error| fault("ask what it can do", &error))?;
+        let greet = async {
+            // Engines refuse versions that are newer than they are.
+            let negotiated = docker.negotiate_version().await;
+            let docker = negotiated.map_err(|error| fault("connect", &error))?;
+            let info = docker.info().await.map_err(|error| fault("ask what it can do", &error))?;
+            Ok::<_, Error>((docker, info))
+        };
+        let (docker, info) = match timeout(GREETS_WITHIN, greet).await {
+            Ok(greeted) => greeted?,
+            Err(_) => return Err(silent(&address, GREETS_WITHIN)),
+        };
         Ok(Self { docker, info, address })
     }
 
@@ -61,6 +73,15 @@ impl DockerHost {
         let mut named = options.filter_map(|option| option.split(',').next());
         named.any(|option| option == format!("name={name}"))
     }
+}
+
+/// The error for an engine that does not answer.
+pub(crate) fn silent(address: &str, within: Duration) -> Error {
+    Error::unavailable(format!(
+        "the Docker engine {address} does not answer within {} s",
+        within.as_secs()
+    ))
+    .hint("look at the engine; cells that run go on without it")
 }
 
 /// The socket of an address. What a cell writes down is read where it lies, so its engine has to be on

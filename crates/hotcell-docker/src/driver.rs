@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use crate::birth::{Birth, give_birth};
 use crate::container::{self, Shown};
 use crate::diagnose;
-use crate::docker_host::{DockerHost, address};
+use crate::docker_host::{DockerHost, address, silent};
 use crate::images::find_or_pull;
 use crate::isolation::{self, enforced};
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
@@ -116,11 +116,7 @@ impl Driver for DockerDriver {
             Ok(answered) => {
                 answered.map(drop).map_err(|error| host.failed("be asked anything", &error))
             }
-            Err(_) => Err(Error::unavailable(format!(
-                "the Docker engine {} does not answer within {} s",
-                host.address,
-                ANSWERS_WITHIN.as_secs()
-            ))),
+            Err(_) => Err(silent(&host.address, ANSWERS_WITHIN)),
         }
     }
 
@@ -217,15 +213,16 @@ impl Driver for DockerDriver {
         if !paths.root().exists() {
             return Ok(());
         }
-        if let Some(placed) = read::<Placed>(&paths, &paths.placed())? {
-            check_engine(self.host().await?, &placed)?;
-        }
         self.clear(cell).await
     }
 
     async fn clear(&self, cell: &CellId) -> Result<()> {
         let paths = self.paths.cell(cell);
         let host = self.host().await?;
+        // Where it cannot be read what a cell is, nothing of it is removed.
+        if let Some(placed) = read::<Placed>(&paths, &paths.placed())? {
+            check_engine(host, &placed)?;
+        }
         remove_container(host, &container::name(cell)).await?;
         // Of a start that was killed.
         remove_container(host, &preparing::name(cell)).await?;
@@ -243,6 +240,10 @@ impl Driver for DockerDriver {
         let Some(mut placed) = read::<Placed>(&paths, &paths.placed())? else {
             return Err(Error::not_found(format!("there is no cell {} here", spec.id)));
         };
+        // It was made by what was said then; what is said now counts for whoever asks now.
+        if let Some(isolation) = read::<Isolation>(&paths, &paths.isolation())? {
+            self.settings.required.check(&isolation)?;
+        }
         let mut spec = spec.clone();
         keep_image_env(&mut spec.env, &placed.spec.env);
         if placed.spec == spec {

@@ -21,6 +21,8 @@ use crate::tenant_table::{Allowed, Quota, TenantTable};
 
 /// How often it is looked whether there is room by now.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// What the keys begin with that are about all cells.
+const OF_ALL: &str = "admission.";
 /// How many cells a refusal names.
 const NAMED: usize = 3;
 /// How often it is looked whether somebody waits, until that is sure.
@@ -149,7 +151,7 @@ impl Bounds {
             Bound::Pids => admission.pids.map(|pids| pids as f64),
             Bound::Disk => admission.disk_mb.map(|mb| mb as f64),
         };
-        let key = |bound: Bound| format!("admission.{}", bound.setting());
+        let key = |bound: Bound| format!("{OF_ALL}{}", bound.setting());
         let most = Bound::ALL.into_iter().filter_map(|it| Some((it, most(it)?, key(it))));
         Self { tenants: Tenants::All, most: most.collect() }
     }
@@ -384,7 +386,7 @@ impl Site {
             if self.has_supervisor(spec).await? {
                 return Ok(Admitted::ByAnother(lock));
             }
-            full = match self.look_for_room(spec).await? {
+            full = match self.look_or_make_room(spec).await? {
                 Found::Room(room) => return Ok(Admitted::Now(lock, room)),
                 Found::Full(error, ..) => error,
             };
@@ -394,11 +396,21 @@ impl Site {
     /// The same as to look for room; cells that nobody asked for make some.
     async fn look_or_make_room(&self, spec: &CellSpec) -> Result<Found> {
         let found = self.look_for_room(spec).await?;
-        match found {
-            Found::Full(..) if spec.keep != Keep::Pool && self.drain_pool().await? => {}
-            found @ (Found::Room(_) | Found::Full(..)) => return Ok(found),
-        }
+        let (Found::Full(error, ..), true) = (&found, self.may_make_room(spec)) else {
+            return Ok(found);
+        };
+        let drained = match &error.quota {
+            Some(hit) if hit.key.starts_with(OF_ALL) => Tenants::All,
+            Some(_) | None => Tenants::Of(spec.tenant.clone()),
+        };
+        // Nobody else can look while what was found is held.
+        drop(found);
+        self.drain_pool(&drained).await?;
         self.look_for_room(spec).await
+    }
+
+    fn may_make_room(&self, spec: &CellSpec) -> bool {
+        self.settings.pool.size > 0 && spec.keep != Keep::Pool
     }
 
     async fn look_for_room(&self, spec: &CellSpec) -> Result<Found> {
@@ -429,11 +441,12 @@ impl Site {
             presence: Presence::Waiting,
             created_at: spec.created_at,
         };
-        // One that could not be started now keeps nobody waiting.
+        // One that could not be started now keeps nobody waiting, and one that nobody asked for
+        // comes after all others.
         let is_before_me = |other: &Counted| {
             let own = Bounds::of_tenant(&self.settings.tenants, &other.tenant);
             other.presence == Presence::Waiting
-                && comes_before(other, &me, &others)
+                && (spec.keep == Keep::Pool || comes_before(other, &me, &others))
                 && place(&other.tenant, &other.limits, &own).is_ok()
         };
         if self.settings.admission.wait.is_zero() || !others.iter().any(is_before_me) {

@@ -130,6 +130,7 @@ async fn place(
     checkpoint: &CheckpointId,
     alias: Option<Alias>,
 ) -> Result<Placed> {
+    site.check_disk_room().await?;
     site.check_disk(&parent.spec.tenant).await?;
     let id = new_cell_id()?;
     let lock = site.store.lock_cell(&id).await?;

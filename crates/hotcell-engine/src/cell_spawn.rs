@@ -30,17 +30,10 @@ pub(crate) async fn cell_spawn(site: &Site, tenant: &Tenant, request: CellSpawn)
         {
             return Ok(cell);
         }
-        let pooled = spawn.take_pooled().await?;
-        let fresh = match &pooled {
-            Some(pooled) => pooled.cell.spec.id.clone(),
-            None => new_cell_id()?,
-        };
-        let claimed = spawn.claim(fresh).await?;
-        let made = match pooled {
-            Some(pooled) if claimed.origin == Origin::Fresh => {
-                spawn.give_out(&claimed.id, pooled).await?
-            }
-            Some(_) | None => {
+        let made = match spawn.take_pooled().await? {
+            Some(pooled) => spawn.give_out(pooled).await?,
+            None => {
+                let claimed = spawn.claim().await?;
                 let lock = site.store.lock_cell(&claimed.id).await?;
                 spawn.make_or_find(&claimed, lock).await?
             }
@@ -124,35 +117,25 @@ impl<'a> Spawn<'a> {
         Ok(self.spec(new_cell_id()?).shape())
     }
 
-    /// A cell that was made ahead of need and can be the one that is asked for.
+    /// A cell that was made ahead of need and can be the one that is asked for. A key stands for an id
+    /// before there is a cell: what has one is made anew.
     async fn take_pooled(&self) -> Result<Option<Pooled>> {
-        self.site.take_pooled(&self.spec(new_cell_id()?)).await
+        match self.request.idempotency_key {
+            Some(_) => Ok(None),
+            None => self.site.take_pooled(&self.spec(new_cell_id()?)).await,
+        }
     }
 
     /// Gives such a cell out. `None` when it has to be looked at anew: another process has the alias, or
     /// the cell was not well.
-    async fn give_out(&self, id: &CellId, pooled: Pooled) -> Result<Option<Cell>> {
-        let checked = match self.site.check_disk(self.tenant).await {
-            Ok(()) if self.request.idempotency_key.is_some() => self.find_by_alias().await,
-            Ok(()) => Ok(None),
-            Err(error) => Err(error),
-        };
-        match checked {
-            Ok(None) => {}
-            answered => {
-                self.release(id).await?;
-                return answered;
-            }
-        }
-        let given = match self.site.assign(pooled, self.spec(id.clone())).await {
+    async fn give_out(&self, pooled: Pooled) -> Result<Option<Cell>> {
+        self.site.check_disk_room().await?;
+        self.site.check_disk(self.tenant).await?;
+        let spec = self.spec(pooled.cell.spec.id.clone());
+        let given = match self.site.assign(pooled, spec).await {
             Ok(Some(given)) => given,
-            not_given => {
-                self.release(id).await?;
-                return match not_given {
-                    Err(error) if error.code != ErrorCode::Conflict => Err(error),
-                    Ok(_) | Err(_) => Ok(None),
-                };
-            }
+            Err(error) if error.code != ErrorCode::Conflict => return Err(error),
+            Ok(None) | Err(_) => return Ok(None),
         };
         if is_held(&given.spec) {
             self.site.hold_cell(&given.spec).await?;
@@ -160,7 +143,8 @@ impl<'a> Spawn<'a> {
         Ok(Some(Cell::from_spec(&given.spec, CellState::Ready, given.isolation)))
     }
 
-    async fn claim(&self, fresh: CellId) -> Result<ClaimedId> {
+    async fn claim(&self) -> Result<ClaimedId> {
+        let fresh = new_cell_id()?;
         match self.claim_for(&fresh).await? {
             None | Some(Claim::New) => Ok(ClaimedId { id: fresh, origin: Origin::Fresh }),
             Some(Claim::Taken { value, fingerprint }) => {
@@ -373,7 +357,12 @@ impl<'a> Spawn<'a> {
             let driver = self.site.driver(&spec.driver)?;
             driver.stop(&spec.id).await?;
             driver.remove(&spec.id).await?;
-            self.site.store.end_cell(&spec.id, Timestamp::now()).await?;
+            if spec.keep == Keep::Pool {
+                // Nobody asked for it, and nobody asks what became of it.
+                self.site.store.delete_cell(&spec.id).await?;
+            } else {
+                self.site.store.end_cell(&spec.id, Timestamp::now()).await?;
+            }
             self.site.remove_cell_dir(&spec.id).await
         };
         if let Err(error) = undo.await {

@@ -36,7 +36,11 @@ impl Site {
     /// Where a cell stands that has no supervisor.
     pub(crate) async fn resting(&self, cell: &StoredCell) -> Result<Standing> {
         if let Some(note) = self.find_kept(&cell.spec).await? {
-            return Ok(Standing::Kept(note));
+            // One that is to come back may wait for room.
+            return Ok(match self.is_waiting(&cell.spec.id).await {
+                true => Standing::Is(CellState::Starting),
+                false => Standing::Kept(note),
+            });
         }
         let end = self.find_journal_end(&cell.spec.id).await?;
         let standing = resting(&cell.spec, end, &self.settings, Timestamp::now());

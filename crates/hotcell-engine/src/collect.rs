@@ -3,9 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use hotcell_journal::{KeptLog, forget_output, list_logs};
-use hotcell_model::{
-    CellId, Collect, Collectable, Collected, ExecState, Result, Tenants, Thrift, Timestamp,
-};
+use hotcell_model::{CellId, Collect, Collectable, Collected, Result, Tenants, Thrift, Timestamp};
 
 use crate::fault;
 use crate::site::Site;
@@ -50,6 +48,13 @@ pub(crate) async fn collect(site: &Site, request: Collect) -> Result<Collected> 
     Ok(done)
 }
 
+/// Whether the cell keeps more output than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TooMuch {
+    Yes,
+    No,
+}
+
 impl Site {
     /// Lets go of output of a cell's execs that ended long ago, and of the oldest where it is too much.
     /// That it was there stays stated.
@@ -63,25 +68,27 @@ impl Site {
         logs.sort_by_key(|log| std::cmp::Reverse(log.written_at));
         let keep = Duration::from_secs(sweep.log_keep_s);
         let mut total = 0_u64;
-        let is_due = |log: &KeptLog| {
+        let mut due: Vec<(KeptLog, TooMuch)> = Vec::new();
+        for log in logs {
             total = total.saturating_add(log.bytes);
             let rested = SystemTime::now().duration_since(log.written_at).unwrap_or_default();
-            rested >= keep || total > self.settings.log_bytes
-        };
-        let due: Vec<KeptLog> = logs
-            .into_iter()
-            .filter({
-                let mut is_due = is_due;
-                move |log| is_due(log)
-            })
-            .collect();
+            if total > self.settings.log_bytes {
+                due.push((log, TooMuch::Yes));
+            } else if rested >= keep {
+                due.push((log, TooMuch::No));
+            }
+        }
         if due.is_empty() {
             return Ok(());
         }
         self.settle(cell).await?;
-        for log in due {
+        let now = Timestamp::now();
+        for (log, too_much) in due {
             let exec = self.store.find_exec(&log.exec).await?;
-            if exec.is_none_or(|exec| exec.state != ExecState::Ended) {
+            let Some(end) = exec.and_then(|exec| exec.end) else { continue };
+            // One that was silent for long before it ended is kept as long as any other.
+            let is_old = end.ended_at.plus_seconds(sweep.log_keep_s) <= now;
+            if too_much == TooMuch::No && !is_old {
                 continue;
             }
             if !sweep.dry_run {

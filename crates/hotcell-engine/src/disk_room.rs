@@ -1,10 +1,14 @@
 //! Whether the disk of the state directory has room left.
 
+use std::time::{Duration, Instant};
+
 use hotcell_model::{Collect, Error, Result};
 
 use crate::collect::collect;
 use crate::site::Site;
 
+/// How often what can be removed is looked for on a disk that stays nearly full.
+const COLLECT_EVERY: Duration = Duration::from_secs(60);
 /// Of a small disk no more than this part is kept free.
 const PART: u64 = 20;
 
@@ -26,7 +30,7 @@ impl Site {
         if !self.is_disk_scarce() {
             return Ok(());
         }
-        Box::pin(collect(self, Collect { dry_run: false })).await?;
+        self.collect_for_room().await;
         let Some(Room { free, reserve }) = self.disk_room() else { return Ok(()) };
         if free >= reserve / 2 {
             return Ok(());
@@ -37,10 +41,22 @@ impl Site {
             self.state_dir().display()
         ))
         .hint(format!(
-            "free some space there, remove volumes with `hotcell volume remove`, or let the operator \
+            "free some space there, remove volumes with `hotcell volume rm`, or let the operator \
              lower disk_reserve_mb, which is {}",
             self.settings.disk_reserve_mb
         )))
+    }
+
+    /// Removes what can be, once in a while: one of those who wait for room does it for all.
+    async fn collect_for_room(&self) {
+        let mut collected = self.collected.lock().await;
+        if collected.is_some_and(|at| at.elapsed() < COLLECT_EVERY) {
+            return;
+        }
+        *collected = Some(Instant::now());
+        if let Err(error) = Box::pin(collect(self, Collect { dry_run: false })).await {
+            tracing::warn!(%error, "what is over could not be removed");
+        }
     }
 
     /// `None` where that cannot be told.

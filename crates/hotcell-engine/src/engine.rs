@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use hotcell_link::Link;
 use hotcell_model::{
-    ApprovalNeed, Caller, CheckpointPurpose, Collected, Driver, Error, ExecFollow, ExecId,
+    ApprovalNeed, At, Caller, CheckpointPurpose, Collected, Driver, Error, ExecFollow, ExecId,
     FileStream, Ledger, NameRules, NetRule, OwnTools, PortDial, Query, Reconciled, Reply, Request,
-    Result, Scope, SecretStore, Store, Tenant, TokenStore, ToolServers, Workspace,
+    Result, SecretStore, Store, Tenant, Tenants, TokenStore, ToolServers, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -207,7 +207,10 @@ impl Engine {
                 let restore = |at: Arc<Site>| async move { volume_restore(&at, request).await };
                 Reply::Cell(self.to_its_end(restore).await?)
             }
-            Request::VolumeRemove(it) => Reply::Volume(volume_remove(site, it).await?),
+            Request::VolumeRemove(request) => {
+                let remove = |at: Arc<Site>| async move { volume_remove(&at, request).await };
+                Reply::Volume(self.to_its_end(remove).await?)
+            }
             Request::Reconcile(_) => {
                 let reconcile = |at: Arc<Site>| async move { reconcile(&at).await };
                 let done = self.to_its_end(reconcile).await?;
@@ -427,6 +430,14 @@ impl Engine {
         self.spawn_beside(async move { site.keep_pool(&home).await });
     }
 
+    /// Ends the cells that were made ahead of need: whoever kept them ready goes.
+    ///
+    /// # Errors
+    /// They cannot be found, or one not be ended.
+    pub async fn end_pool(&self) -> Result<()> {
+        self.site.close_pool().await
+    }
+
     /// What came of cells that were made ahead of need, in this process.
     #[must_use]
     pub fn pool_figures(&self) -> PoolFigures {
@@ -632,7 +643,7 @@ impl Engine {
 
 /// Faults that are about cells of all tenants: only whoever answers for all of them reads which.
 fn shown_to(caller: &Caller, errors: Vec<String>) -> Vec<String> {
-    if caller.scopes.contains(&Scope::Admin) || errors.is_empty() {
+    if caller.at == At::Here || caller.tenants() == Tenants::All || errors.is_empty() {
         return errors;
     }
     for error in &errors {

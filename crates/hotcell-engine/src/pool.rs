@@ -3,14 +3,15 @@
 //! nothing behind that is not found.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hotcell_link::Ask;
 use hotcell_model::{
-    CellId, CellLock, CellSpawn, CellSpec, Error, HOST_IMAGE, Keep, Result, StoredCell, Tenant,
-    Timestamp,
+    CellId, CellLock, CellSpawn, CellSpec, Error, HOST_IMAGE, Keep, Network, Result, StoredCell,
+    Tenant, Tenants, Timestamp,
 };
 use tokio::sync::Notify;
 
@@ -22,6 +23,10 @@ use crate::site::Site;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long after a failure the next one is made.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
+/// Whoever was just given one is answered first.
+const AFTER_GIVING: Duration = Duration::from_millis(20);
+/// So long after its time one that is still there is nobody's.
+const FORGOTTEN_S: u64 = 60;
 /// For how many tenants cells are made at most.
 const TENANTS: usize = 16;
 
@@ -32,6 +37,8 @@ pub(crate) struct Pool {
     tenants: Mutex<BTreeSet<Tenant>>,
     /// Told when one was given out.
     wanted: Notify,
+    /// Whether no more are made.
+    is_closed: AtomicBool,
     given: AtomicU64,
     missed: AtomicU64,
     made: AtomicU64,
@@ -108,10 +115,12 @@ impl Site {
         Ok(None)
     }
 
-    /// Gives a cell out as another one. `None` when it is not well: then nothing is left of it.
+    /// Gives a cell out as another one. `None` when it is not well: then nothing is left of it. Only once
+    /// it is what it is to be, in all other places, the index knows it as that: whoever dies before
+    /// leaves a cell that is not given out any more, and is discarded.
     ///
     /// # Errors
-    /// `conflict` when the alias is taken: then it is in the pool still.
+    /// `conflict` when the alias is taken meanwhile; nothing is left of the cell then, either.
     pub(crate) async fn assign(
         &self,
         pooled: Pooled,
@@ -119,28 +128,25 @@ impl Site {
     ) -> Result<Option<StoredCell>> {
         let Pooled { cell: StoredCell { spec: was, isolation, .. }, lock } = pooled;
         let cell = StoredCell { spec, isolation, ended_at: None, kept: false };
-        self.store.assign_cell(&cell).await?;
         self.pool.wanted.notify_one();
-        match self.tell_assigned(&was, &cell.spec).await {
-            Ok(()) => {
-                self.pool.given.fetch_add(1, Ordering::Relaxed);
-                Ok(Some(cell))
-            }
-            Err(error) => {
-                tracing::info!(cell = %cell.spec.id, %error, "a cell that was made ahead of need is not well");
-                self.discard(&cell.spec, &*lock).await?;
-                Ok(None)
-            }
+        if let Err(error) = self.tell_assigned(&was, &cell.spec).await {
+            tracing::info!(cell = %was.id, %error, "a cell that was made ahead of need is not well");
+            return self.discard(&was, &*lock).await.map(|()| None);
         }
+        if let Err(error) = self.store.assign_cell(&cell).await {
+            self.discard(&was, &*lock).await?;
+            return Err(error);
+        }
+        self.links.reassign(&cell.spec);
+        self.pool.given.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(cell))
     }
 
-    /// Its supervisor first: what is written down is read when that starts again.
     async fn tell_assigned(&self, was: &CellSpec, spec: &CellSpec) -> Result<()> {
         let gone = || Error::unavailable("its supervisor is gone");
         let link = self.find_link(was).await?.ok_or_else(gone)?;
         let ask = Ask::Assign { spec: Box::new(spec.clone()) };
         links::ask(&link, &spec.id, &ask).await.map_err(Error::from)?;
-        self.links.reassign(spec);
         self.driver(&spec.driver)?.assign(spec).await
     }
 
@@ -155,20 +161,29 @@ impl Site {
         self.store.delete_cell(&spec.id).await
     }
 
-    /// Ends every cell that was made ahead of need, for somebody who needs the room. Whether there was
-    /// any.
-    pub(crate) async fn drain_pool(&self) -> Result<bool> {
-        if self.settings.pool.size == 0 {
-            return Ok(false);
-        }
-        let mut any = false;
-        for cell in self.store.list_cells(&hotcell_model::Tenants::All).await? {
-            any |= is_pooled(&cell) && self.discard_if_pooled(&cell.spec.id).await?;
-        }
-        Ok(any)
+    /// Ends every cell that was made ahead of need, and makes no more.
+    pub(crate) async fn close_pool(&self) -> Result<()> {
+        self.pool.is_closed.store(true, Ordering::Relaxed);
+        self.drain_pool(&Tenants::All).await
     }
 
-    async fn discard_if_pooled(&self, cell: &CellId) -> Result<bool> {
+    /// Ends every cell of these tenants that was made ahead of need, for somebody who needs the room.
+    pub(crate) async fn drain_pool(&self, tenants: &Tenants) -> Result<()> {
+        for cell in self.store.list_cells(tenants).await? {
+            if is_pooled(&cell) {
+                self.discard_if_pooled(&cell.spec.id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a cell was made ahead of need so long ago that nobody looks after it any more.
+    pub(crate) fn is_forgotten_in_pool(&self, cell: &StoredCell) -> bool {
+        let keep_s = self.settings.pool.ttl_s.saturating_add(FORGOTTEN_S);
+        is_pooled(cell) && cell.spec.created_at.plus_seconds(keep_s) <= Timestamp::now()
+    }
+
+    pub(crate) async fn discard_if_pooled(&self, cell: &CellId) -> Result<bool> {
         let Some(lock) = self.store.try_lock_cell(cell).await? else { return Ok(false) };
         match self.store.find_cell(cell).await? {
             Some(found) if is_pooled(&found) => {
@@ -201,66 +216,82 @@ impl Site {
         self.pool.want_for(home);
         let mut held = HashSet::new();
         loop {
-            let pause = match self.tend_pool(&mut held).await {
-                Ok(()) => LOOK_EVERY,
+            match self.tend_pool(&mut held).await {
+                // Whatever happens, it is looked again in time.
+                Ok(()) => {
+                    let _ = tokio::time::timeout(LOOK_EVERY, self.pool.wanted.notified()).await;
+                    tokio::time::sleep(AFTER_GIVING).await;
+                }
                 Err(error) => {
                     tracing::warn!(%error, "no cell can be made ahead of need");
-                    AFTER_FAILURE
+                    tokio::time::sleep(AFTER_FAILURE).await;
                 }
-            };
-            // Whatever happens, it is looked again in time.
-            let _ = tokio::time::timeout(pause, self.pool.wanted.notified()).await;
+            }
         }
     }
 
     async fn tend_pool(&self, held: &mut HashSet<CellId>) -> Result<()> {
-        let mut there = HashSet::new();
-        let made = self.fill_pool(&mut there).await;
+        // Of several servers one makes cells; all hold them.
+        let filling = File::create(self.state_dir().join("pool.lock")).ok();
+        let fills = filling.as_ref().is_some_and(|file| file.try_lock().is_ok());
+        let (mut there, mut failed) = (HashSet::new(), None);
+        for tenant in self.pool.tenants() {
+            for image in self.pooled_images() {
+                // One that fails takes nothing from the others.
+                if let Err(error) = self.tend_kind(&tenant, image, fills, &mut there).await {
+                    failed = Some(error);
+                }
+            }
+        }
         // What was given out is not this process's to hold any more.
         for cell in held.difference(&there) {
             self.links.forget_pooled(cell);
         }
         self.pool.ready.store(there.len() as u64, Ordering::Relaxed);
         *held = there;
-        made
+        failed.map_or(Ok(()), Err)
     }
 
-    async fn fill_pool(&self, there: &mut HashSet<CellId>) -> Result<()> {
-        for tenant in self.pool.tenants() {
-            for image in self.pooled_images() {
-                let request = CellSpawn { image, keep: Keep::Pool, ..CellSpawn::default() };
-                let shape = Spawn::plan(self, &tenant, &request).await?.shape()?;
-                let mut ready = 0;
-                for cell in self.store.list_pooled(&tenant, &shape).await? {
-                    if self.is_well(&cell).await {
-                        there.insert(cell.spec.id);
-                        ready += 1;
-                    }
-                }
-                for _ in ready..self.settings.pool.size {
-                    let cell = Box::pin(cell_spawn(self, &tenant, request.clone())).await?;
-                    self.pool.made.fetch_add(1, Ordering::Relaxed);
-                    there.insert(cell.id);
-                    self.pool.ready.store(there.len() as u64, Ordering::Relaxed);
-                }
+    /// Looks after the cells of one image for one tenant.
+    async fn tend_kind(
+        &self,
+        tenant: &Tenant,
+        image: String,
+        fills: bool,
+        there: &mut HashSet<CellId>,
+    ) -> Result<()> {
+        let request = CellSpawn { image, keep: Keep::Pool, ..CellSpawn::default() };
+        let shape = Spawn::plan(self, tenant, &request).await?.shape()?;
+        let size = self.settings.pool.size;
+        let mut ready = 0;
+        for cell in self.store.list_pooled(tenant, &shape).await? {
+            let is_surplus = fills && ready >= size;
+            if !is_surplus && self.is_well(&cell).await {
+                there.insert(cell.spec.id);
+                ready += 1;
+            } else {
+                self.discard_if_pooled(&cell.spec.id).await?;
             }
+        }
+        for _ in ready..size {
+            if !fills || self.pool.is_closed.load(Ordering::Relaxed) {
+                break;
+            }
+            let cell = Box::pin(cell_spawn(self, tenant, request.clone())).await?;
+            self.pool.made.fetch_add(1, Ordering::Relaxed);
+            there.insert(cell.id);
+            self.pool.ready.store(there.len() as u64, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Whether a cell can be given out; held by this process too then. One that cannot goes.
+    /// Whether a cell can be given out; held by this process too then. One that is just being made or
+    /// given out is somebody's, and is left alone by whoever discards those that are not well.
     async fn is_well(&self, cell: &StoredCell) -> bool {
         let spec = &cell.spec;
         let is_old = spec.created_at.plus_seconds(self.settings.pool.ttl_s) <= Timestamp::now();
         let is_there = matches!(self.find_link(spec).await, Ok(Some(_)));
-        if is_there && !is_old && self.hold_cell(spec).await.is_ok() {
-            return true;
-        }
-        // One that is just being made or given out is somebody's.
-        if let Err(error) = self.discard_if_pooled(&spec.id).await {
-            tracing::warn!(cell = %spec.id, %error, "a cell that was made ahead of need stays");
-        }
-        false
+        is_there && !is_old && self.hold_cell(spec).await.is_ok()
     }
 }
 
@@ -272,5 +303,5 @@ fn is_pooled(cell: &StoredCell) -> bool {
 fn may_be_pooled(spec: &CellSpec) -> bool {
     let CellSpec { workspace, secrets, network, checkpoint_before, .. } = spec;
     let is_plain = workspace.is_none() && secrets.is_empty() && checkpoint_before.is_none();
-    spec.keep != Keep::Pool && is_plain && *network == hotcell_model::Network::None
+    spec.keep != Keep::Pool && is_plain && *network == Network::None
 }

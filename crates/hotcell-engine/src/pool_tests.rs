@@ -142,7 +142,8 @@ async fn one_that_died_is_not_given_out() {
 #[tokio::test]
 async fn the_pool_makes_room() {
     let mut house = house(2);
-    house.settings.admission = Admission { cells: 2, ..Admission::default() };
+    let memory_mb = Some(2 * 512);
+    house.settings.admission = Admission { cells: 2, memory_mb, ..Admission::default() };
     let server = server(&house).await;
     let limits = RequestedLimits { memory_mb: Some(77), ..RequestedLimits::default() };
     for _ in 0..2 {

@@ -71,8 +71,6 @@ impl Site {
 
     /// Looks for what the index lacks, whatever it says of itself. How many cells it knows more.
     pub(crate) async fn rebuild_now(&self) -> Result<u64> {
-        let mut rebuilt = self.rebuilt.lock().await;
-        *rebuilt = true;
         let (outcome, adopted) = self.rebuild().await;
         if outcome == Rebuild::Complete {
             self.store.mark_rebuilt().await?;

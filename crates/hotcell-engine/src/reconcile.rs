@@ -74,17 +74,19 @@ async fn compare(
 
 impl Site {
     async fn clear_if_ended(&self, driver: &dyn Driver, cell: &CellId) -> Result<bool> {
+        // What only records are known of may be anything.
         let has_ended = |it: &Option<StoredCell>| {
-            it.as_ref().is_some_and(|stored| stored.ended_at.is_some() && !stored.kept)
+            it.as_ref().is_some_and(|stored| {
+                stored.spec.driver == driver.name() && stored.ended_at.is_some() && !stored.kept
+            })
         };
         if !has_ended(&self.store.find_cell(cell).await?) {
             return Ok(false);
         }
         let Some(_lock) = self.store.try_lock_cell(cell).await? else { return Ok(false) };
-        if !has_ended(&self.store.find_cell(cell).await?) {
+        if !has_ended(&self.store.find_cell(cell).await?) || driver.connect(cell).await?.is_some() {
             return Ok(false);
         }
-        driver.stop(cell).await?;
         driver.remove(cell).await?;
         Ok(true)
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use hotcell_masking::Shapes;
 use hotcell_model::{
@@ -64,6 +65,8 @@ pub(crate) struct Site {
     pub(crate) shapes: OnceLock<Arc<Shapes>>,
     /// Whether this process has looked for what the index may lack.
     pub(crate) rebuilt: Mutex<bool>,
+    /// When this process last removed what is over for want of room on the disk.
+    pub(crate) collected: Mutex<Option<Instant>>,
 }
 
 /// Whether a directory was made or had been there.
@@ -102,6 +105,7 @@ impl Site {
             hurry: watch::Sender::new(false),
             shapes: OnceLock::new(),
             rebuilt: Mutex::default(),
+            collected: Mutex::default(),
         }
     }
 

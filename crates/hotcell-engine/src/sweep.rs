@@ -94,6 +94,12 @@ impl Site {
 
     /// Whether it was over.
     async fn sweep_cell(&self, sweep: &Sweep, cell: &StoredCell) -> Result<bool> {
+        if self.is_forgotten_in_pool(cell) {
+            return match sweep.dry_run {
+                true => Ok(true),
+                false => self.discard_if_pooled(&cell.spec.id).await,
+            };
+        }
         match self.standing(cell).await {
             Standing::Is(_) => Ok(false),
             Standing::Over | Standing::Kept(_) if sweep.dry_run => Ok(true),

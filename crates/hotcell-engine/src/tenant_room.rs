@@ -45,7 +45,7 @@ impl Site {
         let used_mb = used >> 20;
         Err(Error::limit_exceeded(format!("the cells of the tenant have {used_mb} MiB on disk"))
             .hint(format!(
-                "remove files, checkpoints or cells, or let the operator raise {}",
+                "remove files, checkpoints, cells or volumes, or let the operator raise {}",
                 allowed.key
             ))
             .retry_after(RETRY_S)

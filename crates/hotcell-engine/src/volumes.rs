@@ -43,7 +43,7 @@ pub(crate) async fn volume_restore(site: &Site, request: VolumeRestore) -> Resul
             "the time of cell {} was over after {ttl} s",
             spec.id
         ))
-        .hint("remove it with `hotcell volume remove`"));
+        .hint("remove it with `hotcell volume rm`"));
     }
     site.store.restore_cell(&spec.id).await.map_err(|error| {
         if error.code == ErrorCode::Conflict {
@@ -55,7 +55,11 @@ pub(crate) async fn volume_restore(site: &Site, request: VolumeRestore) -> Resul
     let isolation = match started {
         Ok((isolation, _lock)) => isolation,
         Err(error) => {
-            site.store.keep_cell(&spec.id, kept_at).await?;
+            let _lock = site.store.lock_cell(&spec.id).await?;
+            // Somebody who knows it was luckier in between.
+            if !site.has_supervisor(spec).await.unwrap_or(false) {
+                site.store.keep_cell(&spec.id, kept_at).await?;
+            }
             return Err(error);
         }
     };
@@ -92,10 +96,18 @@ impl Site {
         Ok(())
     }
 
-    /// Removes the files of an ended cell under its lock. Whoever dies in the middle leaves a volume.
-    pub(crate) async fn remove_volume(&self, spec: &CellSpec, lock: &dyn CellLock) -> Result<()> {
-        self.remove_cell(spec, lock).await?;
-        self.forget_kept(&spec.id)
+    /// Removes the files of an ended cell under its lock. What is half removed must not come back: it is
+    /// no volume from the beginning, and what whoever dies in the middle leaves is found when what is
+    /// known and what is there are compared.
+    pub(crate) async fn remove_volume(&self, spec: &CellSpec, _lock: &dyn CellLock) -> Result<()> {
+        if let Err(error) = self.end_live(&spec.id).await {
+            tracing::warn!(cell = %spec.id, %error, "the execs of a removed cell are not in the index");
+        }
+        self.note_network(&spec.id).await;
+        self.store.end_cell(&spec.id, Timestamp::now()).await?;
+        self.forget_kept(&spec.id)?;
+        self.links.forget(&spec.id);
+        self.driver(&spec.driver)?.remove(&spec.id).await
     }
 
     /// The volume that is called so, with the lock of its cell.

@@ -198,8 +198,6 @@ impl Request {
             | Self::CellKill(_)
             | Self::VolumeRestore(_)
             | Self::VolumeRemove(_)
-            | Self::Reconcile(_)
-            | Self::Collect(_)
             | Self::CheckpointCreate(_)
             | Self::CheckpointRestore(_)
             | Self::CheckpointDelete(_)
@@ -214,6 +212,8 @@ impl Request {
                 Some(if op.only_reads() { Scope::Read } else { Scope::Run })
             }
             Self::CellAdopt(_)
+            | Self::Reconcile(_)
+            | Self::Collect(_)
             | Self::ApprovalList(_)
             | Self::ApprovalGive(_)
             | Self::NetChange(_)

@@ -75,7 +75,7 @@ impl Native {
     /// Layers that nothing names, and what imports that were killed have left.
     fn collect_layers(&self, thrift: &Thrift) -> Result<(Removed, Removed)> {
         let at = |error: io::Error| failed("look into", self.paths.root(), &error);
-        let (of_images, left) = ImageStore::new(&self.paths).unnamed().map_err(at)?;
+        let (of_images, left) = ImageStore::new(&self.paths).unnamed_if_free().map_err(at)?;
         let of_cells = LayerStore::new(&self.paths).unnamed().map_err(at)?;
         let layers: BTreeSet<PathBuf> = of_images.into_iter().chain(of_cells).collect();
         let layers = Removed {

@@ -403,6 +403,10 @@ impl Native {
         let Some(mut placed) = placed else {
             return Err(Error::not_found(format!("there is no cell {} here", spec.id)));
         };
+        // It was made by what was said then; what is said now counts for whoever asks now.
+        if let Some(isolation) = read_json(&paths.isolation()).map_err(failed)? {
+            self.settings.required.check(&isolation)?;
+        }
         keep_image_env(&mut spec.env, &placed.spec.env);
         if placed.spec == spec {
             return Ok(());

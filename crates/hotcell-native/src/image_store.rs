@@ -192,8 +192,8 @@ impl<'a> ImageStore<'a> {
     }
 
     /// Layers that no image and no cell names, and what archives were unpacked to by imports that were
-    /// killed. Somebody who takes an image may be about to name them.
-    pub(crate) fn unnamed(&self) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    /// killed.
+    fn unnamed(&self) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         let Descriptions { images, unreadable } = self.descriptions_there()?;
         if unreadable > 0 || !self.layers().exists() {
             // Nobody knows what those name.
@@ -228,6 +228,15 @@ impl<'a> ImageStore<'a> {
             }
         }
         Ok((layers, left))
+    }
+
+    /// The same; nothing while somebody takes an image: what is being made has no name yet.
+    pub(crate) fn unnamed_if_free(&self) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+        match self.lock(FlockOperation::NonBlockingLockExclusive) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(<_>::default()),
+            Err(error) => Err(error),
+            Ok(_lock) => self.unnamed(),
+        }
     }
 
     fn remove_unnamed(&self, ids: &IdLayout) -> io::Result<()> {

@@ -106,7 +106,7 @@ fn of_images(order: &Order) -> Option<Outcome> {
         }
         Task::CollectUnnamed { ids } => {
             let paths = CellPaths::at(order.directory.clone()).native();
-            let of_images = ImageStore::new(&paths).collect(ids);
+            let of_images = ImageStore::new(&paths).collect_if_free(ids);
             Some(collected(of_images.and_then(|()| LayerStore::new(&paths).collect(ids))))
         }
         Task::Start

@@ -60,6 +60,7 @@ impl<'a> LayerStore<'a> {
     /// any more. Where a description cannot be read nothing is.
     pub(crate) fn collect(&self, ids: &IdLayout) -> io::Result<()> {
         let _lock = self.lock(FlockOperation::LockExclusive)?;
+        self.remove_left_checkpoints()?;
         for layer in self.unnamed_of(&self.named()?)? {
             remove_files(&layer, ids).map_err(io::Error::other)?;
         }
@@ -76,8 +77,26 @@ impl<'a> LayerStore<'a> {
         Ok(entries(&self.paths.layers())?.into_iter().filter(|it| !named.contains(it)).collect())
     }
 
-    /// The layers that cells and checkpoints name. What is left of checkpoints that nobody makes any
-    /// more goes meanwhile: whoever writes one keeps layers from being removed.
+    /// Removes what is left of checkpoints that nobody makes any more: whoever writes one keeps layers
+    /// from being removed.
+    fn remove_left_checkpoints(&self) -> io::Result<()> {
+        for cell in entries(&self.paths.cells())? {
+            let cell = CellPaths::at(cell);
+            for half in cell.half_checkpoint_files()? {
+                fs::remove_file(half)?;
+            }
+            for file in cell.checkpoint_files()? {
+                let kept = read_json::<CheckpointFile>(&file)?;
+                if kept.is_some_and(|kept| kept.is_left()) {
+                    // One that stays keeps its layers.
+                    let _ = fs::remove_file(&file);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The layers that cells and checkpoints name.
     fn named(&self) -> io::Result<BTreeSet<PathBuf>> {
         let mut named = BTreeSet::new();
         let layers = self.paths.layers();
@@ -98,14 +117,8 @@ impl<'a> LayerStore<'a> {
             if let Some(making) = read_json::<InTheMaking>(&cell.in_the_making())? {
                 making.layers.iter().for_each(|layer| name(layer));
             }
-            for half in cell.half_checkpoint_files()? {
-                fs::remove_file(half)?;
-            }
             for file in cell.checkpoint_files()? {
                 if let Some(kept) = read_json::<CheckpointFile>(&file)? {
-                    if kept.is_left() && fs::remove_file(&file).is_ok() {
-                        continue;
-                    }
                     let lowers = kept.lowers.iter().flat_map(|part| &part.lowers);
                     lowers.for_each(|lower| name(&lower.path));
                 }

@@ -202,18 +202,25 @@ impl Bench<'_> {
     fn spawn(&mut self, site: &Site) -> Result<()> {
         let turns = Turns { rounds: self.rounds(20), in_a_row: 5 };
         let (hotcell, state) = (self.hotcell, self.state);
-        let ours: [Shot<'_>; 2] =
-            [Box::new(|| site.spawn_and_kill()), Box::new(|| oneshot::hotcell_run(hotcell, state))];
+        let pool = Site::open_pooled(&state.join("pooled"), hotcell, None)?;
+        let ours: [Shot<'_>; 3] = [
+            Box::new(|| site.spawn_and_kill()),
+            Box::new(|| oneshot::hotcell_run(hotcell, state)),
+            Box::new(|| pool.claim_and_kill()),
+        ];
         if !oneshot::bwrap_works() {
-            let [cold, run] = take_turns(turns, ours)?;
+            let [cold, run, claimed] = take_turns(turns, ours)?;
+            pool.end_pool()?;
             self.rows.push(Row::new("`bwrap --unshare-all true`", "skipped: does not work here"));
             self.add("cold spawn, engine", &cold, String::new(), "≤ 1.0 × bwrap");
             self.add("`hotcell run true`, whole process", &run, String::new(), "");
+            self.add("a cell that was ready", &claimed, String::new(), "≤ 1 ms");
             return Ok(());
         }
-        let [first, second] = ours;
-        let shots: [Shot<'_>; 3] = [Box::new(oneshot::bwrap), first, second];
-        let [bwrap, cold, run] = take_turns(turns, shots)?;
+        let [first, second, third] = ours;
+        let shots: [Shot<'_>; 4] = [Box::new(oneshot::bwrap), first, second, third];
+        let [bwrap, cold, run, claimed] = take_turns(turns, shots)?;
+        pool.end_pool()?;
         let to_bwrap = |samples: &Samples| {
             let min = samples.min_ratio_to(&bwrap);
             format!("{:.2} × bwrap (min {min:.2})", samples.ratio_to(&bwrap))
@@ -222,6 +229,7 @@ impl Bench<'_> {
         self.add(what, &bwrap, String::new(), "");
         self.add("cold spawn until ready, engine", &cold, to_bwrap(&cold), "≤ 1.0 × bwrap");
         self.add("`hotcell run true`, whole process", &run, to_bwrap(&run), "");
+        self.add("a cell that was ready", &claimed, to_bwrap(&claimed), "≤ 1 ms");
         Ok(())
     }
 

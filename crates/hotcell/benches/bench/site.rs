@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hotcell_docker::{DockerDriver, DockerSettings};
-use hotcell_engine::{Engine, ExecEvent, Settings};
+use hotcell_engine::{Engine, ExecEvent, PoolSettings, Settings};
 use hotcell_model::{
     Caller, CellId, CellInfo, CellKill, CellSpawn, Command, Driver, EndCause, ExecFollow,
     ExecResult, ExecRun, ExecState, FileCall, FileOp, FileRead, FileWrite, Keep, KillWait, Pace,
-    RequestedLimits, Role,
+    RequestedLimits, Role, Tenant,
 };
 use hotcell_native::{CgroupUse, NativeDriver, NativeSettings};
 use hotcell_store::SqliteStore;
@@ -22,6 +22,8 @@ use crate::containers::DockerEngine;
 use crate::{code, guards};
 
 const POLL: Duration = Duration::from_millis(20);
+/// How long a pool takes to be full at most.
+const FULL_WITHIN_MS: u32 = 30_000;
 
 /// What stands between a caller and what it asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +58,33 @@ impl Flood {
     }
 }
 
+fn native(state: &Path, hotcell: &Path, cgroups: CgroupUse) -> NativeDriver {
+    NativeDriver::new(NativeSettings {
+        state_dir: state.to_owned(),
+        own_files: Vec::new(),
+        program: hotcell.to_owned(),
+        cgroups,
+        required: hotcell_model::RequiredIsolation::default(),
+        egress: hotcell_native::EgressSettings::default(),
+        together: hotcell_native::Together::default(),
+        registries: hotcell_native::RegistrySettings::default(),
+        scan: None,
+        pull_watch: Arc::new(hotcell_model::Unwatched),
+    })
+}
+
+fn containers(state: &Path, hotcell: &Path, docker: &DockerEngine) -> DockerDriver {
+    DockerDriver::new(DockerSettings {
+        state_dir: state.to_owned(),
+        program: hotcell.to_owned(),
+        host: Some(format!("unix://{}", docker.socket.display())),
+        image: Some(docker.image.clone()),
+        scan: None,
+        runtime: None,
+        required: hotcell_model::RequiredIsolation::default(),
+    })
+}
+
 impl Site {
     pub(crate) fn open(
         state: &Path,
@@ -65,18 +94,7 @@ impl Site {
     ) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let store = runtime.block_on(async { SqliteStore::open(state) })?;
-        let driver = NativeDriver::new(NativeSettings {
-            state_dir: state.to_owned(),
-            own_files: Vec::new(),
-            program: hotcell.to_owned(),
-            cgroups,
-            required: hotcell_model::RequiredIsolation::default(),
-            egress: hotcell_native::EgressSettings::default(),
-            together: hotcell_native::Together::default(),
-            registries: hotcell_native::RegistrySettings::default(),
-            scan: None,
-            pull_watch: Arc::new(hotcell_model::Unwatched),
-        });
+        let driver = native(state, hotcell, cgroups);
         let settings = Settings { redact_shapes: guards == Guards::All, ..Settings::default() };
         let mut engine =
             Engine::new(state.to_owned(), Arc::new(store), vec![Arc::new(driver)], settings);
@@ -94,23 +112,62 @@ impl Site {
 
     /// An engine whose cells are in containers.
     pub(crate) fn open_docker(state: &Path, hotcell: &Path, docker: &DockerEngine) -> Result<Self> {
+        Self::open_with(
+            state,
+            Arc::new(containers(state, hotcell, docker)),
+            PoolSettings::default(),
+        )
+    }
+
+    /// An engine that keeps cells ready, in containers if there is an engine for them.
+    pub(crate) fn open_pooled(
+        state: &Path,
+        hotcell: &Path,
+        docker: Option<&DockerEngine>,
+    ) -> Result<Self> {
+        std::fs::create_dir_all(state)?;
+        let driver: Arc<dyn Driver> = match docker {
+            Some(docker) => Arc::new(containers(state, hotcell, docker)),
+            None => Arc::new(native(state, hotcell, CgroupUse::Auto)),
+        };
+        let site = Self::open_with(state, driver, PoolSettings { size: 2, ..Default::default() })?;
+        let keep = async { site.engine.keep_house(Tenant::default()) };
+        site.runtime.block_on(keep);
+        Ok(site)
+    }
+
+    fn open_with(state: &Path, driver: Arc<dyn Driver>, pool: PoolSettings) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let store = runtime.block_on(async { SqliteStore::open(state) })?;
-        let driver = DockerDriver::new(DockerSettings {
-            state_dir: state.to_owned(),
-            program: hotcell.to_owned(),
-            host: Some(format!("unix://{}", docker.socket.display())),
-            image: Some(docker.image.clone()),
-            scan: None,
-            runtime: None,
-            required: hotcell_model::RequiredIsolation::default(),
-        });
-        let default_driver = DockerDriver::NAME.to_owned();
-        let settings = Settings { default_driver, redact_shapes: false, ..Settings::default() };
-        let drivers: Vec<Arc<dyn Driver>> = vec![Arc::new(driver)];
-        let engine = Engine::new(state.to_owned(), Arc::new(store), drivers, settings);
+        let default_driver = driver.name().to_owned();
+        let settings =
+            Settings { default_driver, redact_shapes: false, pool, ..Settings::default() };
+        let engine = Engine::new(state.to_owned(), Arc::new(store), vec![driver], settings);
         let caller = Caller::local(rustix::process::getuid().as_raw());
         Ok(Self { runtime, engine: Arc::new(engine), state: state.to_owned(), caller })
+    }
+
+    /// Waits until cells are ready, is given one, measures that, and ends it.
+    pub(crate) fn claim_and_kill(&self) -> Result<Duration> {
+        let given = self.engine.pool_figures().given;
+        let ready = async {
+            for _ in 0..FULL_WITHIN_MS {
+                if self.engine.pool_figures().ready >= 2 {
+                    return Ok(());
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            anyhow::bail!("the pool is not full: {:?}", self.engine.pool_figures())
+        };
+        self.runtime.block_on(ready)?;
+        let took = self.spawn_and_kill()?;
+        ensure!(self.engine.pool_figures().given == given + 1, "the cell was not of the pool");
+        Ok(took)
+    }
+
+    /// Ends the cells that are ready.
+    pub(crate) fn end_pool(&self) -> Result<()> {
+        Ok(self.runtime.block_on(self.engine.end_pool())?)
     }
 
     pub(crate) fn caller(&self) -> &Caller {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_auth::{FileTokenStore, Oidc};
-use hotcell_engine::{AllowedSecrets, AllowedWorkspaces};
+use hotcell_engine::{AllowedSecrets, AllowedWorkspaces, Engine};
 use hotcell_model::{Caller, Error, NetRule, Result, Role, Workspace};
 use hotcell_server::http::{
     AccessSettings, HttpLimits, HttpSettings, Listener, Peer, Principal, SocketListener,
@@ -34,6 +34,8 @@ use crate::values::ListenAt;
 const OTHER_FILES: u64 = 256;
 /// What a server keeps of what it freed: a file of a few megabytes is read and told with that.
 const KEPT_BYTES: usize = 16 << 20;
+/// How long a server may take to leave nothing behind.
+const TIDIED: Duration = Duration::from_secs(5);
 /// By then a client that starts a server has greeted it.
 const SETTLED: Duration = Duration::from_secs(2);
 
@@ -73,9 +75,10 @@ pub(super) async fn serve(
     };
     engine.show_tools(local.tenant.clone());
     engine.keep_house(local.tenant.clone());
-    let door = Door::new(Arc::new(engine), dialect)
-        .with_approvers(approvers)
-        .at_home_in(config.tenant.clone());
+    let engine = Arc::new(engine);
+    let leaving = Leaving { engine: Arc::clone(&engine), pool: config.pool.size };
+    let door =
+        Door::new(engine, dialect).with_approvers(approvers).at_home_in(config.tenant.clone());
     #[cfg(feature = "conformance")]
     let door = if args.conformance_fixtures { door.with_conformance_fixtures() } else { door };
     hotcell_jail::keep_freed(KEPT_BYTES);
@@ -89,16 +92,18 @@ pub(super) async fn serve(
         // Who is told to leave leaves; what runs goes on.
         let mut serving = pin!(settling(stdio::serve(door, caller)));
         loop {
-            return match signals.unless_told_to_leave(&mut serving).await {
+            let served = match signals.unless_told_to_leave(&mut serving).await {
                 Ok(served) => served.map(|()| 0).map_err(Failure::Terminal),
                 Err(LocalSignal::HangUp) if hang_up.reloads() => continue,
                 Err(_) => Ok(0),
             };
+            leaving.tidy_up().await;
+            return served;
         }
     };
     let usual = Caller { default_cell: chosen_cell, ..local };
     let settings = settings(config, access(config, environment, usual)?);
-    match at {
+    let served = match at {
         ListenAt::Address(address) => {
             settings.check_address(address)?;
             let listener = listen(address).await?;
@@ -112,6 +117,27 @@ pub(super) async fn serve(
             let listener = SocketListener::bind(&path, mode)?;
             note(&format!("listening on unix:{}", listener.path().display()));
             over_http(listener.into(), door, settings, &mut signals, &hang_up).await
+        }
+    };
+    leaving.tidy_up().await;
+    served
+}
+
+/// What a server does before it goes.
+struct Leaving {
+    engine: Arc<Engine>,
+    pool: u32,
+}
+
+impl Leaving {
+    /// Ends the cells that it kept ready. Those that it does not get to end by themselves.
+    async fn tidy_up(self) {
+        if self.pool == 0 {
+            return;
+        }
+        match tokio::time::timeout(TIDIED, self.engine.end_pool()).await {
+            Ok(Err(error)) => tracing::warn!(%error, "cells that were kept ready stay for a while"),
+            Ok(Ok(())) | Err(_) => {}
         }
     }
 }

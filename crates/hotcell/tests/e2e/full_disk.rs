@@ -7,6 +7,7 @@ use crate::world::{World, program};
 in_worlds! { [root]
     a_full_disk_costs_output_and_nothing_else,
     a_run_on_a_full_disk_is_refused_and_leaves_nothing,
+    a_disk_that_is_nearly_full_takes_no_new_cell,
 }
 
 /// The state directory on a small disk in a mount namespace of its own; what happens there is
@@ -107,6 +108,7 @@ fn a_run_on_a_full_disk_is_refused_and_leaves_nothing(world: &World) {
         .env("P", program())
         // The end of a cell that could not be written down either is found after this time.
         .env("HOTCELL_ORPHAN_GRACE_S", "1")
+        .env("HOTCELL_DISK_RESERVE_MB", "0")
         .run();
     let text = finished.clone().succeeded().stdout();
     let codes: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("code ")).collect();
@@ -119,4 +121,32 @@ fn a_run_on_a_full_disk_is_refused_and_leaves_nothing(world: &World) {
     let named = |line: &&str| line.contains(state_dir.to_str().unwrap());
     assert!(refused.iter().all(named), "{finished:?}");
     assert!(text.ends_with("\nagain\nnothing is left\n"), "{finished:?}");
+}
+
+/// Of 256 MiB a twentieth is to stay free, and half of that does.
+const NEARLY_FULL: &str = r#"
+set -eu
+mkdir -p "$HOTCELL_STATE_DIR"
+mount -t tmpfs -o size=256m none "$HOTCELL_STATE_DIR"
+"$P" run --cell before 'echo kept > file'
+free() { df --output=avail -k "$HOTCELL_STATE_DIR" | tail -n 1; }
+dd if=/dev/zero of="$HOTCELL_STATE_DIR/filler" bs=1k count=$(($(free) - 4096)) 2>/dev/null
+"$P" spawn more 2>&1 && code=0 || code=$?
+echo "code $code"
+"$P" run --cell before 'cat file'
+truncate -s -20M "$HOTCELL_STATE_DIR/filler"
+"$P" spawn more >/dev/null
+"$P" kill --volumes --force more before >/dev/null
+echo done
+"#;
+
+fn a_disk_that_is_nearly_full_takes_no_new_cell(world: &World) {
+    let finished = world
+        .other("unshare", ["--mount", "--propagation", "private", "bash", "-c", NEARLY_FULL])
+        .env("P", program())
+        .run();
+    let text = finished.clone().succeeded().stdout();
+    assert!(text.contains("MiB are free on the disk of the state directory"), "{finished:?}");
+    assert!(text.contains("disk_reserve_mb"), "{finished:?}");
+    assert!(text.ends_with("code 6\nkept\ndone\n"), "{finished:?}");
 }

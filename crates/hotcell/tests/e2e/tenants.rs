@@ -297,6 +297,15 @@ const ROUTES: &[(&str, &str, Kind, Request)] = &[
     ("delete", "/v1/cells/{cell}/checkpoints/{checkpoint}", Kind::Names, |it| {
         Sent::delete(&format!("/v1/cells/{}/checkpoints/{}", it.cell, it.checkpoint))
     }),
+    ("get", "/v1/volumes", Kind::NamesNothing, |_| Sent::get("/v1/volumes")),
+    ("post", "/v1/volumes/{cell}/restore", Kind::Names, |it| {
+        Sent::post(&format!("/v1/volumes/{}/restore", it.cell), &json!({}))
+    }),
+    ("delete", "/v1/volumes/{cell}", Kind::Names, |it| {
+        Sent::delete(&format!("/v1/volumes/{}", it.cell))
+    }),
+    ("post", "/v1/reconcile", Kind::ForOperators, |_| Sent::post("/v1/reconcile", &json!({}))),
+    ("post", "/v1/garbage", Kind::ForOperators, |_| Sent::post("/v1/garbage", &json!({}))),
     ("get", "/v1/approvals", Kind::ForOperators, |_| Sent::get("/v1/approvals")),
     ("get", "/v1/approvals/{approval}", Kind::ForOperators, |it| {
         Sent::get(&format!("/v1/approvals/{}", it.exec))
@@ -572,7 +581,11 @@ fn what_a_tenant_has_on_disk_is_bounded(world: &World) {
     assert!(refused["quota"]["current"].as_u64().unwrap() >= 40, "{refused}");
     a.server.ask(&Sent::put("/v1/cells/full/files/more", "x")).is(429);
     // Tidying up is not kept from anybody.
-    a.server.ask(&Sent::delete("/v1/cells/full?force=true")).is(200);
+    let killed = a.server.ask(&Sent::delete("/v1/cells/full?force=true")).is(200).json();
+    // What is kept counts, until it is removed.
+    a.server.ask(&Sent::post("/v1/cells", &json!({}))).is(429);
+    let volume = killed["volume"]["cell"].as_str().unwrap();
+    a.server.ask(&Sent::delete(&format!("/v1/volumes/{volume}"))).is(200);
     a.server.ask(&Sent::post("/v1/cells", &json!({}))).is(201);
     a.server.terminate();
 }

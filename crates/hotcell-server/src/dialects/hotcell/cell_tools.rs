@@ -165,10 +165,10 @@ struct Named {
 #[serde(deny_unknown_fields)]
 struct Kill {
     cell: String,
-    /// end running execs too
+    /// end execs too
     #[serde(default)]
     force: bool,
-    /// persistent: delete files too
+    /// delete files too
     #[serde(default)]
     volumes: bool,
 }
@@ -285,9 +285,8 @@ fn details(reply: Reply) -> Option<CallToolResult> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Killed {
     cell: String,
-    /// killed
     status: &'static str,
-    volume_kept: bool,
+    kept: bool,
 }
 
 fn killed(reply: Reply) -> Option<CallToolResult> {
@@ -300,7 +299,7 @@ fn killed(reply: Reply) -> Option<CallToolResult> {
             format!("{cell} is gone; its files are kept{until}")
         }
     };
-    let view = Killed { cell, status: "killed", volume_kept: killed.volume.is_some() };
+    let view = Killed { cell, status: "killed", kept: killed.volume.is_some() };
     Some(answer(&view, text))
 }
 

@@ -11,6 +11,7 @@ mod leftovers;
 mod machine;
 mod mcp_client;
 mod outside;
+mod own_engine;
 mod polling;
 mod processes;
 mod registry;
@@ -38,6 +39,7 @@ pub(crate) use machine::{
 };
 pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use outside::{Outside, pattern};
+pub(crate) use own_engine::OwnEngine;
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
     cpu_ticks, descendants, fd_count, handles, has_pending, inotify_count, is_alive, kill_9,
