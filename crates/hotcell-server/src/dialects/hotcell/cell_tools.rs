@@ -165,10 +165,10 @@ struct Named {
 #[serde(deny_unknown_fields)]
 struct Kill {
     cell: String,
-    /// end execs too
+    /// end execs
     #[serde(default)]
     force: bool,
-    /// delete files too
+    /// delete files
     #[serde(default)]
     volumes: bool,
 }
