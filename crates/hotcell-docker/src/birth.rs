@@ -93,8 +93,8 @@ async fn start(host: &DockerHost, birth: &Birth<'_>) -> Result<Confinement> {
     let stream = accept(host, birth, &waiting).await?;
     drop(waiting);
     let records = birth.records.to_owned();
-    let (order, directory) = (birth.order.clone(), birth.paths.root().to_owned());
-    let giving = move || give_order(stream, &order, records, &directory);
+    let (order, paths) = (birth.order.clone(), birth.paths.clone());
+    let giving = move || give_order(stream, &order, records, &paths);
     let readiness = tokio::task::spawn_blocking(giving)
         .await
         .map_err(|error| Error::internal(format!("giving an order failed: {error}")))?;
@@ -174,21 +174,22 @@ async fn check_alive(host: &DockerHost, name: &str) -> Result<()> {
 }
 
 /// Tells a supervisor what to be, and hears how that went. With the order go the directory for its
-/// records and the socket at which it listens, which nothing in the container has a path to.
+/// records and the sockets at which it listens, which nothing in the container has a path to.
 fn give_order(
     mut stream: UnixStream,
     order: &ContainerOrder,
     records: PathBuf,
-    directory: &Path,
+    paths: &CellPaths,
 ) -> io::Result<Readiness> {
     let records = File::open(records)?;
-    let listener: UnixListener = listen_in(directory, LINK_SOCKET)?;
+    let listener: UnixListener = listen_in(paths.root(), LINK_SOCKET)?;
+    let sockets = paths.kept().listen_for_sockets()?;
     let mut line = serde_json::to_vec(order)?;
     line.push(b'\n');
     let (first, rest) = line.split_at(1);
-    send_fds(&stream, first, &[records.as_fd(), listener.as_fd()])?;
+    send_fds(&stream, first, &[records.as_fd(), listener.as_fd(), sockets.as_fd()])?;
     // With the supervisor's end nobody listens any more.
-    drop(listener);
+    drop((listener, sockets));
     stream.write_all(rest)?;
     stream.set_read_timeout(Some(READY_WITHIN))?;
     let mut word = Vec::new();

@@ -39,6 +39,8 @@ fn described(limits: impl FnOnce(&mut Limits), enforced: Enforced) -> ContainerC
         program: Path::new("/state/docker/programs/hotcell-1"),
         birthplace: Path::new("/state/docker/cells/c_0123456789/birth"),
         accounts: &accounts,
+        files: &[(PathBuf::from("/state/hosts"), "/etc/hosts".to_owned())],
+        trust: Some(Path::new("/state/trust")),
         tools: Some(Path::new("/state/tools")),
     };
     describe(&placed, &shown, enforced, "0123456789abcdef", None)

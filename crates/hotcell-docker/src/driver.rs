@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use hotcell_egress::EgressSettings;
+use hotcell_keeper::{LockWait, ensure_authority};
 use hotcell_link::ContainerOrder;
 use hotcell_model::{
     CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE, Isolation, Machine,
-    Network, PlacedCell, Placement, RequiredIsolation, Result, SecretForm, Timestamp,
+    Networks, PlacedCell, Placement, RequiredIsolation, Result, Timestamp,
 };
 use hotcell_place::{
     ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, read_json, write_json,
@@ -24,12 +26,15 @@ use tokio::time::timeout;
 use crate::birth::{Birth, give_birth};
 use crate::container::{self, Shown};
 use crate::diagnose;
+use crate::disk;
 use crate::docker_host::{DockerHost, address};
 use crate::images::find_or_pull;
 use crate::isolation::{self, enforced};
+use crate::keeping::Keeping;
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
 use crate::preparing;
 use crate::removal::remove_container;
+use crate::shown_files::write_names;
 use crate::volumes;
 
 /// An engine that can be used answers within this.
@@ -56,6 +61,8 @@ pub struct DockerSettings {
     pub runtime: Option<String>,
     /// What every cell must have at least.
     pub required: RequiredIsolation,
+    /// What the operator chose about the network of cells.
+    pub egress: EgressSettings,
 }
 
 /// Places cells in containers.
@@ -63,6 +70,7 @@ pub struct DockerSettings {
 pub struct DockerDriver {
     settings: DockerSettings,
     paths: DockerPaths,
+    keeping: Keeping,
     host: OnceCell<DockerHost>,
 }
 
@@ -74,7 +82,17 @@ impl DockerDriver {
     #[must_use]
     pub fn new(settings: DockerSettings) -> Self {
         let paths = DockerPaths::new(&settings.state_dir);
-        Self { settings, paths, host: OnceCell::new() }
+        let keeping =
+            Keeping { program: settings.program.clone(), egress: settings.egress.clone() };
+        Self { settings, paths, keeping, host: OnceCell::new() }
+    }
+
+    pub(crate) fn keeping(&self) -> &Keeping {
+        &self.keeping
+    }
+
+    pub(crate) fn cell_paths(&self, cell: &CellId) -> CellPaths {
+        self.paths.cell(cell)
     }
 
     async fn host(&self) -> Result<&DockerHost> {
@@ -159,21 +177,30 @@ impl Driver for DockerDriver {
             None => self.place(host, &paths, spec, records).await?,
         };
         let state = self.paths.state_id().map_err(|error| at("read", &paths, &error))?;
-        if placed.prepared {
-            volumes::check(host, &spec.id).await?;
-        } else {
+        ensure_authority(paths.kept(), &placed.spec)?;
+        if !placed.prepared {
             preparing::prepare(host, &placed, &paths, &state).await?;
             placed.prepared = true;
             write_json(&paths.placed(), &placed).map_err(|error| at("write", &paths, &error))?;
         }
+        let volumes = volumes::find(host, &spec.id).await?;
+        disk::note(host, &paths, &volumes)?;
+        let files = write_names(&paths).map_err(|error| at("write", &paths, &error))?;
+        let trust = paths.trust();
         let program = copy_of(&self.settings.program, &self.paths.programs())
             .map_err(|error| at("copy the program for", &paths, &error))?;
         let birthplace = paths.birthplace();
         make_readable(&birthplace).map_err(|error| at("make", &paths, &error))?;
         let (uid, gid) = placed.user;
         let accounts = ACCOUNTS.map(|accounts| (paths.accounts(accounts), accounts));
-        let shown =
-            Shown { program: &program, birthplace: &birthplace, accounts: &accounts, tools };
+        let shown = Shown {
+            program: &program,
+            birthplace: &birthplace,
+            accounts: &accounts,
+            files: &files,
+            trust: Some(trust.as_path()).filter(|trust| trust.is_dir()),
+            tools,
+        };
         let runtime = self.settings.runtime.as_deref();
         let body = container::describe(&placed, &shown, enforced(host), &state, runtime);
         let name = container::name(&spec.id);
@@ -193,14 +220,24 @@ impl Driver for DockerDriver {
             remove_container(host, &name).await?;
             return Err(error);
         }
+        // Nothing runs yet that it would have to look after.
+        if let Err(error) = self.begin_keeper(&program, &paths, &placed).await {
+            remove_container(host, &name).await?;
+            return Err(error);
+        }
         write_json(&paths.isolation(), &isolation).map_err(|error| at("write", &paths, &error))?;
         Ok(Placement { isolation })
     }
 
     async fn connect(&self, cell: &CellId) -> Result<Option<UnixStream>> {
-        connect_in(self.paths.cell(cell).root(), LINK_SOCKET).map_err(|error| {
+        let paths = self.paths.cell(cell);
+        let stream = connect_in(paths.root(), LINK_SOCKET).map_err(|error| {
             Error::unavailable(format!("cannot connect to the supervisor of {cell}: {error}"))
-        })
+        })?;
+        if stream.is_some() {
+            self.keeping.ensure(&paths);
+        }
+        Ok(stream)
     }
 
     async fn stop(&self, cell: &CellId) -> Result<()> {
@@ -208,7 +245,8 @@ impl Driver for DockerDriver {
         let Some(placed) = read::<Placed>(&paths, &paths.placed())? else { return Ok(()) };
         let host = self.host().await?;
         check_engine(host, &placed)?;
-        remove_container(host, &container::name(cell)).await
+        remove_container(host, &container::name(cell)).await?;
+        await_keeper_end(&paths).await
     }
 
     async fn remove(&self, cell: &CellId) -> Result<()> {
@@ -223,6 +261,7 @@ impl Driver for DockerDriver {
         remove_container(host, &container::name(cell)).await?;
         // Of a start that was killed.
         remove_container(host, &preparing::name(cell)).await?;
+        await_keeper_end(&paths).await?;
         volumes::remove(host, cell).await?;
         match fs::remove_dir_all(paths.root()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -230,6 +269,15 @@ impl Driver for DockerDriver {
             }
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    async fn disk_bytes(&self, cell: &CellId) -> Result<Option<u64>> {
+        let paths = self.paths.cell(cell);
+        read(&paths, &paths.kept().disk_used())
+    }
+
+    fn networks(&self) -> Option<&dyn Networks> {
+        Some(self)
     }
 
     async fn list(&self) -> Result<Vec<PlacedCell>> {
@@ -276,7 +324,7 @@ impl KnownEngine {
                 memory_limit: enforced.memory,
                 cpu_limit: enforced.cpu,
                 pids_limit: enforced.pids,
-                disk_limit: false,
+                disk_limit: disk::can_measure(host),
             },
         }
     }
@@ -288,6 +336,14 @@ impl KnownEngine {
 }
 
 impl DockerDriver {
+    async fn begin_keeper(&self, program: &Path, paths: &CellPaths, placed: &Placed) -> Result<()> {
+        let keeping = self.keeping.clone();
+        let (program, paths, placed) = (program.to_owned(), paths.clone(), placed.clone());
+        tokio::task::spawn_blocking(move || keeping.begin(&program, &paths, &placed))
+            .await
+            .map_err(|error| Error::internal(format!("starting a keeper failed: {error}")))?
+    }
+
     /// Decides what a new cell is at this engine and writes it down.
     async fn place(
         &self,
@@ -341,16 +397,21 @@ fn check_spec(spec: &CellSpec) -> Result<()> {
         )
         .hint("use a cell of the native driver, or copy files in with `hotcell cp`"));
     }
-    if spec.secrets.iter().any(|grant| matches!(grant.form, SecretForm::Header(_))) {
-        return Err(Error::unsupported(
-            "a cell in a container has no network in which a secret could be a header",
-        )
-        .hint("use a cell of the native driver, or grant the secret as a variable"));
-    }
-    match &spec.network {
-        Network::None => Ok(()),
-        Network::Names(_) => Err(Error::unsupported("a cell in a container has no network")
-            .hint("use a cell of the native driver")),
+    Ok(())
+}
+
+/// Waits until the keeper of a cell without a container is gone: it may be writing to the cell's
+/// directory still.
+async fn await_keeper_end(paths: &CellPaths) -> Result<()> {
+    let kept = paths.clone();
+    let waited = tokio::task::spawn_blocking(move || kept.kept().lock_keeper(LockWait::Wait))
+        .await
+        .map_err(|error| Error::internal(format!("waiting for a keeper failed: {error}")))?;
+    match waited {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(at("wait for the keeper of", paths, &error))
+        }
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 
@@ -400,6 +461,6 @@ fn read<T: serde::de::DeserializeOwned>(paths: &CellPaths, file: &Path) -> Resul
     read_json(file).map_err(|error| at("read", paths, &error))
 }
 
-fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {
+pub(crate) fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {
     Error::unavailable(format!("cannot {verb} {}: {error}", paths.root().display()))
 }

@@ -9,15 +9,21 @@ mod container;
 #[cfg(test)]
 mod container_tests;
 mod diagnose;
+mod disk;
 mod docker_host;
 mod driver;
 mod failure;
 mod images;
 mod isolation;
+mod keeper;
+mod keeping;
 mod labels;
+mod network;
 mod paths;
 mod preparing;
 mod removal;
+mod shown_files;
 mod volumes;
 
 pub use driver::{DockerDriver, DockerSettings};
+pub use keeper::keep;

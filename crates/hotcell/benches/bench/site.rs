@@ -104,6 +104,7 @@ impl Site {
             scan: None,
             runtime: None,
             required: hotcell_model::RequiredIsolation::default(),
+            egress: hotcell_native::EgressSettings::default(),
         });
         let default_driver = DockerDriver::NAME.to_owned();
         let settings = Settings { default_driver, redact_shapes: false, ..Settings::default() };

@@ -1,0 +1,102 @@
+//! Keepers of cells in containers, as the driver sees them: only for those that need one.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hotcell_egress::EgressSettings;
+use hotcell_keeper::{LockWait, ask_patiently, order_keeper};
+use hotcell_model::{Error, Network, Result};
+use hotcell_place::read_json;
+
+use crate::keeper::{KeepOrder, KeepOutcome, KeeperAsk, KeptSupervisor};
+use crate::paths::{CellPaths, Placed};
+
+/// The command that keepers are.
+const KEEP: &str = "keep-container";
+
+/// What keepers are started with.
+#[derive(Debug, Clone)]
+pub(crate) struct Keeping {
+    /// The program that they are.
+    pub(crate) program: PathBuf,
+    pub(crate) egress: EgressSettings,
+}
+
+impl Keeping {
+    /// Starts the keeper of a cell that was just started, if it needs one.
+    pub(crate) fn begin(&self, program: &Path, paths: &CellPaths, placed: &Placed) -> Result<()> {
+        match is_needed(paths, placed).and_then(|needed| match needed {
+            true => self.order(program, paths, KeptSupervisor::Fresh).map(Some),
+            false => Ok(None),
+        }) {
+            Ok(None) => Ok(()),
+            Ok(Some(outcome)) => outcome.into_result(),
+            Err(error) => {
+                Err(Error::unavailable(format!("the keeper of the cell failed: {error}")))
+            }
+        }
+    }
+
+    /// Starts a keeper for a cell that needs one and has none. Failing that, the next one tries.
+    pub(crate) fn ensure(&self, paths: &CellPaths) {
+        let has_none = match paths.kept().lock_keeper(LockWait::Try) {
+            Ok(lock) => lock.is_some(),
+            Err(error) => {
+                tracing::warn!(%error, "cannot look for the keeper");
+                false
+            }
+        };
+        if !has_none {
+            return;
+        }
+        let needed = read_json::<Placed>(&paths.placed()).and_then(|placed| match placed {
+            Some(placed) => is_needed(paths, &placed),
+            None => Ok(false),
+        });
+        match needed {
+            Ok(true) => self.find(paths),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "cannot tell whether a cell needs a keeper"),
+        }
+    }
+
+    /// Asks the keeper of a cell that runs, whether or not it has needed one so far.
+    pub(crate) fn ask(&self, paths: &CellPaths, ask: &KeeperAsk) -> io::Result<Result<()>> {
+        let asked =
+            ask_patiently(paths.kept(), ask, || match paths.kept().lock_keeper(LockWait::Try) {
+                Ok(Some(lock)) => {
+                    drop(lock);
+                    self.find(paths);
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "cannot look for the keeper"),
+            });
+        asked.map(KeepOutcome::into_result)
+    }
+
+    fn find(&self, paths: &CellPaths) {
+        let ordered = self.order(&self.program, paths, KeptSupervisor::Found);
+        match ordered.map(KeepOutcome::into_result) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "cannot start a keeper"),
+            Err(error) => tracing::warn!(%error, "cannot start a keeper"),
+        }
+    }
+
+    fn order(
+        &self,
+        program: &Path,
+        paths: &CellPaths,
+        supervisor: KeptSupervisor,
+    ) -> io::Result<KeepOutcome> {
+        let (directory, egress) = (paths.root().to_owned(), self.egress.clone());
+        let order = KeepOrder { directory, egress, supervisor };
+        order_keeper(program, KEEP, paths.root(), &order)
+    }
+}
+
+/// Whether somebody has to look after a cell from outside.
+fn is_needed(paths: &CellPaths, placed: &Placed) -> io::Result<bool> {
+    let may_reach_something = paths.kept().in_force(&placed.spec.network)? != Network::None;
+    Ok(may_reach_something || paths.measured().exists())
+}
