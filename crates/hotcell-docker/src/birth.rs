@@ -17,10 +17,10 @@ use hotcell_jail::send_fds;
 use hotcell_link::{BIRTH_SOCKET, ContainerOrder};
 use hotcell_model::{Error, Result};
 use hotcell_place::listen_in;
-use rustix::fs::{Gid, Uid, chown};
 use rustix::process::geteuid;
 use tokio::time::{interval, sleep, timeout};
 
+use crate::carrier_id::share_records;
 use crate::docker_host::DockerHost;
 use crate::failure::{CONFLICT, NOT_FOUND, status};
 use crate::paths::{CellPaths, LINK_SOCKET};
@@ -46,8 +46,8 @@ pub(crate) struct Birth<'a> {
     pub(crate) records: &'a Path,
 }
 
-/// Makes and starts a container, and waits until its supervisor is ready. If that fails nothing is
-/// left of it.
+/// Makes and starts a container, of which there is none yet, and waits until its supervisor is ready.
+/// If that fails nothing is left of it.
 pub(crate) async fn give_birth(host: &DockerHost, birth: Birth<'_>) -> Result<Confinement> {
     let name = birth.name;
     create(host, name, &birth.body).await?;
@@ -72,14 +72,13 @@ pub(crate) async fn give_birth(host: &DockerHost, birth: Birth<'_>) -> Result<Co
 async fn create(host: &DockerHost, name: &str, body: &ContainerCreateBody) -> Result<()> {
     let mut tries = 0;
     loop {
-        // One that has ended, or that a start that died has left.
-        remove_container(host, name).await?;
         let options = CreateContainerOptionsBuilder::default().name(name).build();
         match host.docker.create_container(Some(options), body.clone()).await {
             Ok(_) => return Ok(()),
             Err(error) if status(&error) == Some(CONFLICT) && tries < TRIES => {
                 tries += 1;
                 sleep(APART).await;
+                remove_container(host, name).await?;
             }
             Err(error) => return Err(host.failed("make a container", &error)),
         }
@@ -138,7 +137,7 @@ async fn accept(
     };
     // Nobody asks twice.
     let taken = fs::remove_file(birth.paths.birthplace().join(BIRTH_SOCKET))
-        .and_then(|()| give_records(birth.records, &stream))
+        .and_then(|()| give_records(birth, &stream))
         .and_then(|()| stream.into_std())
         .and_then(|stream| stream.set_nonblocking(false).map(|()| stream));
     taken.map_err(|error| unmade(birth, &error))
@@ -146,11 +145,10 @@ async fn accept(
 
 /// Gives the directory for the records to whoever the container's user is on this side: an engine may
 /// have given it other ids than the container sees.
-fn give_records(records: &Path, first: &tokio::net::UnixStream) -> io::Result<()> {
+fn give_records(birth: &Birth<'_>, first: &tokio::net::UnixStream) -> io::Result<()> {
     if geteuid().is_root() {
         let peer = first.peer_cred()?;
-        let (uid, gid) = (Uid::from_raw(peer.uid()), Gid::from_raw(peer.gid()));
-        chown(records, Some(uid), Some(gid))?;
+        share_records(birth.records, &birth.order.spec.id, (peer.uid(), peer.gid()))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hotcell_egress::EgressSettings;
-use hotcell_keeper::{LockWait, ensure_authority};
+use hotcell_keeper::ensure_authority;
 use hotcell_link::ContainerOrder;
 use hotcell_model::{
     CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE, Isolation, Machine,
@@ -30,7 +30,7 @@ use crate::disk;
 use crate::docker_host::{DockerHost, address};
 use crate::images::find_or_pull;
 use crate::isolation::{self, enforced};
-use crate::keeping::Keeping;
+use crate::keeping::{Keeping, await_keeper_end};
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
 use crate::preparing;
 use crate::removal::remove_container;
@@ -214,7 +214,13 @@ impl Driver for DockerDriver {
             }
             Ok(()) | Err(_) => {}
         }
+        // One that has ended, or that a start that died has left; what looked after it does not look
+        // after this one.
+        remove_container(host, &name).await?;
+        let no_keeper = await_keeper_end(&paths).await?;
+        paths.kept().forget_carrier().map_err(|error| at("write", &paths, &error))?;
         let confinement = give_birth(host, birth).await?;
+        drop(no_keeper);
         let isolation = isolation::describe(host, &confinement);
         if let Err(error) = self.settings.required.check(&isolation) {
             remove_container(host, &name).await?;
@@ -246,7 +252,7 @@ impl Driver for DockerDriver {
         let host = self.host().await?;
         check_engine(host, &placed)?;
         remove_container(host, &container::name(cell)).await?;
-        await_keeper_end(&paths).await
+        await_keeper_end(&paths).await.map(drop)
     }
 
     async fn remove(&self, cell: &CellId) -> Result<()> {
@@ -261,7 +267,7 @@ impl Driver for DockerDriver {
         remove_container(host, &container::name(cell)).await?;
         // Of a start that was killed.
         remove_container(host, &preparing::name(cell)).await?;
-        await_keeper_end(&paths).await?;
+        let _no_keeper = await_keeper_end(&paths).await?;
         volumes::remove(host, cell).await?;
         match fs::remove_dir_all(paths.root()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -398,21 +404,6 @@ fn check_spec(spec: &CellSpec) -> Result<()> {
         .hint("use a cell of the native driver, or copy files in with `hotcell cp`"));
     }
     Ok(())
-}
-
-/// Waits until the keeper of a cell without a container is gone: it may be writing to the cell's
-/// directory still.
-async fn await_keeper_end(paths: &CellPaths) -> Result<()> {
-    let kept = paths.clone();
-    let waited = tokio::task::spawn_blocking(move || kept.kept().lock_keeper(LockWait::Wait))
-        .await
-        .map_err(|error| Error::internal(format!("waiting for a keeper failed: {error}")))?;
-    match waited {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(at("wait for the keeper of", paths, &error))
-        }
-        Ok(_) | Err(_) => Ok(()),
-    }
 }
 
 /// Whom the container of a new cell runs as, by its own numbers.

@@ -19,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
+use crate::carrier_id::find_carrier;
 use crate::paths::{CellPaths, LINK_SOCKET, Placed};
 
 /// What a keeper is told.
@@ -28,17 +29,6 @@ pub(crate) struct KeepOrder {
     pub(crate) directory: PathBuf,
     /// What the operator chose about the network of cells.
     pub(crate) egress: EgressSettings,
-    pub(crate) supervisor: KeptSupervisor,
-}
-
-/// Whose keeper it is to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum KeptSupervisor {
-    /// One that was just started, and has had none.
-    Fresh,
-    /// One whose keeper is gone, unless somebody else has started another meanwhile.
-    Found,
 }
 
 /// What a keeper answers, to its order and to what it is asked.
@@ -102,11 +92,8 @@ pub fn keep() -> ExitCode {
 
 fn keep_cell(order: &KeepOrder) -> io::Result<()> {
     let paths = CellPaths::at(order.directory.clone());
-    let wait = match order.supervisor {
-        KeptSupervisor::Fresh => LockWait::Wait,
-        KeptSupervisor::Found => LockWait::Try,
-    };
-    let Some(_lock) = paths.kept().lock_keeper(wait)? else {
+    // Another process may have started a keeper meanwhile.
+    let Some(_lock) = paths.kept().lock_keeper(LockWait::Try)? else {
         return answer_order(&KeepOutcome::Done);
     };
     let placed = read_json::<Placed>(&paths.placed())?;
@@ -118,10 +105,7 @@ fn keep_cell(order: &KeepOrder) -> io::Result<()> {
     let link = WatchLink::open(stream)?;
     // Its memory is bounded by a limit of its own: the groups of a container are the engine's.
     let groups = CarrierCgroups::default();
-    let mut carrier = match order.supervisor {
-        KeptSupervisor::Fresh => KeptCarrier::new(order.egress.clone(), None, &groups),
-        KeptSupervisor::Found => KeptCarrier::find(paths.kept(), order.egress.clone(), &groups),
-    };
+    let mut carrier = KeptCarrier::find(paths.kept(), order.egress.clone(), &groups);
     let disk = read_json::<Vec<PathBuf>>(&paths.measured())?
         .map(|directories| CountedDisk { meter: DiskMeter::new(&placed.spec.limits), directories });
     let cell = served(&paths, &placed)?;
@@ -138,10 +122,7 @@ fn keep_cell(order: &KeepOrder) -> io::Result<()> {
 
 /// The cell, as whoever carries its connections sees it.
 fn served<'a>(paths: &'a CellPaths, placed: &'a Placed) -> io::Result<Served<'a>> {
-    use std::os::unix::fs::MetadataExt;
-    // They were given to whoever the container's user is on this side.
-    let records = std::fs::metadata(&placed.records)?;
-    let owner = (records.uid(), records.gid());
+    let owner = find_carrier(&placed.records, &placed.spec.id)?;
     Ok(Served {
         place: paths.kept(),
         spec: &placed.spec,

@@ -4,11 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hotcell_egress::EgressSettings;
-use hotcell_keeper::{LockWait, ask_patiently, order_keeper};
+use hotcell_keeper::{HeldLock, LockWait, ask_patiently, order_keeper};
 use hotcell_model::{Error, Network, Result};
 use hotcell_place::read_json;
 
-use crate::keeper::{KeepOrder, KeepOutcome, KeeperAsk, KeptSupervisor};
+use crate::driver::at;
+use crate::keeper::{KeepOrder, KeepOutcome, KeeperAsk};
 use crate::paths::{CellPaths, Placed};
 
 /// The command that keepers are.
@@ -26,7 +27,7 @@ impl Keeping {
     /// Starts the keeper of a cell that was just started, if it needs one.
     pub(crate) fn begin(&self, program: &Path, paths: &CellPaths, placed: &Placed) -> Result<()> {
         match is_needed(paths, placed).and_then(|needed| match needed {
-            true => self.order(program, paths, KeptSupervisor::Fresh).map(Some),
+            true => self.order(program, paths).map(Some),
             false => Ok(None),
         }) {
             Ok(None) => Ok(()),
@@ -75,7 +76,7 @@ impl Keeping {
     }
 
     fn find(&self, paths: &CellPaths) {
-        let ordered = self.order(&self.program, paths, KeptSupervisor::Found);
+        let ordered = self.order(&self.program, paths);
         match ordered.map(KeepOutcome::into_result) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "cannot start a keeper"),
@@ -83,15 +84,25 @@ impl Keeping {
         }
     }
 
-    fn order(
-        &self,
-        program: &Path,
-        paths: &CellPaths,
-        supervisor: KeptSupervisor,
-    ) -> io::Result<KeepOutcome> {
-        let (directory, egress) = (paths.root().to_owned(), self.egress.clone());
-        let order = KeepOrder { directory, egress, supervisor };
+    fn order(&self, program: &Path, paths: &CellPaths) -> io::Result<KeepOutcome> {
+        let order = KeepOrder { directory: paths.root().to_owned(), egress: self.egress.clone() };
         order_keeper(program, KEEP, paths.root(), &order)
+    }
+}
+
+/// Waits until what looked after a cell without a container is gone: a keeper may be writing to the
+/// cell's directory still. While this is held there is none.
+pub(crate) async fn await_keeper_end(paths: &CellPaths) -> Result<Option<HeldLock>> {
+    let kept = paths.clone();
+    let waited = tokio::task::spawn_blocking(move || kept.kept().lock_keeper(LockWait::Wait))
+        .await
+        .map_err(|error| Error::internal(format!("waiting for a keeper failed: {error}")))?;
+    match waited {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(at("wait for the keeper of", paths, &error))
+        }
+        Ok(lock) => Ok(lock),
+        Err(_) => Ok(None),
     }
 }
 

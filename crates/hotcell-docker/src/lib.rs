@@ -5,6 +5,7 @@
 //! another one. Nothing is done by `docker exec`: pid 1 of the container is the supervisor.
 
 mod birth;
+mod carrier_id;
 mod container;
 #[cfg(test)]
 mod container_tests;

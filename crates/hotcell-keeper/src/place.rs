@@ -67,6 +67,17 @@ impl<'a> KeptPlace<'a> {
         self.0.join("carrier.json")
     }
 
+    /// Lets a carrier of a former life of the cell be none of this one; it ends by itself.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn forget_carrier(self) -> io::Result<()> {
+        match std::fs::remove_file(self.carrier()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Listens where the carrier is asked.
     pub(crate) fn listen_as_carrier(self) -> io::Result<UnixListener> {
         listen_in(self.0, CARRIER_SOCKET)

@@ -31,6 +31,7 @@ mod damaged_state;
 mod detached_execs;
 mod diagnosis;
 mod docker;
+mod docker_network;
 mod egress;
 mod egress_lifetimes;
 mod ends_of_execs;
