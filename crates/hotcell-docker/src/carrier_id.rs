@@ -44,3 +44,7 @@ pub(crate) fn find_carrier(records: &Path, cell: &CellId) -> io::Result<(u32, u3
     let id = carrier_id(cell);
     Ok(if found.gid() == id { (id, id) } else { (found.uid(), found.gid()) })
 }
+
+#[cfg(test)]
+#[path = "carrier_id_tests.rs"]
+mod tests;

@@ -127,3 +127,7 @@ impl DiskMeter {
         self.used.beyond(self.limit) != Used::default()
     }
 }
+
+#[cfg(test)]
+#[path = "disk_meter_tests.rs"]
+mod tests;
