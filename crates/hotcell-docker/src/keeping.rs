@@ -15,6 +15,9 @@ use crate::paths::{CellPaths, Placed};
 /// The command that keepers are.
 const KEEP: &str = "keep-container";
 
+/// How often one is started that ends at once.
+const TRIES: u32 = 3;
+
 /// What keepers are started with.
 #[derive(Debug, Clone)]
 pub(crate) struct Keeping {
@@ -26,16 +29,24 @@ pub(crate) struct Keeping {
 impl Keeping {
     /// Starts the keeper of a cell that was just started, if it needs one.
     pub(crate) fn begin(&self, program: &Path, paths: &CellPaths, placed: &Placed) -> Result<()> {
-        match is_needed(paths, placed).and_then(|needed| match needed {
-            true => self.order(program, paths).map(Some),
-            false => Ok(None),
-        }) {
-            Ok(None) => Ok(()),
-            Ok(Some(outcome)) => outcome.into_result(),
-            Err(error) => {
-                Err(Error::unavailable(format!("the keeper of the cell failed: {error}")))
+        let failed = |why: String| {
+            Error::unavailable(format!("the keeper of cell {} failed: {why}", placed.spec.id))
+                .hint("see what this machine lacks with `hotcell doctor`")
+        };
+        if !is_needed(paths, placed).map_err(|error| failed(error.to_string()))? {
+            return Ok(());
+        }
+        for _ in 0..TRIES {
+            let ordered = self.order(program, paths).map_err(|error| failed(error.to_string()))?;
+            ordered.into_result()?;
+            // One that found the lock taken by whoever looked for a keeper just then is gone.
+            match paths.kept().lock_keeper(LockWait::Try) {
+                Ok(None) => return Ok(()),
+                Ok(Some(_)) => {}
+                Err(error) => return Err(failed(error.to_string())),
             }
         }
+        Err(failed("it does not stay".to_owned()))
     }
 
     /// Starts a keeper for a cell that needs one and has none. Failing that, the next one tries.
