@@ -2,8 +2,8 @@
 //! keeps values, and what stays of it all when a container ends.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -14,9 +14,13 @@ use crate::secret_headers::{
     VALUE, await_reason, bearer, cell, hides_itself, is_roots, memory_holds, run, set,
 };
 use crate::world::{
-    Live, Outside, Upstream, World, ask_engine, descendants, eventually, is_alive, kill_9,
-    processes_of, send, session_of, unique,
+    Live, Need, Outside, Upstream, World, ask_engine, descendants, docker, eventually, is_alive,
+    kill_9, processes_of, require, send, session_of, unique,
 };
+
+in_worlds! { [rootless, single_id]
+    an_ordinary_user_has_a_network_and_no_disk_limit,
+}
 
 in_worlds! { [docker]
     sockets_are_opened_for_the_host_alone,
@@ -283,4 +287,64 @@ fn what_is_on_disk_is_told_and_outlives_a_keeper(world: &World) {
         world.text(["run", "--cell", "c", "true"]);
     }
     assert_eq!(processes_of(&lock), [world.keeper("c")]);
+}
+
+/// A socket that anybody may connect to and that leads to the engine, as for members of its group.
+fn open_engine(world: &World, engine: &str) -> String {
+    let path = world.home().join("engine.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    let engine = engine.to_owned();
+    std::thread::spawn(move || {
+        for theirs in listener.incoming().flatten() {
+            let ours = UnixStream::connect(&engine).unwrap();
+            let ends = [(theirs.try_clone(), ours.try_clone()), (Ok(ours), Ok(theirs))];
+            for (from, to) in ends.map(|(from, to)| (from.unwrap(), to.unwrap())) {
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut &from, &mut &to);
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                });
+            }
+        }
+    });
+    format!("unix://{}", path.display())
+}
+
+fn an_ordinary_user_has_a_network_and_no_disk_limit(world: &World) {
+    let found = docker().ok_or_else(|| "HOTCELL_TEST_DOCKER names no Docker engine".to_owned());
+    let Some((engine, image)) = require(Need::Docker, found) else { return };
+    let outside = Outside::start(&["good.test"]);
+    let address = open_engine(world, &engine);
+    let hotcell = |args: &[&str]| {
+        outside
+            .hotcell(world, [])
+            .args(args.iter().copied())
+            .env("HOTCELL_DRIVER", "docker")
+            .env("DOCKER_HOST", &address)
+            .env("HOTCELL_DOCKER_IMAGE", &image)
+    };
+    let refused = hotcell(&["run", "--disk", "1G", "true"]).run();
+    assert!(refused.stderr().contains("a disk limit cannot be enforced"), "{refused:?}");
+    hotcell(&["spawn", "c"]).run().succeeded();
+    let told = hotcell(&["info", "--json", "c"]).run().succeeded().stdout();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let missing = told["cell"]["isolation"]["missing"].as_array().unwrap();
+    assert!(missing.iter().any(|layer| layer["name"] == "disk_limit"), "{told}");
+    let id = told["cell"]["id"].as_str().unwrap();
+    let lock = world.state_dir().join("docker/cells").join(id).join("keeper.lock");
+    let ask = format!("print(len(ask('good.test', {}, 'send 5')))", outside.port);
+    let ask = || hotcell(&["run", "--cell", "c", &python(&ask)]).run();
+    assert_ne!(ask().code(), 0);
+    // Nobody looks after what needs no looking after.
+    assert_eq!(processes_of(&lock), Vec::<i32>::new());
+    hotcell(&["net", "allow", "c", &outside.rule("good.test")]).run().succeeded();
+    assert_eq!(ask().succeeded().stdout(), "5\n");
+    assert_eq!(processes_of(&lock).len(), 1);
+    hotcell(&["net", "deny", "c", "good.test"]).run().succeeded();
+    assert_ne!(ask().code(), 0);
+    hotcell(&["kill", "--force", "c"]).run().succeeded();
+    eventually("it is removed", || {
+        hotcell(&["cells"]).run();
+        !lock.parent().unwrap().exists()
+    });
 }
