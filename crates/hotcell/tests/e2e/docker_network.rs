@@ -281,7 +281,11 @@ fn what_is_on_disk_is_told_and_outlives_a_keeper(world: &World) {
     let used = || world.json(["info", "c", "--json"])["stats"]["disk_bytes"].as_u64().unwrap_or(0);
     eventually("both volumes are measured", || used() >= 40 << 20);
     assert!(used() < 48 << 20, "{}", used());
-    // There is one keeper, whoever comes.
+    kill_9(world.keeper("c"));
+    assert!(used() >= 40 << 20, "{}", used());
+    world.text(["run", "--cell", "c", "rm big; sleep 0.5"]);
+    eventually("the next keeper measures as well", || used() < 30 << 20);
+    // There is one, whoever comes.
     let lock = world.cell_dir("c").join("keeper.lock");
     for _ in 0..3 {
         world.text(["run", "--cell", "c", "true"]);
