@@ -16,7 +16,7 @@ use hotcell_model::{
     Networks, PlacedCell, Placement, RequiredIsolation, Result, Timestamp,
 };
 use hotcell_place::{
-    ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, read_json, write_json,
+    ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, keep_image_env, read_json, write_json,
 };
 use rustix::process::{getegid, geteuid};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,7 @@ use crate::isolation::{self, enforced};
 use crate::keeping::{Keeping, await_keeper_end};
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
 use crate::preparing;
+use crate::remains::cells_at;
 use crate::removal::remove_container;
 use crate::shown_files::write_names;
 use crate::volumes;
@@ -260,10 +261,15 @@ impl Driver for DockerDriver {
         if !paths.root().exists() {
             return Ok(());
         }
-        let host = self.host().await?;
         if let Some(placed) = read::<Placed>(&paths, &paths.placed())? {
-            check_engine(host, &placed)?;
+            check_engine(self.host().await?, &placed)?;
         }
+        self.clear(cell).await
+    }
+
+    async fn clear(&self, cell: &CellId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let host = self.host().await?;
         remove_container(host, &container::name(cell)).await?;
         // Of a start that was killed.
         remove_container(host, &preparing::name(cell)).await?;
@@ -284,6 +290,35 @@ impl Driver for DockerDriver {
 
     fn networks(&self) -> Option<&dyn Networks> {
         Some(self)
+    }
+
+    async fn assign(&self, spec: &CellSpec) -> Result<()> {
+        let paths = self.paths.cell(&spec.id);
+        let Some(mut placed) = read::<Placed>(&paths, &paths.placed())? else {
+            return Err(Error::not_found(format!("there is no cell {} here", spec.id)));
+        };
+        let mut spec = spec.clone();
+        keep_image_env(&mut spec.env, &placed.spec.env);
+        if placed.spec == spec {
+            return Ok(());
+        }
+        placed.spec = spec;
+        write_json(&paths.placed(), &placed).map_err(|error| at("give out", &paths, &error))
+    }
+
+    async fn remains(&self) -> Result<Vec<CellId>> {
+        // Of one that was never used nothing can be there.
+        if !self.paths.cells().exists() {
+            return Ok(Vec::new());
+        }
+        let state = self.paths.state_id().map_err(|error| {
+            Error::unavailable(format!("cannot tell whose containers there are: {error}"))
+        })?;
+        let mut found = cells_at(self.host().await?, &state).await?;
+        let entries = fs::read_dir(self.paths.cells()).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        found.extend(names.filter_map(|name| name.parse::<CellId>().ok()));
+        Ok(found.into_iter().collect())
     }
 
     async fn list(&self) -> Result<Vec<PlacedCell>> {

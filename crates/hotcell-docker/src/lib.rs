@@ -22,6 +22,7 @@ mod labels;
 mod network;
 mod paths;
 mod preparing;
+mod remains;
 mod removal;
 mod shown_files;
 mod volumes;

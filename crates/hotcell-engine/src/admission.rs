@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use hotcell_model::{
-    CellId, CellLock, CellSpec, CellState, Error, Limits, Result, Tenant, Tenants, Timestamp,
+    CellId, CellLock, CellSpec, CellState, Error, Keep, Limits, Result, Tenant, Tenants, Timestamp,
 };
 
 use crate::cell_standing::Standing;
@@ -350,8 +350,9 @@ impl Site {
     /// Waits until there is room for a cell that is about to be started, or refuses it. While it
     /// waits the cell's lock is free: whoever wants to end or to see the cell does not wait too.
     pub(crate) async fn admit(&self, spec: &CellSpec, lock: Box<dyn CellLock>) -> Result<Admitted> {
-        let (mut full, others, looking) = match self.look_for_room(spec).await? {
+        let (mut full, others, looking) = match self.look_or_make_room(spec).await? {
             Found::Room(room) => return Ok(Admitted::Now(lock, room)),
+            Found::Full(error, ..) if spec.keep == Keep::Pool => return Err(error),
             Found::Full(error, others, looking) => (error, others, looking),
         };
         drop(lock);
@@ -388,6 +389,16 @@ impl Site {
                 Found::Full(error, ..) => error,
             };
         }
+    }
+
+    /// The same as to look for room; cells that nobody asked for make some.
+    async fn look_or_make_room(&self, spec: &CellSpec) -> Result<Found> {
+        let found = self.look_for_room(spec).await?;
+        match found {
+            Found::Full(..) if spec.keep != Keep::Pool && self.drain_pool().await? => {}
+            found @ (Found::Room(_) | Found::Full(..)) => return Ok(found),
+        }
+        self.look_for_room(spec).await
     }
 
     async fn look_for_room(&self, spec: &CellSpec) -> Result<Found> {
@@ -443,11 +454,17 @@ impl Site {
     async fn others(&self, cell: &CellId) -> Result<Vec<Counted>> {
         let mut others = Vec::new();
         for stored in self.store.list_cells(&Tenants::All).await? {
+            let CellSpec { id, alias, tenant, limits, created_at, .. } = stored.spec.clone();
+            if stored.kept {
+                let (name, presence) = (format!("the volume {id}"), Presence::Asleep);
+                others.push(Counted { name, tenant, limits, presence, created_at });
+                continue;
+            }
             if stored.ended_at.is_some() || stored.spec.id == *cell {
                 continue;
             }
             let presence = match self.standing(&stored).await {
-                Standing::Over => continue,
+                Standing::Over | Standing::Kept(_) => continue,
                 Standing::Is(CellState::Starting) => match self.is_waiting(&stored.spec.id).await {
                     true => Presence::Waiting,
                     false => Presence::Awake,
@@ -461,7 +478,6 @@ impl Site {
                     }
                 }
             };
-            let CellSpec { id, alias, tenant, limits, created_at, .. } = stored.spec;
             let name = alias.map_or_else(|| id.to_string(), |alias| alias.to_string());
             others.push(Counted { name, tenant, limits, presence, created_at });
         }

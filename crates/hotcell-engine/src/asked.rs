@@ -40,7 +40,12 @@ pub(crate) fn what(request: &Request) -> String {
             Some(alias) => format!("make the cell {alias} from the image {}", it.image),
             None => format!("make a cell from the image {}", it.image),
         },
-        Request::CellKill(_) => "end the cell and remove its files".to_owned(),
+        Request::CellKill(it) if it.volumes => "end the cell and remove its files".to_owned(),
+        Request::CellKill(_) => "end the cell".to_owned(),
+        Request::VolumeRestore(_) => "bring the cell back with its files".to_owned(),
+        Request::VolumeRemove(_) => "remove the files that the cell left".to_owned(),
+        Request::Reconcile(_) => "bring the index and what drivers have together".to_owned(),
+        Request::Collect(_) => "remove what is over or that nobody needs".to_owned(),
         Request::CellFork(it) => format!("make {} cells with the files of this one", it.count),
         Request::CheckpointRestore(it) => format!("bring the files back to {}", it.checkpoint),
         Request::CheckpointDelete(it) => format!("forget the checkpoint {}", it.checkpoint),
@@ -57,6 +62,8 @@ pub(crate) fn what(request: &Request) -> String {
         Request::ImagePull(it) => format!("pull the image {}", it.name),
         Request::ImageRemove(it) => format!("forget the image {}", it.name),
         Request::CellList(_)
+        | Request::CellAttach(_)
+        | Request::VolumesList(_)
         | Request::ImagesList(_)
         | Request::CellInfo(_)
         | Request::CellAdopt(_)

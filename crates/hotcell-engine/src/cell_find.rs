@@ -1,6 +1,6 @@
 //! Finds the cell that a caller names.
 
-use hotcell_model::{Alias, CellId, CellRef, Error, Result, StoredCell, Tenant};
+use hotcell_model::{Alias, CellId, CellRef, Error, Keep, Result, StoredCell, Tenant};
 
 use crate::site::Site;
 
@@ -38,7 +38,8 @@ impl Site {
             CellRef::Default | CellRef::Alias(_) => None,
             CellRef::Id(id) => self.find_stored(id).await?,
         };
-        Ok(found.filter(|found| found.ended_at.is_none()))
+        let is_somebodys = |it: &StoredCell| it.ended_at.is_none() && it.spec.keep != Keep::Pool;
+        Ok(found.filter(is_somebodys))
     }
 
     /// The cell that is called so and has not ended.

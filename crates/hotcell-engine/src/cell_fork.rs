@@ -138,18 +138,18 @@ async fn place(
     }
     let keep = match parent.spec.keep {
         Keep::Always | Keep::Server => parent.spec.keep,
-        Keep::Holder | Keep::Exec | Keep::Ttl => Keep::Ttl,
+        Keep::Holder | Keep::Pool | Keep::Exec | Keep::Ttl => Keep::Ttl,
     };
     let ttl_s = match keep {
         Keep::Ttl | Keep::Server => Some(parent.spec.ttl_s.unwrap_or(site.settings.default_ttl_s)),
-        Keep::Always | Keep::Holder | Keep::Exec => parent.spec.ttl_s,
+        Keep::Always | Keep::Holder | Keep::Pool | Keep::Exec => parent.spec.ttl_s,
     };
     let created_at = Timestamp::now();
     // What the operator took from the parent meanwhile, a fork does not bring back.
     let network = site.network_in_force(parent).await?;
     let parents = parent.spec.clone();
     let spec = CellSpec { id: id.clone(), alias, keep, ttl_s, created_at, network, ..parents };
-    let cell = StoredCell { spec, isolation: None, ended_at: None };
+    let cell = StoredCell { spec, isolation: None, ended_at: None, kept: false };
     let made = async {
         site.store.insert_cell(&cell).await?;
         let (forks, records) = (site.checkpointer(parent)?, site.records(&id));

@@ -1,7 +1,10 @@
-//! Shows one cell with its use of resources; wakes nothing.
+//! Shows one cell with its use of resources, and notes who works in it; wakes nothing.
 
 use hotcell_link::{Ask, Tell};
-use hotcell_model::{Cell, CellDetails, CellInfo, CellState, CellStats, Result, StoredCell};
+use hotcell_model::{
+    Attachment, Caller, Cell, CellAttach, CellDetails, CellInfo, CellState, CellStats, Result,
+    StoredCell, Timestamp,
+};
 
 use crate::cell_find::no_cell;
 use crate::cell_remove::Busy;
@@ -9,12 +12,15 @@ use crate::cell_standing::Standing;
 use crate::links;
 use crate::site::Site;
 
+/// The longest word of a client on itself that is kept.
+const MOST_SAID: usize = 128;
+
 /// One cell with its use of resources and its live execs.
 pub(crate) async fn cell_info(site: &Site, request: CellInfo) -> Result<CellDetails> {
     let stored = site.get_cell(&request.cell).await?;
     let state = match site.standing(&stored).await {
         Standing::Is(state) => state,
-        Standing::Over => {
+        Standing::Over | Standing::Kept(_) => {
             site.remove_if_over(&stored, Busy::Skip).await?;
             return Err(no_cell(&request.cell));
         }
@@ -31,7 +37,35 @@ pub(crate) async fn cell_info(site: &Site, request: CellInfo) -> Result<CellDeta
     };
     site.settle(&stored.spec.id).await?;
     let execs = site.live_execs(&stored.spec.id).await?;
-    Ok(CellDetails { cell: Cell::from_spec(&spec, state, stored.isolation), stats, execs })
+    let attachments = site.store.list_attachments(&stored.spec.id).await?;
+    let cell = Cell::from_spec(&spec, state, stored.isolation);
+    Ok(CellDetails { cell, stats, execs, attachments })
+}
+
+/// Notes that a client works in a cell, and shows the cell.
+pub(crate) async fn cell_attach(
+    site: &Site,
+    caller: &Caller,
+    request: CellAttach,
+) -> Result<CellDetails> {
+    let CellAttach { cell, client_name, session_id } = request;
+    let stored = site.get_cell(&cell).await?;
+    let now = Timestamp::now();
+    let attachment = Attachment {
+        principal: caller.principal.clone(),
+        client_name: bounded(client_name),
+        session_id: bounded(session_id),
+        attached_at: now,
+        last_seen: now,
+    };
+    site.store.attach(&stored.spec.id, &attachment).await?;
+    cell_info(site, CellInfo { cell }).await
+}
+
+/// What a client says of itself, as much of it as is worth keeping, in one line.
+fn bounded(said: Option<String>) -> String {
+    let said = said.unwrap_or_default();
+    said.chars().filter(|char| !char.is_control()).take(MOST_SAID).collect()
 }
 
 async fn find_stats(site: &Site, cell: &StoredCell) -> Result<Option<CellStats>> {

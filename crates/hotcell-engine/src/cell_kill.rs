@@ -1,11 +1,11 @@
-//! Ends a cell and removes its files.
+//! Ends a cell; the files of a persistent one are kept unless told otherwise.
 
 use std::time::Duration;
 
 use hotcell_link::{Ask, LinkError};
 use hotcell_model::{
-    CellKill, CellKilled, CellRef, CellSpec, CloseReason, Driver, Error, KillStatus, KillWait,
-    Result,
+    CellKill, CellKilled, CellRef, CellSpec, CloseReason, Driver, Error, Keep, KillStatus,
+    KillWait, Result,
 };
 use tokio::time::{Instant, sleep};
 
@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 5;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const LOOK_EVERY_AT_MOST: Duration = Duration::from_millis(50);
 
-/// Ends a cell and removes its files; its records stay for a while.
+/// Ends a cell; its records stay for a while, and the files of a persistent one longer.
 pub(crate) async fn cell_kill(site: &Site, request: CellKill) -> Result<CellKilled> {
     let id = site.get_cell(&request.cell).await?.spec.id;
     let lock = site.store.lock_cell(&id).await?;
@@ -29,7 +29,18 @@ pub(crate) async fn cell_kill(site: &Site, request: CellKill) -> Result<CellKill
         Some(_) | None => return Err(no_cell(&CellRef::Id(id))),
     };
     let force = if request.force { Force::Yes } else { Force::No };
-    let closed = close(site, &stored.spec, force).await?;
+    if stored.spec.keep == Keep::Always && !request.volumes {
+        // Until it is noted that it has ended it is asleep, whoever dies on the way.
+        match close(site, &stored.spec, force, CloseReason::Asleep).await? {
+            Closed::Ending => {
+                wait_until_gone(&**site.driver(&stored.spec.driver)?, &stored.spec).await?;
+            }
+            Closed::Gone => {}
+        }
+        let volume = Some(site.keep_cell(&stored.spec, &*lock).await?);
+        return Ok(CellKilled { cell: id, status: KillStatus::Killed, volume });
+    }
+    let closed = close(site, &stored.spec, force, CloseReason::Killed).await?;
     match (request.wait, closed) {
         // From here on it is over for everybody: its keeper clears it away, or the next sweep.
         (KillWait::Ended, Closed::Ending) => site.links.forget(&id),
@@ -39,7 +50,7 @@ pub(crate) async fn cell_kill(site: &Site, request: CellKill) -> Result<CellKill
         }
         (_, Closed::Gone) => site.remove_cell(&stored.spec, &*lock).await?,
     }
-    Ok(CellKilled { cell: id, status: KillStatus::Killed })
+    Ok(CellKilled { cell: id, status: KillStatus::Killed, volume: None })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,9 +69,9 @@ enum Closed {
 }
 
 /// Ends the cell's supervisor, if it has one.
-async fn close(site: &Site, spec: &CellSpec, force: Force) -> Result<Closed> {
+async fn close(site: &Site, spec: &CellSpec, force: Force, reason: CloseReason) -> Result<Closed> {
     let driver = site.driver(&spec.driver)?;
-    let ask = Ask::Close { reason: CloseReason::Killed, force: force == Force::Yes };
+    let ask = Ask::Close { reason, force: force == Force::Yes };
     let mut asked = Err(LinkError::Lost);
     for _ in 0..ATTEMPTS {
         asked = match site.find_link(spec).await {

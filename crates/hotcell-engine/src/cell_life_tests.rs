@@ -104,7 +104,12 @@ async fn a_busy_cell_is_killed_only_by_force() {
     let engine = house.engine();
     let cell = persistent(&engine).await;
     let exec = run_forever(&engine, &cell).await;
-    let kill = |force| CellKill { cell: cell.clone().into(), force, wait: KillWait::Removed };
+    let kill = |force| CellKill {
+        cell: cell.clone().into(),
+        force,
+        volumes: true,
+        wait: KillWait::Removed,
+    };
     let refused = ask(&engine, kill(false)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Conflict);
     assert!(house.driver.supervisor(&cell).is_alive());
@@ -126,7 +131,12 @@ async fn a_kill_whose_question_got_lost_is_asked_again() {
     run_forever(&engine, &cell).await;
     let supervisor = house.driver.supervisor(&cell);
     supervisor.inject(&[Fault::LoseQuestion]);
-    let kill = |force| CellKill { cell: cell.clone().into(), force, wait: KillWait::Removed };
+    let kill = |force| CellKill {
+        cell: cell.clone().into(),
+        force,
+        volumes: true,
+        wait: KillWait::Removed,
+    };
     let refused = ask(&engine, kill(false)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Conflict);
     assert!(supervisor.is_alive());
@@ -147,9 +157,17 @@ async fn sleeping_and_stopped_cells_can_be_killed() {
         } else {
             supervisor.die().await;
         }
-        ask(&engine, CellKill { cell: cell.clone().into(), force: false, wait: KillWait::Removed })
-            .await
-            .unwrap();
+        ask(
+            &engine,
+            CellKill {
+                cell: cell.clone().into(),
+                force: false,
+                volumes: true,
+                wait: KillWait::Removed,
+            },
+        )
+        .await
+        .unwrap();
         assert!(!house.driver.has(&cell));
     }
 }

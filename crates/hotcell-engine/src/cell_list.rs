@@ -1,6 +1,6 @@
 //! Lists cells.
 
-use hotcell_model::{Cell, CellList, CellState, Cells, Result, Tenants};
+use hotcell_model::{Cell, CellList, CellState, Cells, Keep, Result, Tenants};
 
 use crate::cell_remove::Busy;
 use crate::cell_standing::Standing;
@@ -10,12 +10,12 @@ use crate::site::Site;
 pub(crate) async fn cell_list(site: &Site, tenants: &Tenants, request: CellList) -> Result<Cells> {
     let mut cells = Vec::new();
     for stored in site.list_stored(tenants).await? {
-        if stored.ended_at.is_some() {
+        if stored.ended_at.is_some() || stored.spec.keep == Keep::Pool {
             continue;
         }
         let state = match site.standing(&stored).await {
             Standing::Is(state) => state,
-            Standing::Over => {
+            Standing::Over | Standing::Kept(_) => {
                 if let Err(error) = site.remove_if_over(&stored, Busy::Skip).await {
                     tracing::warn!(cell = %stored.spec.id, %error, "a cell that is over stays");
                 }

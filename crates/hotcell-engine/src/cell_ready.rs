@@ -66,7 +66,7 @@ impl Site {
             return Ok(ReadyCell { id: stored.spec.id, link });
         }
         match self.resting(&stored).await? {
-            Standing::Over => Err(no_cell(cell)),
+            Standing::Over | Standing::Kept(_) => Err(no_cell(cell)),
             Standing::Is(_) => Err(Error::unavailable(format!("cell {cell} is asleep"))
                 .hint("nothing changes in it until its next use")),
         }
@@ -94,6 +94,10 @@ impl Site {
             match self.resting(&stored).await? {
                 Standing::Over => {
                     self.remove_cell(spec, &*lock).await?;
+                    return Err(no_cell(&by_id));
+                }
+                Standing::Kept(note) => {
+                    self.settle_kept(&spec.id, note).await?;
                     return Err(no_cell(&by_id));
                 }
                 Standing::Is(_) => {

@@ -28,7 +28,7 @@ impl Site {
         Ok(())
     }
 
-    /// Removes a cell that was found to be over.
+    /// Removes a cell that was found to be over; one whose files are kept has ended, no more.
     pub(crate) async fn remove_if_over(&self, cell: &StoredCell, busy: Busy) -> Result<()> {
         let id = &cell.spec.id;
         let lock = match busy {
@@ -42,6 +42,7 @@ impl Site {
         match self.store.find_cell(id).await? {
             Some(stored) if stored.ended_at.is_none() => match self.standing(&stored).await {
                 Standing::Over => self.remove_cell(&stored.spec, &*lock).await,
+                Standing::Kept(note) => self.settle_kept(id, note).await,
                 Standing::Is(_) => Ok(()),
             },
             Some(_) | None => Ok(()),

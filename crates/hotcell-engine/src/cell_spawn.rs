@@ -10,6 +10,7 @@ use crate::cell_remove::Busy;
 use crate::cell_standing::Standing;
 use crate::default_cell::check_workspace;
 use crate::new_id::new_cell_id;
+use crate::pool::Pooled;
 use crate::site::{Made, Site};
 use crate::{check, fingerprint};
 
@@ -29,9 +30,22 @@ pub(crate) async fn cell_spawn(site: &Site, tenant: &Tenant, request: CellSpawn)
         {
             return Ok(cell);
         }
-        let claimed = spawn.claim().await?;
-        let lock = site.store.lock_cell(&claimed.id).await?;
-        if let Some(cell) = spawn.make_or_find(&claimed, lock).await? {
+        let pooled = spawn.take_pooled().await?;
+        let fresh = match &pooled {
+            Some(pooled) => pooled.cell.spec.id.clone(),
+            None => new_cell_id()?,
+        };
+        let claimed = spawn.claim(fresh).await?;
+        let made = match pooled {
+            Some(pooled) if claimed.origin == Origin::Fresh => {
+                spawn.give_out(&claimed.id, pooled).await?
+            }
+            Some(_) | None => {
+                let lock = site.store.lock_cell(&claimed.id).await?;
+                spawn.make_or_find(&claimed, lock).await?
+            }
+        };
+        if let Some(cell) = made {
             return Ok(cell);
         }
     }
@@ -43,19 +57,19 @@ pub(crate) async fn cell_spawn(site: &Site, tenant: &Tenant, request: CellSpawn)
 fn is_for_one_command(spec: &CellSpec) -> bool {
     match spec.keep {
         Keep::Holder | Keep::Exec => true,
-        Keep::Always | Keep::Server | Keep::Ttl => false,
+        Keep::Always | Keep::Server | Keep::Pool | Keep::Ttl => false,
     }
 }
 
 /// Whether a cell ends without somebody who holds it.
 fn is_held(spec: &CellSpec) -> bool {
     match spec.keep {
-        Keep::Holder | Keep::Server => true,
+        Keep::Holder | Keep::Server | Keep::Pool => true,
         Keep::Always | Keep::Exec | Keep::Ttl => false,
     }
 }
 
-struct Spawn<'a> {
+pub(crate) struct Spawn<'a> {
     site: &'a Site,
     tenant: &'a Tenant,
     request: &'a CellSpawn,
@@ -83,7 +97,11 @@ enum Origin {
 }
 
 impl<'a> Spawn<'a> {
-    async fn plan(site: &'a Site, tenant: &'a Tenant, request: &'a CellSpawn) -> Result<Self> {
+    pub(crate) async fn plan(
+        site: &'a Site,
+        tenant: &'a Tenant,
+        request: &'a CellSpawn,
+    ) -> Result<Self> {
         let driver = site.named_or_default(request.driver.as_deref())?;
         let image = match request.image.as_str() {
             HOST_IMAGE => driver.usual_image().unwrap_or(HOST_IMAGE),
@@ -101,8 +119,48 @@ impl<'a> Spawn<'a> {
         Ok(Self { site, tenant, request, driver, image, limits, workspace, network, secrets })
     }
 
-    async fn claim(&self) -> Result<ClaimedId> {
-        let fresh = new_cell_id()?;
+    /// What has to be the same of a cell for it to be given out as the one that is asked for.
+    pub(crate) fn shape(&self) -> Result<String> {
+        Ok(self.spec(new_cell_id()?).shape())
+    }
+
+    /// A cell that was made ahead of need and can be the one that is asked for.
+    async fn take_pooled(&self) -> Result<Option<Pooled>> {
+        self.site.take_pooled(&self.spec(new_cell_id()?)).await
+    }
+
+    /// Gives such a cell out. `None` when it has to be looked at anew: another process has the alias, or
+    /// the cell was not well.
+    async fn give_out(&self, id: &CellId, pooled: Pooled) -> Result<Option<Cell>> {
+        let checked = match self.site.check_disk(self.tenant).await {
+            Ok(()) if self.request.idempotency_key.is_some() => self.find_by_alias().await,
+            Ok(()) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match checked {
+            Ok(None) => {}
+            answered => {
+                self.release(id).await?;
+                return answered;
+            }
+        }
+        let given = match self.site.assign(pooled, self.spec(id.clone())).await {
+            Ok(Some(given)) => given,
+            not_given => {
+                self.release(id).await?;
+                return match not_given {
+                    Err(error) if error.code != ErrorCode::Conflict => Err(error),
+                    Ok(_) | Err(_) => Ok(None),
+                };
+            }
+        };
+        if is_held(&given.spec) {
+            self.site.hold_cell(&given.spec).await?;
+        }
+        Ok(Some(Cell::from_spec(&given.spec, CellState::Ready, given.isolation)))
+    }
+
+    async fn claim(&self, fresh: CellId) -> Result<ClaimedId> {
         match self.claim_for(&fresh).await? {
             None | Some(Claim::New) => Ok(ClaimedId { id: fresh, origin: Origin::Fresh }),
             Some(Claim::Taken { value, fingerprint }) => {
@@ -197,6 +255,7 @@ impl<'a> Spawn<'a> {
     }
 
     async fn make(&self, claimed: &ClaimedId, lock: Box<dyn CellLock>) -> Result<Option<Cell>> {
+        self.site.check_disk_room().await?;
         self.site.check_disk(self.tenant).await?;
         if self.network != Network::None {
             self.site.check_egress(self.tenant).await?;
@@ -205,8 +264,12 @@ impl<'a> Spawn<'a> {
         if made == Made::Existed && claimed.origin == Origin::Fresh {
             return Ok(None);
         }
-        let cell =
-            StoredCell { spec: self.spec(claimed.id.clone()), isolation: None, ended_at: None };
+        let cell = StoredCell {
+            spec: self.spec(claimed.id.clone()),
+            isolation: None,
+            ended_at: None,
+            kept: false,
+        };
         if let Err(error) = self.site.store.insert_cell(&cell).await {
             self.give_up(&claimed.id).await?;
             // Somebody took the alias after it was found free: look at whose it is.
@@ -249,7 +312,7 @@ impl<'a> Spawn<'a> {
         };
         match self.site.standing(&owner).await {
             Standing::Is(_) => Ok(Some(owner)),
-            Standing::Over => {
+            Standing::Over | Standing::Kept(_) => {
                 self.site.remove_if_over(&owner, Busy::Wait).await?;
                 self.site.find_alias(self.tenant, alias).await
             }
@@ -322,7 +385,7 @@ impl<'a> Spawn<'a> {
         let (request, settings) = (self.request, &self.site.settings);
         let default_ttl = match request.keep {
             Keep::Ttl | Keep::Server => Some(settings.default_ttl_s),
-            Keep::Always | Keep::Holder | Keep::Exec => None,
+            Keep::Always | Keep::Holder | Keep::Pool | Keep::Exec => None,
         };
         CellSpec {
             id,

@@ -21,9 +21,12 @@ fn keyed(key: &str) -> CellSpawn {
 }
 
 async fn kill(engine: &Engine, cell: CellId) {
-    ask(engine, CellKill { cell: cell.into(), force: true, wait: KillWait::Removed })
-        .await
-        .unwrap();
+    ask(
+        engine,
+        CellKill { cell: cell.into(), force: true, volumes: true, wait: KillWait::Removed },
+    )
+    .await
+    .unwrap();
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use hotcell_model::{CellSpec, CellState, CloseReason, Keep, Result, StoredCell, 
 use crate::Settings;
 use crate::journal_end::JournalEnd;
 use crate::site::Site;
+use crate::volumes::KeptNote;
 
 /// Where a cell is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(crate) enum Standing {
     Is(CellState),
     /// It has ended, and what is left of it is to be removed.
     Over,
+    /// It has ended, and its files are kept.
+    Kept(KeptNote),
 }
 
 impl Site {
@@ -32,6 +35,9 @@ impl Site {
 
     /// Where a cell stands that has no supervisor.
     pub(crate) async fn resting(&self, cell: &StoredCell) -> Result<Standing> {
+        if let Some(note) = self.find_kept(&cell.spec).await? {
+            return Ok(Standing::Kept(note));
+        }
         let end = self.find_journal_end(&cell.spec.id).await?;
         let standing = resting(&cell.spec, end, &self.settings, Timestamp::now());
         let may_be_made = standing == Standing::Over && end.is_none();
@@ -81,7 +87,8 @@ fn abandoned(
     let kept_for = match (spec.keep, end) {
         (Keep::Always, _) | (Keep::Ttl, None) => return false,
         // The process that was making it for itself is gone; nobody else knows its name.
-        (Keep::Holder | Keep::Server | Keep::Exec, None) => spec.orphan_grace_s,
+        (Keep::Holder | Keep::Server | Keep::Pool | Keep::Exec, None) => spec.orphan_grace_s,
+        (Keep::Pool, Some(_)) => 0,
         (Keep::Holder | Keep::Server | Keep::Exec | Keep::Ttl, Some(_)) => settings.log_keep_s,
     };
     let since = end.map_or(spec.created_at, |end| end.at);

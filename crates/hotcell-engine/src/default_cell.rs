@@ -23,6 +23,9 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         Request::FileStream(request) => return look(site, caller, &mut request.cell).await,
         Request::CellInfo(request) => name(caller, &mut request.cell),
         Request::CellKill(request) => name(caller, &mut request.cell),
+        Request::CellAttach(request) => name(caller, &mut request.cell),
+        Request::VolumeRestore(request) => name(caller, &mut request.cell),
+        Request::VolumeRemove(request) => name(caller, &mut request.cell),
         Request::CheckpointCreate(request) => name(caller, &mut request.cell),
         Request::CheckpointList(request) => name(caller, &mut request.cell),
         Request::CheckpointCompare(request) => name(caller, &mut request.cell),
@@ -47,6 +50,9 @@ pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> 
         Request::CellSpawn(_)
         | Request::CellList(_)
         | Request::CellAdopt(_)
+        | Request::VolumesList(_)
+        | Request::Reconcile(_)
+        | Request::Collect(_)
         | Request::ExecWait(_)
         | Request::ToolRun(_)
         | Request::ToolSearch(_)

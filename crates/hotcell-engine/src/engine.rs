@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use hotcell_link::Link;
 use hotcell_model::{
-    ApprovalNeed, Caller, CheckpointPurpose, Driver, Error, ExecFollow, ExecId, FileStream, Ledger,
-    NameRules, NetRule, OwnTools, PortDial, Query, Reply, Request, Result, SecretStore, Store,
-    Tenant, TokenStore, ToolServers, Workspace,
+    ApprovalNeed, Caller, CheckpointPurpose, Collected, Driver, Error, ExecFollow, ExecId,
+    FileStream, Ledger, NameRules, NetRule, OwnTools, PortDial, Query, Reconciled, Reply, Request,
+    Result, Scope, SecretStore, Store, Tenant, TokenStore, ToolServers, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -19,7 +19,7 @@ use crate::approvals::approval_list;
 use crate::audit::{AuditCall, audit};
 use crate::cell_adopt::cell_adopt;
 use crate::cell_fork::cell_fork;
-use crate::cell_info::cell_info;
+use crate::cell_info::{cell_attach, cell_info};
 use crate::cell_kill::cell_kill;
 use crate::cell_list::cell_list;
 use crate::cell_spawn::cell_spawn;
@@ -28,6 +28,7 @@ use crate::checkpoint::{
 };
 use crate::code_calls::serve_calls;
 use crate::code_stats::code_stats;
+use crate::collect::collect;
 use crate::default_cell::{self, Standing};
 use crate::diagnose::diagnose;
 use crate::exec_cancel::exec_cancel;
@@ -44,9 +45,11 @@ use crate::network::{net_change, net_log, net_show};
 use crate::new_id::new_exec_id;
 use crate::passed::tool_list;
 use crate::policies::{Rules, policy_check};
+use crate::pool::PoolFigures;
 use crate::ports::port_dial;
 use crate::probe::probe;
 use crate::project::{project_apply, project_diff, project_discard};
+use crate::reconcile::reconcile;
 use crate::recorded::Recording;
 use crate::rights;
 use crate::secrets::{secret_remove, secret_set, secrets_list};
@@ -55,6 +58,7 @@ use crate::tenancy::{self, Confined};
 use crate::tokens::{token_create, token_revoke, tokens_list};
 use crate::toolbox::{Toolbox, tool_names, tool_run, tool_search};
 use crate::view::View;
+use crate::volumes::{volume_remove, volume_restore, volumes_list};
 use crate::{
     AllowedNames, AllowedWorkspaces, ExecStream, FileTransfer, Policies, PolicyUse, PortStream,
     Settings,
@@ -192,7 +196,28 @@ impl Engine {
                 self.sweep_now().await;
                 Reply::CellKilled(killed)
             }
-            Request::CellInfo(request) => Reply::CellDetails(cell_info(site, request).await?),
+            Request::CellInfo(request) => {
+                Reply::CellDetails(Box::new(cell_info(site, request).await?))
+            }
+            Request::CellAttach(it) => {
+                Reply::CellDetails(Box::new(cell_attach(site, caller, it).await?))
+            }
+            Request::VolumesList(_) => Reply::Volumes(volumes_list(site, &tenants).await?),
+            Request::VolumeRestore(request) => {
+                let restore = |at: Arc<Site>| async move { volume_restore(&at, request).await };
+                Reply::Cell(self.to_its_end(restore).await?)
+            }
+            Request::VolumeRemove(it) => Reply::Volume(volume_remove(site, it).await?),
+            Request::Reconcile(_) => {
+                let reconcile = |at: Arc<Site>| async move { reconcile(&at).await };
+                let done = self.to_its_end(reconcile).await?;
+                Reply::Reconciled(Reconciled { errors: shown_to(caller, done.errors), ..done })
+            }
+            Request::Collect(it) => {
+                let collect = |at: Arc<Site>| async move { collect(&at, it).await };
+                let done = self.to_its_end(collect).await?;
+                Reply::Collected(Collected { errors: shown_to(caller, done.errors), ..done })
+            }
             Request::CellAdopt(_) => Reply::Cells(Box::pin(cell_adopt(site, &tenants)).await?),
             Request::CheckpointCreate(request) => {
                 let keeping = CheckpointPurpose::Keeping;
@@ -392,6 +417,22 @@ impl Engine {
         self.spawn_beside(async move { site.keep_tools_shown(&home).await });
     }
 
+    /// Keeps house for as long as this engine is there: brings the index and what drivers have together,
+    /// removes what is over every hour and as soon as there is little room on the disk, and keeps cells
+    /// ready that are made ahead of need.
+    pub fn keep_house(&self, home: Tenant) {
+        let site = Arc::clone(&self.site);
+        self.spawn_beside(async move { site.keep_house().await });
+        let site = Arc::clone(&self.site);
+        self.spawn_beside(async move { site.keep_pool(&home).await });
+    }
+
+    /// What came of cells that were made ahead of need, in this process.
+    #[must_use]
+    pub fn pool_figures(&self) -> PoolFigures {
+        self.site.pool.figures()
+    }
+
     /// The same engine for what goes on beside a call and asks for something itself.
     pub(crate) fn beside_itself(&self) -> Self {
         let (site, swept) = (Arc::clone(&self.site), AtomicBool::new(true));
@@ -587,6 +628,17 @@ impl Engine {
         while beside.try_join_next().is_some() {}
         beside.spawn(work);
     }
+}
+
+/// Faults that are about cells of all tenants: only whoever answers for all of them reads which.
+fn shown_to(caller: &Caller, errors: Vec<String>) -> Vec<String> {
+    if caller.scopes.contains(&Scope::Admin) || errors.is_empty() {
+        return errors;
+    }
+    for error in &errors {
+        tracing::warn!(error, "housekeeping");
+    }
+    vec![format!("{} things could not be done; the server's log says which", errors.len())]
 }
 
 fn mismatch() -> Error {

@@ -66,9 +66,12 @@ async fn an_ended_exec_is_read_from_its_files() {
     let supervisor = house.driver.supervisor(&cell);
     (0..5).for_each(|_| supervisor.print(&exec, Stream::Stdout, b"x"));
     supervisor.exit(&exec, 0);
-    ask(&engine, CellKill { cell: cell.into(), force: true, wait: KillWait::Removed })
-        .await
-        .unwrap();
+    ask(
+        &engine,
+        CellKill { cell: cell.into(), force: true, volumes: true, wait: KillWait::Removed },
+    )
+    .await
+    .unwrap();
     let mut stream = follow(&house.engine(), &exec, 2).await;
     let (seqs, ended) = rest(&mut stream).await;
     assert_eq!(seqs, [3, 4, 5]);

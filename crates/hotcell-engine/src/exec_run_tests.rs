@@ -170,9 +170,12 @@ async fn a_key_answers_after_its_supervisor_and_after_its_cell() {
     assert_eq!((&again.exec, &again.records), (&first.exec, &first.records));
     assert_eq!(house.driver.starts(), 1);
 
-    ask(&engine, CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Removed })
-        .await
-        .unwrap();
+    ask(
+        &engine,
+        CellKill { cell: cell.clone().into(), force: true, volumes: true, wait: KillWait::Removed },
+    )
+    .await
+    .unwrap();
     let again = ask(&house.engine(), keyed(&cell, "echo once")).await.unwrap();
     assert_eq!(again.exec, first.exec);
 }
@@ -184,7 +187,8 @@ async fn run_keyed(house: &House, text: &str) -> hotcell_model::Result<ExecResul
     let spawn = CellSpawn { keep: Keep::Holder, idempotency_key, ..CellSpawn::default() };
     let cell = ask(&engine, spawn).await?.id;
     let ran = ask(&engine, keyed(&cell, text)).await;
-    let kill = CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Ended };
+    let kill =
+        CellKill { cell: cell.clone().into(), force: true, volumes: true, wait: KillWait::Ended };
     match ask(&engine, kill).await {
         Err(error) if error.code != ErrorCode::NotFound => Err(error),
         Ok(_) | Err(_) => ran,

@@ -359,7 +359,12 @@ async fn a_cell_that_is_gone_by_then_is_not_found() {
     let (house, rules) = (House::new(), Changing::new(rules));
     let server = judging(&house, &rules, LONG);
     let cell = persistent(&house.engine()).await;
-    let kill = || CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Removed };
+    let kill = || CellKill {
+        cell: cell.clone().into(),
+        force: true,
+        volumes: true,
+        wait: KillWait::Removed,
+    };
     let caller = agent();
     let (killed, ()) = tokio::join!(server.ask(&caller, kill()), async {
         let id = only_waiting(&server).await;

@@ -28,9 +28,11 @@ mod code_images;
 mod code_report;
 mod code_shown;
 mod code_stats;
+mod collect;
 mod default_cell;
 mod diagnose;
 mod digest;
+mod disk_room;
 mod engine;
 mod exec_cancel;
 mod exec_find;
@@ -48,6 +50,7 @@ mod files;
 mod fingerprint;
 mod glass;
 mod held;
+mod housekeeping;
 mod images;
 mod in_line;
 mod index;
@@ -63,11 +66,13 @@ mod noted;
 mod page;
 mod passed;
 mod policies;
+mod pool;
 mod ports;
 mod probe;
 mod project;
 mod rebuild;
 mod recent;
+mod reconcile;
 mod recorded;
 mod result_bound;
 mod rights;
@@ -86,6 +91,7 @@ mod tree_files;
 mod turns;
 mod veil;
 mod view;
+mod volumes;
 
 #[cfg(test)]
 mod audit_summary_tests;
@@ -114,6 +120,8 @@ mod held_tests;
 #[cfg(test)]
 mod masked_tests;
 #[cfg(test)]
+mod pool_tests;
+#[cfg(test)]
 mod quota_tests;
 #[cfg(test)]
 mod rebuild_tests;
@@ -133,6 +141,8 @@ mod testing_ledger;
 mod testing_supervisor;
 #[cfg(test)]
 mod tree_files_tests;
+#[cfg(test)]
+mod upkeep_tests;
 
 pub use admission::Admission;
 pub use engine::{Answer, Answering, Engine};
@@ -140,6 +150,9 @@ pub use exec_stream::{ExecEvent, ExecStream};
 pub use files::{ContentReceiver, ContentSender, FileTransfer, Transferred};
 pub use hotcell_toolbox::PASS_THROUGH_TOKENS;
 pub use policies::{Policies, PolicyUse};
+pub use pool::PoolFigures;
 pub use ports::PortStream;
-pub use settings::{AllowedNames, AllowedSecrets, AllowedWorkspaces, CodeSettings, Settings};
+pub use settings::{
+    AllowedNames, AllowedSecrets, AllowedWorkspaces, CodeSettings, PoolSettings, Settings,
+};
 pub use tenant_table::{Allowed, Quota, TenantSettings, TenantTable};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hotcell_link::{Ask, Following, Link, LinkError, Tell};
 use hotcell_model::{
-    Alias, CellId, CellRef, CellSpec, CheckpointBefore, Error, ErrorCode, Exec, Pace, Result,
+    Alias, CellId, CellRef, CellSpec, CheckpointBefore, Error, ErrorCode, Exec, Keep, Pace, Result,
     SecretGrant, Tenant, Tenants, Workspace,
 };
 use tokio::time::{sleep, timeout};
@@ -44,9 +44,26 @@ pub(crate) struct Slot {
     refreshed_by: Option<String>,
     link: tokio::sync::Mutex<Option<Arc<Link>>>,
     holds: AtomicBool,
+    /// Whether it was made ahead of need, and given to nobody yet.
+    is_pooled: bool,
 }
 
 impl Slot {
+    fn of(spec: &CellSpec, link: Option<Arc<Link>>) -> Self {
+        Self {
+            tenant: spec.tenant.clone(),
+            alias: spec.alias.clone(),
+            workspace: spec.workspace.clone(),
+            driver: spec.driver.clone(),
+            secrets: spec.secrets.clone(),
+            checkpoint_before: spec.checkpoint_before,
+            refreshed_by: spec.refreshed_by().map(str::to_owned),
+            link: tokio::sync::Mutex::new(link),
+            holds: AtomicBool::new(false),
+            is_pooled: spec.keep == Keep::Pool,
+        }
+    }
+
     /// The link, if it is open and nobody is opening it anew.
     fn open_link(&self) -> Option<Arc<Link>> {
         let link = self.link.try_lock().ok()?;
@@ -55,11 +72,12 @@ impl Slot {
 }
 
 impl Links {
-    /// The open link to a cell, without asking anyone.
+    /// The open link to a cell, without asking anyone. One that nobody was given is nobody's.
     pub(crate) fn find_open(&self, cell: &CellRef) -> Option<(CellId, Arc<Link>)> {
         let CellRef::Id(id) = cell else { return None };
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.get(id)?.open_link().map(|link| (id.clone(), link))
+        let slot = slots.get(id).filter(|slot| !slot.is_pooled)?;
+        slot.open_link().map(|link| (id.clone(), link))
     }
 
     /// The cell of a tenant that is called so and to which a link is open. That proves that it has not
@@ -122,21 +140,24 @@ impl Links {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(cell);
     }
 
+    /// Knows a cell that was made ahead of need as what it was given out as. Its link stays.
+    pub(crate) fn reassign(&self, spec: &CellSpec) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let link = slots.get(&spec.id).and_then(|slot| slot.open_link());
+        slots.insert(spec.id.clone(), Arc::new(Slot::of(spec, link)));
+    }
+
+    /// Forgets a cell that was made ahead of need, and that another process has given out.
+    pub(crate) fn forget_pooled(&self, cell: &CellId) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.get(cell).is_some_and(|slot| slot.is_pooled) {
+            slots.remove(cell);
+        }
+    }
+
     fn slot(&self, spec: &CellSpec) -> Arc<Slot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = slots.entry(spec.id.clone()).or_insert_with(|| {
-            Arc::new(Slot {
-                tenant: spec.tenant.clone(),
-                alias: spec.alias.clone(),
-                workspace: spec.workspace.clone(),
-                driver: spec.driver.clone(),
-                secrets: spec.secrets.clone(),
-                checkpoint_before: spec.checkpoint_before,
-                refreshed_by: spec.refreshed_by().map(str::to_owned),
-                link: tokio::sync::Mutex::default(),
-                holds: AtomicBool::new(false),
-            })
-        });
+        let slot = slots.entry(spec.id.clone()).or_insert_with(|| Arc::new(Slot::of(spec, None)));
         Arc::clone(slot)
     }
 }

@@ -31,7 +31,12 @@ async fn spawn(engine: &Engine, caller: &Caller) -> Result<Cell> {
 }
 
 async fn kill(engine: &Engine, caller: &Caller, cell: &Cell) {
-    let kill = CellKill { cell: cell.id.clone().into(), force: true, wait: KillWait::Removed };
+    let kill = CellKill {
+        cell: cell.id.clone().into(),
+        force: true,
+        volumes: true,
+        wait: KillWait::Removed,
+    };
     engine.ask(caller, kill).await.unwrap();
 }
 

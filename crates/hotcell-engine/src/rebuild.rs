@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hotcell_journal::{Entry, read_journal};
 use hotcell_model::{
-    CellId, CellSpec, ErrorCode, Keep, LIMITS, Limits, Network, Result, SessionBounds, StoredCell,
-    Tenant, Tenants, Timestamp,
+    CellId, CellSpec, ErrorCode, Keep, LIMITS, Limits, Network, PlacedCell, Result, SessionBounds,
+    StoredCell, Tenant, Tenants, Timestamp,
 };
 
 use crate::fault;
@@ -23,6 +23,13 @@ enum Rebuild {
     Partial,
 }
 
+/// Whether the index knew a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inserted {
+    New,
+    Known,
+}
+
 impl Site {
     /// Rebuilds the index once in this process, and whenever it was begun anew since: the store
     /// replaces a database that is found to be damaged. What cannot be rebuilt is logged: the
@@ -33,7 +40,7 @@ impl Site {
             return;
         }
         *rebuilt = true;
-        if self.rebuild().await == Rebuild::Complete
+        if self.rebuild().await.0 == Rebuild::Complete
             && let Err(error) = self.store.mark_rebuilt().await
         {
             tracing::warn!(%error, "the index is rebuilt again by the next process");
@@ -62,8 +69,19 @@ impl Site {
         }
     }
 
-    async fn rebuild(&self) -> Rebuild {
-        let mut complete = true;
+    /// Looks for what the index lacks, whatever it says of itself. How many cells it knows more.
+    pub(crate) async fn rebuild_now(&self) -> Result<u64> {
+        let mut rebuilt = self.rebuilt.lock().await;
+        *rebuilt = true;
+        let (outcome, adopted) = self.rebuild().await;
+        if outcome == Rebuild::Complete {
+            self.store.mark_rebuilt().await?;
+        }
+        Ok(adopted)
+    }
+
+    async fn rebuild(&self) -> (Rebuild, u64) {
+        let (mut complete, mut adopted) = (true, 0);
         for driver in &self.drivers {
             let listed = match driver.list().await {
                 Ok(listed) => listed,
@@ -74,31 +92,42 @@ impl Site {
                 }
             };
             for placed in listed {
-                let (spec, isolation) = (placed.spec, placed.isolation);
-                let cell = StoredCell { spec, isolation, ended_at: None };
-                if let Err(error) = self.insert_unknown(&cell).await {
-                    tracing::warn!(cell = %cell.spec.id, %error, "a cell stays out of the index");
-                    complete = false;
+                let id = placed.spec.id.clone();
+                match self.insert_placed(placed).await {
+                    Ok(Inserted::New) => adopted += 1,
+                    Ok(Inserted::Known) => {}
+                    Err(error) => {
+                        tracing::warn!(cell = %id, %error, "a cell stays out of the index");
+                        complete = false;
+                    }
                 }
             }
         }
         // A cell that some driver may have would look as if only its records were left.
         if !complete {
-            return Rebuild::Partial;
+            return (Rebuild::Partial, adopted);
         }
         match self.restore_records().await {
-            Ok(()) => Rebuild::Complete,
+            Ok(()) => (Rebuild::Complete, adopted),
             Err(error) => {
                 tracing::warn!(%error, "records without a cell stay out of the index");
-                Rebuild::Partial
+                (Rebuild::Partial, adopted)
             }
         }
     }
 
-    async fn insert_unknown(&self, cell: &StoredCell) -> Result<()> {
+    /// A cell that has ended, and whose files are kept, says so beside its records.
+    async fn insert_placed(&self, placed: PlacedCell) -> Result<Inserted> {
+        let PlacedCell { spec, isolation } = placed;
+        let kept = self.find_kept(&spec).await?;
+        let ended_at = kept.map(|note| note.at);
+        self.insert_unknown(&StoredCell { spec, isolation, ended_at, kept: kept.is_some() }).await
+    }
+
+    async fn insert_unknown(&self, cell: &StoredCell) -> Result<Inserted> {
         match self.store.find_cell(&cell.spec.id).await? {
-            Some(_) => Ok(()),
-            None => self.store.insert_cell(cell).await,
+            Some(_) => Ok(Inserted::Known),
+            None => self.store.insert_cell(cell).await.map(|()| Inserted::New),
         }
     }
 
@@ -135,7 +164,7 @@ impl Site {
         .await?;
         let created_at = tail.entries.first().and_then(opened_at).unwrap_or(end.at);
         let spec = bare_spec(cell.clone(), self.tenant_on_disk(cell)?, created_at);
-        Ok(Some(StoredCell { spec, isolation: None, ended_at: Some(end.at) }))
+        Ok(Some(StoredCell { spec, isolation: None, ended_at: Some(end.at), kept: false }))
     }
 }
 

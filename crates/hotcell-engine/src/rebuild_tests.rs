@@ -59,9 +59,12 @@ async fn execs_of_a_cell_that_is_gone_come_back_from_its_records() {
     let engine = house.engine();
     let cell = persistent(&engine).await;
     let exec = ask(&engine, shell(&cell, "echo kept")).await.unwrap().exec.id;
-    ask(&engine, CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Removed })
-        .await
-        .unwrap();
+    ask(
+        &engine,
+        CellKill { cell: cell.clone().into(), force: true, volumes: true, wait: KillWait::Removed },
+    )
+    .await
+    .unwrap();
     house.delete_index();
     let engine = house.engine();
     let seen = ask(&engine, ExecGet { exec: exec.clone() }).await.unwrap();

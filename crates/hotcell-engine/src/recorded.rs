@@ -357,6 +357,12 @@ fn told(entry: LedgerEntry, request: &Request) -> LedgerEntry {
         | Request::ImagesList(_)
         | Request::CellInfo(_)
         | Request::CellKill(_)
+        | Request::CellAttach(_)
+        | Request::VolumesList(_)
+        | Request::VolumeRestore(_)
+        | Request::VolumeRemove(_)
+        | Request::Reconcile(_)
+        | Request::Collect(_)
         | Request::CellAdopt(_)
         | Request::CheckpointCreate(_)
         | Request::CheckpointList(_)
@@ -436,6 +442,9 @@ pub(crate) fn cell_of(request: &Request) -> Option<&CellRef> {
     match request {
         Request::CellInfo(it) => Some(&it.cell),
         Request::CellKill(it) => Some(&it.cell),
+        Request::CellAttach(it) => Some(&it.cell),
+        Request::VolumeRestore(it) => Some(&it.cell),
+        Request::VolumeRemove(it) => Some(&it.cell),
         Request::CheckpointCreate(it) => Some(&it.cell),
         Request::CheckpointList(it) => Some(&it.cell),
         Request::CheckpointCompare(it) => Some(&it.cell),
@@ -456,6 +465,9 @@ pub(crate) fn cell_of(request: &Request) -> Option<&CellRef> {
         Request::AuditQuery(it) => it.cell.as_ref(),
         Request::CellSpawn(_)
         | Request::CellList(_)
+        | Request::VolumesList(_)
+        | Request::Reconcile(_)
+        | Request::Collect(_)
         | Request::CellAdopt(_)
         | Request::ExecWait(_)
         | Request::ToolRun(_)
@@ -504,6 +516,12 @@ fn exec_of(request: &Request) -> Option<&ExecId> {
         | Request::CellList(_)
         | Request::CellInfo(_)
         | Request::CellKill(_)
+        | Request::CellAttach(_)
+        | Request::VolumesList(_)
+        | Request::VolumeRestore(_)
+        | Request::VolumeRemove(_)
+        | Request::Reconcile(_)
+        | Request::Collect(_)
         | Request::CellAdopt(_)
         | Request::CheckpointCreate(_)
         | Request::CheckpointList(_)
@@ -550,6 +568,7 @@ fn about(reply: &Reply) -> (Option<&CellId>, Option<&ExecId>) {
         Reply::Cell(it) => (Some(&it.id), None),
         Reply::CellDetails(it) => (Some(&it.cell.id), None),
         Reply::CellKilled(it) => (Some(&it.cell), None),
+        Reply::Volume(it) => (Some(&it.cell), None),
         Reply::Checkpoint(it) => (Some(&it.cell), None),
         Reply::NetworkState(it) => (Some(&it.cell), None),
         Reply::NetRecords(it) => (Some(&it.cell), None),
@@ -564,6 +583,9 @@ fn about(reply: &Reply) -> (Option<&CellId>, Option<&ExecId>) {
         },
         Reply::Approvals(_)
         | Reply::Cells(_)
+        | Reply::Volumes(_)
+        | Reply::Reconciled(_)
+        | Reply::Collected(_)
         | Reply::Checkpoints(_)
         | Reply::CheckpointDiff(_)
         | Reply::ProjectChanges(_)

@@ -20,6 +20,17 @@ pub struct Settings {
     pub default_ttl_s: u64,
     /// Seconds that logs stay after their cell is gone.
     pub log_keep_s: u64,
+    /// Bytes of output of ended execs that a cell keeps; the oldest goes first.
+    pub log_bytes: u64,
+    /// Seconds that the files of a persistent cell stay after it was ended; until they are removed by
+    /// hand when left out.
+    pub volume_keep_s: Option<u64>,
+    /// Seconds after their last use at which images go that no cell began with; never when left out.
+    pub image_keep_s: Option<u64>,
+    /// What is to stay free on the disk of the state directory, in MiB; of a small one a twentieth.
+    pub disk_reserve_mb: u64,
+    /// Cells that a server makes ahead of need.
+    pub pool: PoolSettings,
     /// Execs that run at once in a cell.
     pub max_running: u32,
     /// Bytes of output kept per exec.
@@ -46,6 +57,23 @@ pub struct Settings {
     pub tenants: TenantTable,
     /// What a run of code may use, and how it is shown.
     pub code: CodeSettings,
+}
+
+/// Cells that a server makes ahead of need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// How many of each image; none where it is zero.
+    pub size: u32,
+    /// Of which images; of the driver's usual one when there are none.
+    pub images: Vec<String>,
+    /// Seconds after which one that nobody wanted is made anew.
+    pub ttl_s: u64,
+}
+
+impl Default for PoolSettings {
+    fn default() -> Self {
+        Self { size: 0, images: Vec::new(), ttl_s: 3600 }
+    }
 }
 
 /// What a run of code may use, and how it is shown.
@@ -136,6 +164,11 @@ impl Default for Settings {
             orphan_grace_s: 60,
             default_ttl_s: 7 * DAY_S,
             log_keep_s: DAY_S,
+            log_bytes: 1 << 30,
+            volume_keep_s: Some(7 * DAY_S),
+            image_keep_s: Some(30 * DAY_S),
+            disk_reserve_mb: 512,
+            pool: PoolSettings::default(),
             max_running: LIMITS.max_running,
             output_bytes: LIMITS.output_bytes,
             sessions: SessionBounds::default(),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use hotcell_masking::Shapes;
@@ -17,6 +17,7 @@ use crate::code_stats::CodeSums;
 use crate::links::Links;
 use crate::long_text::LongTexts;
 use crate::policies::Rules;
+use crate::pool::Pool;
 use crate::recent::RecentExecs;
 use crate::tool_callers::ToolCallers;
 use crate::toolbox::Toolbox;
@@ -46,6 +47,7 @@ pub(crate) struct Site {
     /// On whose behalf programs call them.
     pub(crate) tool_callers: ToolCallers,
     pub(crate) links: Links,
+    pub(crate) pool: Pool,
     pub(crate) recent: RecentExecs,
     /// What code that this process started has called.
     pub(crate) counts: CodeCounts,
@@ -90,6 +92,7 @@ impl Site {
             toolbox: None,
             tool_callers: ToolCallers::default(),
             links: Links::default(),
+            pool: Pool::default(),
             recent: RecentExecs::default(),
             counts: CodeCounts::default(),
             code_sums: CodeSums::default(),
@@ -114,6 +117,11 @@ impl Site {
     /// The driver of that name, or the default one.
     pub(crate) fn named_or_default(&self, name: Option<&str>) -> Result<&Arc<dyn Driver>> {
         self.driver(name.unwrap_or(&self.settings.default_driver))
+    }
+
+    /// The state directory.
+    pub(crate) fn state_dir(&self) -> &Path {
+        &self.state_dir
     }
 
     /// The directory below which each cell has its own.

@@ -18,9 +18,12 @@ async fn records_go_when_they_were_kept_long_enough() {
     let engine = house.engine();
     let cell = persistent(&engine).await;
     let exec = ask(&engine, shell(&cell, "echo x")).await.unwrap().exec.id;
-    ask(&engine, CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Removed })
-        .await
-        .unwrap();
+    ask(
+        &engine,
+        CellKill { cell: cell.clone().into(), force: true, volumes: true, wait: KillWait::Removed },
+    )
+    .await
+    .unwrap();
     sweep(&house).await;
     assert!(house.has_records(&cell));
     house.settings.log_keep_s = 0;
@@ -39,9 +42,12 @@ async fn cells_that_ended_by_themselves_are_removed_by_whoever_comes_by() {
     }
     // Killing another cell is coming by, too.
     let other = persistent(&house.engine()).await;
-    ask(&house.engine(), CellKill { cell: other.into(), force: true, wait: KillWait::Removed })
-        .await
-        .unwrap();
+    ask(
+        &house.engine(),
+        CellKill { cell: other.into(), force: true, volumes: true, wait: KillWait::Removed },
+    )
+    .await
+    .unwrap();
     assert!(cells.iter().all(|cell| !house.driver.has(cell) && house.has_records(cell)));
 }
 

@@ -31,6 +31,9 @@ pub(crate) async fn confine(
     match request {
         Request::CellInfo(request) => cell(site, caller, &mut request.cell).await,
         Request::CellKill(request) => cell(site, caller, &mut request.cell).await,
+        Request::CellAttach(request) => cell(site, caller, &mut request.cell).await,
+        Request::VolumeRestore(request) => cell(site, caller, &mut request.cell).await,
+        Request::VolumeRemove(request) => cell(site, caller, &mut request.cell).await,
         // A checkpoint is looked for in its cell.
         Request::CheckpointCreate(request) => cell(site, caller, &mut request.cell).await,
         Request::CheckpointList(request) => cell(site, caller, &mut request.cell).await,
@@ -80,6 +83,9 @@ pub(crate) async fn confine(
         Request::CellSpawn(_)
         | Request::CellList(_)
         | Request::CellAdopt(_)
+        | Request::VolumesList(_)
+        | Request::Reconcile(_)
+        | Request::Collect(_)
         | Request::PolicyCheck(_)
         | Request::ToolSearch(_)
         | Request::ToolNames(_)

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use hotcell_model::{
-    ApprovalGive, ApprovalId, ApprovalList, AuditQuery, AuditSummary, Caller, CellAdopt, CellFork,
-    CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn, Checked, CheckpointCompare,
-    CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList, CheckpointRestore, CodeStats,
-    Command, Diagnose, Error, ErrorCode, ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput,
-    ExecList, ExecPoll, ExecRun, ExecWait, FileCall, FileStat, FileStream, Grant, ImageImport,
-    ImagePull, ImageRemove, ImagesList, Keep, KillWait, NetChange, NetLog, NetShow, OutputFilter,
-    Pace, PolicyCheck, PortDial, Probe, ProjectApply, ProjectDiff, ProjectDiscard, ProjectPaths,
-    Reply, Request, Result, Role, SecretRemove, SecretSet, SecretValue, SecretsList, Signal,
-    Tenant, TokenCreate, TokenRevoke, TokensList, ToolDetail, ToolList, ToolNames, ToolRun,
-    ToolSearch,
+    ApprovalGive, ApprovalId, ApprovalList, AuditQuery, AuditSummary, Caller, CellAdopt,
+    CellAttach, CellFork, CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn, Checked,
+    CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList,
+    CheckpointRestore, CodeStats, Collect, Command, Diagnose, Error, ErrorCode, ExecCancel,
+    ExecFollow, ExecGet, ExecId, ExecInput, ExecList, ExecPoll, ExecRun, ExecWait, FileCall,
+    FileStat, FileStream, Grant, ImageImport, ImagePull, ImageRemove, ImagesList, Keep, KillWait,
+    NetChange, NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial, Probe, ProjectApply,
+    ProjectDiff, ProjectDiscard, ProjectPaths, Reconcile, Reply, Request, Result, Role,
+    SecretRemove, SecretSet, SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke,
+    TokensList, ToolDetail, ToolList, ToolNames, ToolRun, ToolSearch, VolumeRemove, VolumeRestore,
+    VolumesList,
 };
 
 use crate::testing::House;
@@ -61,6 +62,14 @@ const CASES: &[(&str, Kind, Make)] = &[
     ("cell_list", Kind::NamesNothing, |_| CellList { include_stopped: true }.into()),
     ("cell_info", Kind::Names, |it| CellInfo { cell: it.cell.clone() }.into()),
     ("cell_adopt", Kind::NamesNothing, |_| CellAdopt.into()),
+    ("cell_attach", Kind::Names, |it| {
+        CellAttach { cell: it.cell.clone(), client_name: None, session_id: None }.into()
+    }),
+    ("volumes_list", Kind::NamesNothing, |_| VolumesList.into()),
+    ("volume_restore", Kind::Names, |it| VolumeRestore { cell: it.cell.clone() }.into()),
+    ("volume_remove", Kind::Names, |it| VolumeRemove { cell: it.cell.clone() }.into()),
+    ("reconcile", Kind::NamesNothing, |_| Reconcile.into()),
+    ("collect", Kind::NamesNothing, |_| Collect { dry_run: true }.into()),
     ("checkpoint_create", Kind::Names, |it| CheckpointCreate { cell: it.cell.clone() }.into()),
     ("checkpoint_list", Kind::Names, |it| CheckpointList { cell: it.cell.clone() }.into()),
     ("checkpoint_compare", Kind::Names, |it| {
@@ -178,7 +187,8 @@ const CASES: &[(&str, Kind, Make)] = &[
         ExecCancel { exec: it.exec.clone(), signal: Signal::TERM, grace_s: 0.0 }.into()
     }),
     ("cell_kill", Kind::Names, |it| {
-        CellKill { cell: it.cell.clone(), force: true, wait: KillWait::Removed }.into()
+        CellKill { cell: it.cell.clone(), force: true, volumes: true, wait: KillWait::Removed }
+            .into()
     }),
 ];
 
@@ -334,7 +344,12 @@ async fn whose_things_are_survives_the_loss_of_the_index() {
         let engine = house.engine();
         let living = furnish(&engine, &a, "living").await;
         let ended = furnish(&engine, &a, "ended").await;
-        let kill = CellKill { cell: ended.0.clone().into(), force: true, wait: KillWait::Removed };
+        let kill = CellKill {
+            cell: ended.0.clone().into(),
+            force: true,
+            volumes: true,
+            wait: KillWait::Removed,
+        };
         engine.ask(&a, kill).await.unwrap();
         (living, ended)
     };

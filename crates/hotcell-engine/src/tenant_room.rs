@@ -34,7 +34,7 @@ impl Site {
         };
         let mut used = 0_u64;
         for stored in self.store.list_cells(&Tenants::Of(tenant.clone())).await? {
-            if stored.ended_at.is_none() {
+            if stored.ended_at.is_none() || stored.kept {
                 let driver = self.driver(&stored.spec.driver)?;
                 used = used.saturating_add(driver.disk_bytes(&stored.spec.id).await?.unwrap_or(0));
             }

@@ -28,6 +28,9 @@ pub(crate) struct FakeDriver {
     pub(crate) refuse_to_start: AtomicBool,
     pub(crate) hang_in_start: AtomicBool,
     pub(crate) out_of_reach: AtomicBool,
+    /// Remains that are no cells.
+    pub(crate) orphans: Mutex<Vec<CellId>>,
+    pub(crate) refuse_to_clear: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -47,6 +50,18 @@ impl FakeDriver {
         let cells = self.cells.lock().unwrap();
         let supervisor = cells[cell].supervisor.as_ref();
         Arc::clone(supervisor.filter(|supervisor| supervisor.is_alive()).unwrap())
+    }
+
+    /// Loses what there is of a cell, as if somebody else had removed it.
+    pub(crate) fn lose(&self, cell: &CellId) {
+        self.cells.lock().unwrap().remove(cell);
+    }
+
+    /// The only cell there is.
+    pub(crate) fn only_cell(&self) -> CellId {
+        let cells = self.cells.lock().unwrap();
+        assert_eq!(cells.len(), 1);
+        cells.keys().next().unwrap().clone()
     }
 
     /// The supervisor of the only cell there is.
@@ -133,6 +148,27 @@ impl Driver for FakeDriver {
 
     async fn disk_bytes(&self, _: &CellId) -> Result<Option<u64>> {
         Ok(Some(self.disk_bytes.load(Ordering::SeqCst)))
+    }
+
+    async fn assign(&self, spec: &CellSpec) -> Result<()> {
+        let mut cells = self.cells.lock().unwrap();
+        let cell = cells.get_mut(&spec.id).ok_or_else(|| Error::not_found("no such cell"))?;
+        cell.spec = spec.clone();
+        Ok(())
+    }
+
+    async fn remains(&self) -> Result<Vec<CellId>> {
+        let mut remains: Vec<_> = self.cells.lock().unwrap().keys().cloned().collect();
+        remains.extend(self.orphans.lock().unwrap().iter().cloned());
+        Ok(remains)
+    }
+
+    async fn clear(&self, cell: &CellId) -> Result<()> {
+        if self.refuse_to_clear.load(Ordering::SeqCst) {
+            return Err(Error::unavailable(format!("{cell} sticks")));
+        }
+        self.orphans.lock().unwrap().retain(|orphan| orphan != cell);
+        self.remove(cell).await
     }
 
     async fn list(&self) -> Result<Vec<PlacedCell>> {

@@ -342,7 +342,11 @@ impl State {
                 (Tell::Stats(CellStats { running, ..CellStats::default() }), None)
             }
             Ask::Close { reason, force } => (self.close(reason, force), None),
-            Ask::Resize { .. } | Ask::Watch | Ask::Disk(_) | Ask::Dial { .. } => (Tell::Done, None),
+            Ask::Resize { .. }
+            | Ask::Watch
+            | Ask::Disk(_)
+            | Ask::Dial { .. }
+            | Ask::Assign { .. } => (Tell::Done, None),
         }
     }
 

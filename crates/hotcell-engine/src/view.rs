@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use hotcell_masking::Shapes;
 use hotcell_model::{
-    Approval, Approvals, Asked, Caller, CellDetails, CellId, CellRef, Error, ErrorCode, Exec,
-    PolicyVerdict, Reply, Result, SecretGrant, ToolAnswer, ToolRan,
+    Approval, Approvals, Asked, Caller, CellId, CellRef, Error, ErrorCode, Exec, PolicyVerdict,
+    Reply, Result, SecretGrant, ToolAnswer, ToolRan,
 };
 
 use crate::asked::glass_for;
@@ -88,7 +88,7 @@ impl View {
                 None => Ok(()),
             },
             Reply::Execs(execs) => self.cover_execs(site, &mut execs.execs).await,
-            Reply::CellDetails(CellDetails { execs, .. }) => self.cover_execs(site, execs).await,
+            Reply::CellDetails(details) => self.cover_execs(site, &mut details.execs).await,
             Reply::Asked(asked) => self.cover_asked(site, asked).await,
             Reply::Approvals(Approvals { approvals }) => {
                 for asked in approvals {
@@ -109,6 +109,10 @@ impl View {
             Reply::Cell(_)
             | Reply::Cells(_)
             | Reply::CellKilled(_)
+            | Reply::Volumes(_)
+            | Reply::Volume(_)
+            | Reply::Reconciled(_)
+            | Reply::Collected(_)
             | Reply::Checkpoint(_)
             | Reply::Checkpoints(_)
             | Reply::CheckpointDiff(_)

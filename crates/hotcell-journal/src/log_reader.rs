@@ -1,7 +1,6 @@
 //! Reading a log: a cursor that many may have at once, while it is written and after.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -12,7 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use crate::align::Utf8Aligner;
 use crate::grep::GrepCursor;
-use crate::log_place::{DIRECTORY, LogPlace};
+use crate::log_place::LogPlace;
 use crate::scan::{Scanner, Step, View};
 use crate::seek::{Reach, seek};
 use crate::segment::{STREAMS, stream_index};
@@ -314,27 +313,4 @@ fn finish(aligner: &mut Utf8Aligner, records: &mut Vec<Record>) {
             None => records.push(held),
         }
     }
-}
-
-/// Removes everything there is of an exec's log. Idempotent.
-///
-/// # Errors
-/// The directory cannot be read, or a file in it not removed.
-pub fn remove_logs(records: &Path, exec: &ExecId) -> io::Result<()> {
-    let prefix = format!("{exec}.");
-    let entries = match fs::read_dir(records.join(DIRECTORY)) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    for entry in entries {
-        let entry = entry?;
-        if entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()) {
-            match fs::remove_file(entry.path()) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                Ok(()) | Err(_) => {}
-            }
-        }
-    }
-    Ok(())
 }

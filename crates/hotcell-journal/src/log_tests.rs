@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::disk::full;
 use crate::segment::STREAMS;
 use crate::testing::{Model, Records, exec, read_all, read_on};
-use crate::{Align, Batch, Ended, remove_logs};
+use crate::{Align, Batch, Ended, forget_output, list_logs};
 
 #[test]
 fn nothing_printed_touches_nothing() {
@@ -89,16 +89,29 @@ fn tiny_records_do_not_fill_the_disk() {
 }
 
 #[test]
-fn logs_are_removed_and_others_stay() {
+fn output_that_is_let_go_of_is_stated_and_that_of_others_stays() {
     let records = Records::new();
-    remove_logs(records.path(), &exec()).unwrap();
+    assert_eq!(list_logs(records.path()).unwrap(), []);
     let other = hotcell_model::ExecId::from_random(8);
     let mut kept = crate::OutputLog::new(records.fd(), &other, 100).unwrap();
     kept.append(Stream::Stdout, Timestamp(0), b"kept");
-    records.log(100).append(Stream::Stdout, Timestamp(0), &[0; 90]);
-    remove_logs(records.path(), &exec()).unwrap();
-    assert_eq!(read_all(&records, Ended::Yes).records, []);
-    assert_eq!(records.segments().len(), 1);
+    let mut log = records.log(100);
+    log.append(Stream::Stdout, Timestamp(0), &[0; 90]);
+    log.append(Stream::Stderr, Timestamp(0), &[0; 80]);
+    let mut execs: Vec<_> =
+        list_logs(records.path()).unwrap().into_iter().map(|log| log.exec).collect();
+    execs.sort_by_key(|exec| *exec != other);
+    assert_eq!(execs, [other.clone(), exec()]);
+    for _ in 0..2 {
+        forget_output(records.path(), &exec()).unwrap();
+        let read = read_all(&records, Ended::Yes);
+        assert_eq!(read.records, []);
+        let dropped: Vec<_> =
+            read.dropped.iter().map(|it| (it.from_seq, it.to_seq, it.dropped_bytes)).collect();
+        assert_eq!(dropped, [(1, log.last_seq(), 170)]);
+    }
+    let left: Vec<_> = list_logs(records.path()).unwrap().into_iter().map(|log| log.exec).collect();
+    assert_eq!(left, [other]);
 }
 
 #[test]

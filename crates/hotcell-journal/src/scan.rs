@@ -107,6 +107,11 @@ impl Scanner {
         self.last
     }
 
+    /// Bytes of all streams up to there, those that were not kept included.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
     /// The header of the current segment.
     pub(crate) fn header(&self) -> Option<&SegmentHeader> {
         self.segment.as_ref().and_then(|segment| segment.header.as_ref())

@@ -1,9 +1,9 @@
 //! What is asked of a supervisor and what it tells.
 
 use hotcell_model::{
-    Approval, ApprovalAnswer, CancelStatus, CellStats, CheckpointId, CloseReason, Error, ExecEnd,
-    ExecId, ExecSpec, ExecState, FileOp, FileResult, LimitHit, Signal, Stream, TerminalSize,
-    Timestamp,
+    Approval, ApprovalAnswer, CancelStatus, CellSpec, CellStats, CheckpointId, CloseReason, Error,
+    ExecEnd, ExecId, ExecSpec, ExecState, FileOp, FileResult, LimitHit, Signal, Stream,
+    TerminalSize, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -110,6 +110,12 @@ pub enum Ask {
     Accept {
         /// How many bytes may be under way to the engine.
         window: u32,
+    },
+    /// Be this cell from now on, which is of the same id, tenant and shape. Only of a cell that was made
+    /// ahead of need; nobody holds it then. Idempotent.
+    Assign {
+        /// What it is.
+        spec: Box<CellSpec>,
     },
     /// End the cell.
     Close {

@@ -21,6 +21,9 @@ pub enum Keep {
     /// As long as a server holds a link to it, and the orphan grace after that. Every server on the
     /// state directory takes over what another one leaves.
     Server,
+    /// Made ahead of need: as long as a server holds a link to it, until it is given out as the cell
+    /// of somebody who asks for one of its shape.
+    Pool,
     /// As long as an exec runs in it.
     Exec,
     /// Until its TTL is over.
@@ -141,6 +144,21 @@ pub struct CellSpec {
 }
 
 impl CellSpec {
+    /// What a cell that was made ahead of need can be given out as; `None` for every other cell.
+    #[must_use]
+    pub fn pool_shape(&self) -> Option<String> {
+        (self.keep == Keep::Pool).then(|| self.shape())
+    }
+
+    /// What has to be the same of two cells for one to be given out as the other: what its place and
+    /// its processes were made by. All else is told to its supervisor.
+    #[must_use]
+    pub fn shape(&self) -> String {
+        let Limits { memory_mb, cpus, pids, disk_mb, disk_files } = self.limits;
+        let cpus = cpus.map(f64::to_bits);
+        format!("{} {memory_mb} {cpus:?} {pids} {disk_mb} {disk_files} {}", self.driver, self.image)
+    }
+
     /// The driver that has to make changes of the host visible in the cell; none where they are
     /// anyway.
     #[must_use]

@@ -6,7 +6,9 @@ use std::path::Path;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{CellId, CellSpec, Checkpointer, Images, Isolation, Networks, Projects, Result};
+use crate::{
+    CellId, CellSpec, Checkpointer, Images, Isolation, Networks, Projects, Removed, Result, Thrift,
+};
 
 /// What the machine behind a driver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,8 +147,26 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// Removes everything the driver keeps of a cell that has no supervisor. Idempotent.
     async fn remove(&self, cell: &CellId) -> Result<()>;
 
-    /// Every cell this driver keeps something of.
+    /// Writes down that a cell that was made ahead of need is this one now: of the same id, tenant and
+    /// shape. Idempotent.
+    async fn assign(&self, spec: &CellSpec) -> Result<()>;
+
+    /// Every cell this driver keeps something of that can be used.
     async fn list(&self) -> Result<Vec<PlacedCell>>;
+
+    /// Every cell of this state directory that there is anything of, also what can be used no more.
+    async fn remains(&self) -> Result<Vec<CellId>>;
+
+    /// Removes what there is of a cell that is not listed. Idempotent.
+    async fn clear(&self, cell: &CellId) -> Result<()> {
+        self.remove(cell).await
+    }
+
+    /// Removes what no cell, image or checkpoint needs, or tells what that would be.
+    async fn collect(&self, thrift: &Thrift) -> Result<Vec<Removed>> {
+        let _ = thrift;
+        Ok(Vec::new())
+    }
 
     /// What a cell has on disk, as last measured; `None` where nobody has measured it.
     async fn disk_bytes(&self, cell: &CellId) -> Result<Option<u64>> {

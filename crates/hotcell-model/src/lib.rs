@@ -4,6 +4,7 @@
 
 mod approval;
 mod asked;
+mod attachment;
 mod audit;
 mod caller;
 mod cell;
@@ -41,6 +42,8 @@ mod time;
 mod token;
 mod tool_servers;
 mod tools;
+mod upkeep;
+mod volume;
 
 #[cfg(test)]
 mod asked_tests;
@@ -72,6 +75,7 @@ pub use approval::{
     Grant,
 };
 pub use asked::{ApprovalId, Approvals, Asked, HeldCall, Holding, legible};
+pub use attachment::{Attachment, CellAttach};
 pub use audit::{Anomaly, AnomalyKind, AuditPage, AuditQuery, AuditSummary, LedgerSummary, Tally};
 pub use caller::{At, Caller, Patience, Sight};
 pub use cell::{Cell, CellSpec, CellState, CloseReason, Keep};
@@ -153,7 +157,7 @@ pub use secret_grant::{
     check_grants_together,
 };
 pub use stable_hash::stable_hash;
-pub use store::{CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
+pub use store::{ATTACHMENTS, CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
 pub use tenants::{Reach, Tenants};
 pub use time::Timestamp;
 pub use token::{
@@ -168,3 +172,5 @@ pub use tools::{
     NamesFound, PassedTool, ToolDetail, ToolHints, ToolList, ToolNames, ToolRan, ToolRun,
     ToolSearch, ToolsFound, ToolsListed,
 };
+pub use upkeep::{Collect, Collectable, Collected, Reconcile, Reconciled, Removed, Thrift};
+pub use volume::{Volume, VolumeList, VolumeRemove, VolumeRestore, VolumesList};

@@ -6,11 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AccessToken, AccessTokens, Approvals, Asked, AuditPage, Cell, CellId, Checkpoint,
-    CheckpointDiff, Checkpoints, CodeFigures, CodeRun, Diagnosis, Dropped, Error, Exec, ExecId,
-    FileDone, Image, ImageList, LedgerSummary, NamesFound, NetRecords, NetworkState, NetworkStats,
-    PolicyVerdict, ProjectApplied, ProjectChanges, ProjectDiscarded, Record, Secret, SecretList,
-    SessionInfo, Tenant, TokenCreated, ToolRan, ToolsFound, ToolsListed,
+    AccessToken, AccessTokens, Approvals, Asked, Attachment, AuditPage, Cell, CellId, Checkpoint,
+    CheckpointDiff, Checkpoints, CodeFigures, CodeRun, Collected, Diagnosis, Dropped, Error, Exec,
+    ExecId, FileDone, Image, ImageList, LedgerSummary, NamesFound, NetRecords, NetworkState,
+    NetworkStats, PolicyVerdict, ProjectApplied, ProjectChanges, ProjectDiscarded, Reconciled,
+    Record, Secret, SecretList, SessionInfo, Tenant, TokenCreated, ToolRan, ToolsFound,
+    ToolsListed, Volume, VolumeList,
 };
 
 /// Every answer of the product.
@@ -21,9 +22,13 @@ pub enum Reply {
     /// Several cells.
     Cells(Cells),
     /// A cell with its use of resources.
-    CellDetails(CellDetails),
+    CellDetails(Box<CellDetails>),
     /// What became of a cell that was to end.
     CellKilled(CellKilled),
+    /// What ended cells left.
+    Volumes(VolumeList),
+    /// What one of them left.
+    Volume(Volume),
     /// A checkpoint.
     Checkpoint(Checkpoint),
     /// Several checkpoints.
@@ -88,6 +93,10 @@ pub enum Reply {
     LedgerSummary(LedgerSummary),
     /// What runs of code came to.
     CodeFigures(Box<CodeFigures>),
+    /// How the index and what drivers have were brought together.
+    Reconciled(Reconciled),
+    /// What was collected.
+    Collected(Collected),
     /// What the machine can enforce.
     Diagnoses(Diagnoses),
     /// Whether the store can be reached and drivers be used.
@@ -141,13 +150,16 @@ pub struct CellDetails {
     pub stats: Option<CellStats>,
     /// Its execs that have not ended.
     pub execs: Vec<Exec>,
+    /// Clients that said that they work in it, the latest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
 }
 
 /// Whether a cell was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KillStatus {
-    /// It and its files are gone.
+    /// It is gone.
     Killed,
 }
 
@@ -158,6 +170,9 @@ pub struct CellKilled {
     pub cell: CellId,
     /// What became of it.
     pub status: KillStatus,
+    /// What is kept of it: its files, if it was persistent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<Volume>,
 }
 
 /// An exec with its first output.

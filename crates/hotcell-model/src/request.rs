@@ -6,17 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AccessToken, AccessTokens, Alias, ApprovalGive, ApprovalList, Approvals, Asked, AuditPage,
-    AuditQuery, AuditSummary, CellDetails, CellFork, CellKilled, CellRef, Cells, Checkpoint,
-    CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointDiff,
-    CheckpointList, CheckpointRestore, Checkpoints, CodeFigures, CodeStats, Command, CutStrategy,
-    Diagnoses, Exec, ExecCancelled, ExecId, ExecPage, ExecResult, Execs, FileCall, FileDone,
-    FileStream, Image, ImageImport, ImageList, ImagePull, ImageRemove, ImagesList, InputAccepted,
-    Keep, LedgerSummary, NamesFound, NetChange, NetLog, NetRecords, NetShow, Network, NetworkState,
-    PolicyCheck, PolicyVerdict, Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges,
-    ProjectDiff, ProjectDiscard, ProjectDiscarded, Reply, RequestedLimits, Secret, SecretGrant,
-    SecretList, SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize,
-    TokenCreate, TokenCreated, TokenRevoke, TokensList, ToolList, ToolNames, ToolRan, ToolRun,
-    ToolSearch, ToolsFound, ToolsListed, Workspace,
+    AuditQuery, AuditSummary, CellAttach, CellDetails, CellFork, CellKilled, CellRef, Cells,
+    Checkpoint, CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete,
+    CheckpointDiff, CheckpointList, CheckpointRestore, Checkpoints, CodeFigures, CodeStats,
+    Collect, Collected, Command, CutStrategy, Diagnoses, Exec, ExecCancelled, ExecId, ExecPage,
+    ExecResult, Execs, FileCall, FileDone, FileStream, Image, ImageImport, ImageList, ImagePull,
+    ImageRemove, ImagesList, InputAccepted, Keep, LedgerSummary, NamesFound, NetChange, NetLog,
+    NetRecords, NetShow, Network, NetworkState, PolicyCheck, PolicyVerdict, Priority, Probed,
+    ProjectApplied, ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard, ProjectDiscarded,
+    Reconcile, Reconciled, Reply, RequestedLimits, Secret, SecretGrant, SecretList, SecretRemove,
+    SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize, TokenCreate, TokenCreated,
+    TokenRevoke, TokensList, ToolList, ToolNames, ToolRan, ToolRun, ToolSearch, ToolsFound,
+    ToolsListed, Volume, VolumeList, VolumeRemove, VolumeRestore, VolumesList, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -105,9 +106,18 @@ requests! {
     /// Lists cells. Legal at any time.
     "cell_list" CellList => Cells(Cells),
     /// Shows one cell with its use of resources. Legal for any cell that exists.
-    "cell_info" CellInfo => CellDetails(CellDetails),
-    /// Ends a cell and removes its files. Legal for any cell; with running execs only by force.
+    "cell_info" CellInfo => CellDetails(Box<CellDetails>),
+    /// Notes that a client works in a cell, and shows it as [`CellInfo`] does.
+    "cell_attach" CellAttach => CellDetails(Box<CellDetails>),
+    /// Ends a cell; the files of a persistent one are kept unless told otherwise. Legal for any cell;
+    /// with running execs only by force.
     "cell_kill" CellKill => CellKilled(CellKilled),
+    /// Lists the files that persistent cells left when they were ended.
+    "volumes_list" VolumesList => Volumes(VolumeList),
+    /// Brings such a cell back with its files.
+    "volume_restore" VolumeRestore => Cell(crate::Cell),
+    /// Removes such files.
+    "volume_remove" VolumeRemove => Volume(Volume),
     /// Holds every cell that servers keep, so that none ends with the server that made it.
     "cell_adopt" CellAdopt => Cells(Cells),
     /// Keeps the present state of a cell's files. Legal for any cell whose driver can.
@@ -189,6 +199,10 @@ requests! {
     "audit_summary" AuditSummary => LedgerSummary(LedgerSummary),
     /// Tells what runs of code came to.
     "code_stats" CodeStats => CodeFigures(Box<CodeFigures>),
+    /// Brings the index and what drivers have together.
+    "reconcile" Reconcile => Reconciled(Reconciled),
+    /// Removes what is over or that nobody needs.
+    "collect" Collect => Collected(Collected),
     /// Looks at everything that cells need on this machine. Slow; for people.
     "diagnose" Diagnose => Diagnoses(Diagnoses),
     /// Looks whether the store can be reached and drivers be used. Cheap; for probes.
@@ -283,13 +297,17 @@ pub enum KillWait {
     Ended,
 }
 
-/// Ends a cell and removes its files.
+/// Ends a cell. The files of a persistent one are kept as a volume unless told otherwise; those of any
+/// other are removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellKill {
     /// Which.
     pub cell: CellRef,
     /// Whether running execs are ended too; otherwise they make it a conflict.
     pub force: bool,
+    /// Whether the files of a persistent cell are removed, too.
+    #[serde(default)]
+    pub volumes: bool,
     /// How long to wait.
     #[serde(default)]
     pub wait: KillWait,

@@ -178,6 +178,8 @@ impl Request {
         match self {
             Self::CellList(_)
             | Self::CellInfo(_)
+            | Self::CellAttach(_)
+            | Self::VolumesList(_)
             | Self::CheckpointList(_)
             | Self::CheckpointCompare(_)
             | Self::NetShow(_)
@@ -194,6 +196,10 @@ impl Request {
             | Self::ExecList(_) => Some(Scope::Read),
             Self::CellSpawn(_)
             | Self::CellKill(_)
+            | Self::VolumeRestore(_)
+            | Self::VolumeRemove(_)
+            | Self::Reconcile(_)
+            | Self::Collect(_)
             | Self::CheckpointCreate(_)
             | Self::CheckpointRestore(_)
             | Self::CheckpointDelete(_)

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    Alias, ApprovalAnswer, CellId, CellSpec, Exec, ExecId, ExecStatusFilter, HeldCall, HeldId,
-    Holding, Isolation, Result, Tenant, Tenants, Timestamp,
+    Alias, ApprovalAnswer, Attachment, CellId, CellSpec, Exec, ExecId, ExecStatusFilter, HeldCall,
+    HeldId, Holding, Isolation, Result, Tenant, Tenants, Timestamp,
 };
 
 /// What an idempotency key was given for.
@@ -39,6 +39,8 @@ pub struct StoredCell {
     pub isolation: Option<Isolation>,
     /// When the cell ended; its logs are kept for a while after.
     pub ended_at: Option<Timestamp>,
+    /// Whether its files are kept although it has ended.
+    pub kept: bool,
 }
 
 /// Which execs to list.
@@ -60,7 +62,11 @@ pub struct ExecFilter {
 /// drops it.
 pub trait CellLock: Send + Sync + std::fmt::Debug {}
 
-/// The index. Everything in it but the keys and the held calls can be rebuilt from the drivers and the journals.
+/// How many clients of a cell are remembered.
+pub const ATTACHMENTS: usize = 100;
+
+/// The index. Everything in it but the keys, the held calls and the clients can be rebuilt from the drivers and
+/// the journals.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug {
     /// Whether the index may lack what drivers and journals know: it is new, or its predecessor
@@ -97,8 +103,34 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Records the isolation a cell was started with. `not_found` when there is no such cell.
     async fn set_isolation(&self, cell: &CellId, isolation: &Isolation) -> Result<()>;
 
-    /// Marks a cell as ended and frees its alias. Idempotent.
+    /// Marks a cell as ended, with nothing kept of it, and frees its alias. Idempotent.
     async fn end_cell(&self, cell: &CellId, at: Timestamp) -> Result<()>;
+
+    /// The same, with its files kept. Idempotent.
+    async fn keep_cell(&self, cell: &CellId, at: Timestamp) -> Result<()>;
+
+    /// Makes a cell whose files are kept one that has not ended. `conflict` when its alias is taken,
+    /// `not_found` when there is no such cell or nothing of it is kept.
+    async fn restore_cell(&self, cell: &CellId) -> Result<()>;
+
+    /// Gives a cell that was made ahead of need out as this one, of the same id, tenant and shape.
+    /// `conflict` when the alias is taken, `not_found` when there is no such cell or it was given out
+    /// or has ended.
+    async fn assign_cell(&self, cell: &StoredCell) -> Result<()>;
+
+    /// The cells of a tenant that were made ahead of need and can be given out as this shape, oldest
+    /// first.
+    async fn list_pooled(&self, tenant: &Tenant, shape: &str) -> Result<Vec<StoredCell>>;
+
+    /// Notes that a client works in a cell. Of a cell as many are kept as [`ATTACHMENTS`]. `not_found`
+    /// when there is no such cell.
+    async fn attach(&self, cell: &CellId, attachment: &Attachment) -> Result<()>;
+
+    /// Clients that work in a cell, the latest first.
+    async fn list_attachments(&self, cell: &CellId) -> Result<Vec<Attachment>>;
+
+    /// Forgets clients that were last seen before a time, or only counts them.
+    async fn forget_attachments(&self, before: Timestamp, dry_run: bool) -> Result<u64>;
 
     /// Forgets a cell and its execs. Idempotent.
     async fn delete_cell(&self, cell: &CellId) -> Result<()>;

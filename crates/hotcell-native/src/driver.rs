@@ -13,10 +13,11 @@ use hotcell_jail::signals::send_by_pidfd;
 use hotcell_keeper::{LockWait, WhichProcess, ensure_authority};
 use hotcell_model::{
     CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, Images, Networks,
-    PlacedCell, Placement, Projects, PullWatch, RequiredIsolation, Result,
+    PlacedCell, Placement, Projects, PullWatch, Removed, RequiredIsolation, Result, Thrift,
 };
-use hotcell_place::{ImageScan, copy_of, read_json, write_json};
+use hotcell_place::{ImageScan, copy_of, keep_image_env, read_json, write_json};
 use hotcell_registry::RegistrySettings;
+use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getegid, geteuid, pidfd_open};
 use serde::{Deserialize, Serialize};
 
@@ -205,8 +206,33 @@ impl Driver for NativeDriver {
         .await
     }
 
+    async fn assign(&self, spec: &CellSpec) -> Result<()> {
+        let spec = spec.clone();
+        self.blocking(move |native| native.assign(spec)).await
+    }
+
     async fn list(&self) -> Result<Vec<PlacedCell>> {
         self.blocking(|native| native.list()).await
+    }
+
+    async fn remains(&self) -> Result<Vec<CellId>> {
+        self.blocking(|native| native.remains()).await
+    }
+
+    async fn clear(&self, cell: &CellId) -> Result<()> {
+        let cell = cell.clone();
+        self.blocking(move |native| {
+            native.remove(&cell)?;
+            let failed =
+                |error: io::Error| at("give back the ids of", &native.paths.cell(&cell), &error);
+            id_range::give_back_of(&native.paths.id_ranges(), &cell).map_err(failed)
+        })
+        .await
+    }
+
+    async fn collect(&self, thrift: &Thrift) -> Result<Vec<Removed>> {
+        let thrift = *thrift;
+        self.blocking(move |native| native.collect_unneeded(&thrift)).await
     }
 
     fn checkpointer(&self) -> Option<&dyn Checkpointer> {
@@ -373,6 +399,21 @@ impl Native {
         remove_directory(paths.root()).map_err(failed)
     }
 
+    fn assign(&self, mut spec: CellSpec) -> Result<()> {
+        let paths = self.paths.cell(&spec.id);
+        let failed = |error: io::Error| at("give out", &paths, &error);
+        let placed = read_json::<Placed>(&paths.placed()).map_err(failed)?;
+        let Some(mut placed) = placed else {
+            return Err(Error::not_found(format!("there is no cell {} here", spec.id)));
+        };
+        keep_image_env(&mut spec.env, &placed.spec.env);
+        if placed.spec == spec {
+            return Ok(());
+        }
+        placed.spec = spec;
+        write_json(&paths.placed(), &placed).map_err(failed)
+    }
+
     fn list(&self) -> Result<Vec<PlacedCell>> {
         let directory = self.paths.cells();
         let failed = |error: io::Error| {
@@ -448,9 +489,9 @@ pub(crate) fn stop_supervisor(paths: &CellPaths) -> Result<()> {
         // Looked up again: only now the number is bound to the process.
         if WhichProcess::find_in(&paths.supervisor()).map_err(failed)? == Some(pid) {
             if way_of(paths).map_err(failed)? == Some(Way::OnHost) {
-                stragglers::end_below(pid).map_err(failed)?;
+                or_gone(stragglers::end_below(pid)).map_err(failed)?;
             }
-            send_by_pidfd(std::os::fd::AsFd::as_fd(&pidfd), 9).map_err(failed)?;
+            or_gone(send_by_pidfd(std::os::fd::AsFd::as_fd(&pidfd), 9)).map_err(failed)?;
             let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
             rustix::event::poll(&mut fds, None).map_err(|errno| failed(errno.into()))?;
         }
@@ -459,6 +500,14 @@ pub(crate) fn stop_supervisor(paths: &CellPaths) -> Result<()> {
     match paths.kept().lock_keeper(LockWait::Wait) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
         Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// What has just ended by itself needs no end.
+fn or_gone(ended: io::Result<()>) -> io::Result<()> {
+    match ended {
+        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(()),
+        ended => ended,
     }
 }
 

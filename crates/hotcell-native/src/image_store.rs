@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use hotcell_images::{ImageConfig, UNPACKED, digest_of};
 use hotcell_jail::ids::{IdLayout, Starter, starter};
@@ -190,11 +191,13 @@ impl<'a> ImageStore<'a> {
         }
     }
 
-    fn remove_unnamed(&self, ids: &IdLayout) -> io::Result<()> {
+    /// Layers that no image and no cell names, and what archives were unpacked to by imports that were
+    /// killed. Somebody who takes an image may be about to name them.
+    pub(crate) fn unnamed(&self) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         let Descriptions { images, unreadable } = self.descriptions_there()?;
-        if unreadable > 0 {
+        if unreadable > 0 || !self.layers().exists() {
             // Nobody knows what those name.
-            return Ok(());
+            return Ok((Vec::new(), Vec::new()));
         }
         let of_images = images.iter().flat_map(|stored| &stored.config.rootfs.diff_ids);
         let mut named: BTreeSet<PathBuf> = of_images.map(|layer| self.layer(layer)).collect();
@@ -210,23 +213,45 @@ impl<'a> ImageStore<'a> {
                 }
             }
         }
+        let mut layers = Vec::new();
         for layer in fs::read_dir(self.layers())? {
             let path = layer?.path();
             if !named.contains(&path) {
-                // What is half gone has not the name of something whole.
-                let leaving = self.layers().join(format!("leaving-{}", random()?));
-                fs::rename(&path, &leaving)?;
-                remove_files(&leaving, ids).map_err(io::Error::other)?;
+                layers.push(path);
             }
         }
-        // What archives were unpacked to by imports that were killed.
+        let mut left = Vec::new();
         for file in fs::read_dir(self.paths.images())? {
             let file = file?;
             if file.file_name().as_encoded_bytes().starts_with(UNPACKED.as_bytes()) {
-                fs::remove_file(file.path())?;
+                left.push(file.path());
             }
         }
-        Ok(())
+        Ok((layers, left))
+    }
+
+    fn remove_unnamed(&self, ids: &IdLayout) -> io::Result<()> {
+        let (layers, left) = self.unnamed()?;
+        for layer in layers {
+            // What is half gone has not the name of something whole.
+            let leaving = self.layers().join(format!("leaving-{}", random()?));
+            fs::rename(&layer, &leaving)?;
+            remove_files(&leaving, ids).map_err(io::Error::other)?;
+        }
+        left.iter().try_for_each(fs::remove_file)
+    }
+
+    /// Whether a name stands for an image.
+    pub(crate) fn is_meant(&self, image: &Image, name: &ImageName) -> bool {
+        image.name == *name || is_meant(image, name)
+    }
+
+    /// Notes that an image is used. One that cannot be noted looks as if it was used less.
+    pub(crate) fn note_use(&self, stored: &StoredImage) {
+        let description = File::options().append(true).open(self.description(&stored.image.name));
+        if let Err(error) = description.and_then(|file| file.set_modified(SystemTime::now())) {
+            tracing::debug!(%error, image = %stored.image.name, "the use of an image is not noted");
+        }
     }
 }
 

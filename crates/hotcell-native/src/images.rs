@@ -199,6 +199,7 @@ impl Native {
             .hint("use Linux 6.5 or later, or an image of fewer layers"));
         }
         add_image_env(&mut spec.env, &stored.config.config.env);
+        store.note_use(&stored);
         Ok(Some(ShownImage { lowers, _kept: kept }))
     }
 
@@ -207,7 +208,7 @@ impl Native {
         self.order(&CellPaths::at(self.paths.images().join("layers")), task)
     }
 
-    fn remove_image(&self, name: &ImageName) -> Result<Image> {
+    pub(crate) fn remove_image(&self, name: &ImageName) -> Result<Image> {
         let store = ImageStore::new(&self.paths);
         let stored = store.find(name)?;
         let path = store.description(&stored.image.name);

@@ -90,12 +90,12 @@ fn of_images(order: &Order) -> Option<Outcome> {
         }
         Task::CollectImages { ids } => {
             let paths = CellPaths::at(order.directory.clone()).native();
-            Some(match ImageStore::new(&paths).collect(ids) {
-                Ok(()) => Outcome::Done,
-                Err(error) => Outcome::Failed(Error::unavailable(format!(
-                    "cannot remove layers that no image needs: {error}"
-                ))),
-            })
+            Some(collected(ImageStore::new(&paths).collect(ids)))
+        }
+        Task::CollectUnnamed { ids } => {
+            let paths = CellPaths::at(order.directory.clone()).native();
+            let of_images = ImageStore::new(&paths).collect(ids);
+            Some(collected(of_images.and_then(|()| LayerStore::new(&paths).collect(ids))))
         }
         Task::Start
         | Task::Watch
@@ -108,6 +108,15 @@ fn of_images(order: &Order) -> Option<Outcome> {
         | Task::Compare { .. }
         | Task::Project(_)
         | Task::Probe { .. } => None,
+    }
+}
+
+fn collected(done: io::Result<()>) -> Outcome {
+    match done {
+        Ok(()) => Outcome::Done,
+        Err(error) => Outcome::Failed(Error::unavailable(format!(
+            "cannot remove layers that nothing needs: {error}"
+        ))),
     }
 }
 
@@ -190,7 +199,10 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
         }
         Task::Project(task) => answer(&project::carry_out(&paths, task)),
         // Done without a cell.
-        Task::Probe { .. } | Task::Unpack(_) | Task::CollectImages { .. } => answer(&Outcome::Done),
+        Task::Probe { .. }
+        | Task::Unpack(_)
+        | Task::CollectImages { .. }
+        | Task::CollectUnnamed { .. } => answer(&Outcome::Done),
         Task::Remove => {
             let Some(_lock) = paths.kept().lock_keeper(LockWait::Wait)? else { return Ok(()) };
             match placed.way() {

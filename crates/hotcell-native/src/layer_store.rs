@@ -60,18 +60,20 @@ impl<'a> LayerStore<'a> {
     /// any more. Where a description cannot be read nothing is.
     pub(crate) fn collect(&self, ids: &IdLayout) -> io::Result<()> {
         let _lock = self.lock(FlockOperation::LockExclusive)?;
-        let layers = match fs::read_dir(self.paths.layers()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            layers => layers?,
-        };
-        let named = self.named()?;
-        for layer in layers {
-            let path = layer?.path();
-            if !named.contains(&path) {
-                remove_files(&path, ids).map_err(io::Error::other)?;
-            }
+        for layer in self.unnamed_of(&self.named()?)? {
+            remove_files(&layer, ids).map_err(io::Error::other)?;
         }
         Ok(())
+    }
+
+    /// Every layer that nobody names, and nobody is about to.
+    pub(crate) fn unnamed(&self) -> io::Result<Vec<PathBuf>> {
+        let _lock = self.lock(FlockOperation::LockExclusive)?;
+        self.unnamed_of(&self.named()?)
+    }
+
+    fn unnamed_of(&self, named: &BTreeSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
+        Ok(entries(&self.paths.layers())?.into_iter().filter(|it| !named.contains(it)).collect())
     }
 
     /// The layers that cells and checkpoints name. What is left of checkpoints that nobody makes any

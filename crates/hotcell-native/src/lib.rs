@@ -3,6 +3,7 @@
 mod base;
 mod checkpoint_file;
 mod checkpointer;
+mod collect;
 mod compare;
 mod copy_layer;
 mod diagnose;

@@ -95,6 +95,11 @@ pub(crate) enum Task {
         /// Whose their files are.
         ids: IdLayout,
     },
+    /// The same, and layers of cells that nothing names.
+    CollectUnnamed {
+        /// Whose their files are.
+        ids: IdLayout,
+    },
     /// Try in the directory what a cell would need.
     Probe {
         /// Root file systems that cells start from.

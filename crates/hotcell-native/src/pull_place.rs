@@ -55,29 +55,40 @@ impl PullPlace {
         }
     }
 
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes what has come.
+    pub(crate) fn remove(self) -> io::Result<()> {
+        fs::remove_dir_all(&self.path)
+    }
+
     /// Removes what has come of images that nobody has pulled for long.
     fn remove_forgotten(&self) {
-        let entries = self.path.parent().map(fs::read_dir).into_iter().flatten().flatten();
-        for entry in entries.flatten() {
-            let path = entry.path();
-            let is_old = |it: fs::Metadata| {
-                let since =
-                    it.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-                it.is_dir() && since.is_some_and(|since| since > KEPT)
-            };
-            if path == self.path || !entry.metadata().is_ok_and(is_old) {
-                continue;
-            }
-            let free = lock_file(&path).and_then(|lock| {
-                flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-                Ok(lock)
-            });
-            if free.is_ok() {
-                // One that stays behind is tried again by the next pull.
-                let _ = fs::remove_dir_all(&path);
-            }
+        for pull in self.path.parent().map(forgotten_pulls).unwrap_or_default() {
+            // One that stays behind is tried again by the next pull.
+            let _ = pull.remove();
         }
     }
+}
+
+/// What has come of images below a directory that nobody has pulled for long, and nobody pulls now.
+pub(crate) fn forgotten_pulls(directory: &Path) -> Vec<PullPlace> {
+    let is_old = |it: fs::Metadata| {
+        let since = it.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        it.is_dir() && since.is_some_and(|since| since > KEPT)
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let old = entries.filter(|entry| entry.metadata().is_ok_and(is_old));
+    old.filter_map(|entry| {
+        let path = entry.path();
+        let lock = lock_file(&path).ok()?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
+        Some(PullPlace { path, _lock: lock })
+    })
+    .collect()
 }
 
 fn lock_file(path: &Path) -> io::Result<File> {

@@ -12,6 +12,13 @@ pub fn add_image_env(env: &mut BTreeMap<String, String>, lines: &[String]) {
     }
 }
 
+/// Puts what a cell has of its image already where it says nothing else.
+pub fn keep_image_env(env: &mut BTreeMap<String, String>, known: &BTreeMap<String, String>) {
+    for (name, value) in known {
+        env.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+}
+
 fn is_for_execs(name: &str) -> bool {
     let is_name = !name.is_empty() && !name.contains('\0');
     is_name && !matches!(name, "HOME" | "USER" | "LOGNAME" | "PWD" | "HOSTNAME" | "SHELL")

@@ -9,7 +9,7 @@ mod program;
 mod socket;
 
 pub use accounts::{ACCOUNTS, Accounts};
-pub use image_env::add_image_env;
+pub use image_env::{add_image_env, keep_image_env};
 pub use image_scan::ImageScan;
 pub use json_file::{read_json, write_json};
 pub use program::{copy_of, show_own_program};

@@ -139,6 +139,7 @@ pub(crate) fn note_reply(reply: &Reply) {
         Reply::Cell(cell) => note_cell(&cell.id),
         Reply::CellDetails(details) => note_cell(&details.cell.id),
         Reply::CellKilled(killed) => note_cell(&killed.cell),
+        Reply::Volume(volume) => note_cell(&volume.cell),
         Reply::ExecResult(result) => note_exec(&result.exec),
         Reply::Exec(exec) => note_exec(exec),
         Reply::ExecPage(page) => note_exec(&page.exec),
@@ -148,6 +149,9 @@ pub(crate) fn note_reply(reply: &Reply) {
         Reply::Approvals(_)
         | Reply::Asked(_)
         | Reply::Cells(_)
+        | Reply::Volumes(_)
+        | Reply::Reconciled(_)
+        | Reply::Collected(_)
         | Reply::Checkpoints(_)
         | Reply::CheckpointDiff(_)
         | Reply::NetworkState(_)

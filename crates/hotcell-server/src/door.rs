@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell_engine::{Answer, Engine, ExecStream, FileTransfer, PortStream};
+use hotcell_engine::{Answer, Engine, ExecStream, FileTransfer, PoolFigures, PortStream};
 use hotcell_model::{
     Caller, CellAdopt, Error, ErrorCode, ExecFollow, ExecId, ExecPoll, ExecRun, ExecState,
     ExecWait, FileStream, PortDial, Query, Reply, Request, Result, Tenant,
@@ -95,6 +95,11 @@ impl Door {
             (Approvers::LocalClients, ClientAt::Http) | (Approvers::Operators, _) => false,
         };
         may && self.engine.may_ask()
+    }
+
+    /// What came of cells that were made ahead of need.
+    pub(crate) fn pool_figures(&self) -> PoolFigures {
+        self.engine.pool_figures()
     }
 
     /// Whether the engine has tools of other servers for clients.
@@ -265,6 +270,12 @@ impl Door {
             | Request::CellInfo(_)
             | Request::CellAdopt(_)
             | Request::CellKill(_)
+            | Request::CellAttach(_)
+            | Request::VolumesList(_)
+            | Request::VolumeRestore(_)
+            | Request::VolumeRemove(_)
+            | Request::Reconcile(_)
+            | Request::Collect(_)
             | Request::ExecRun(_)
             | Request::ExecWait(_)
             | Request::ToolRun(_)

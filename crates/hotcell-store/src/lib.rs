@@ -5,6 +5,7 @@
 //! spawned with, and from the journals of the supervisors. So a database that is damaged is moved
 //! aside, never repaired, and commits wait for no disk (`synchronous = NORMAL`).
 
+mod attachments;
 mod cell_lock;
 mod cells;
 mod database;

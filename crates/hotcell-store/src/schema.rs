@@ -10,10 +10,11 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_cells_execs_keys.sql"),
     include_str!("../migrations/0002_tenants.sql"),
     include_str!("../migrations/0003_held_calls.sql"),
+    include_str!("../migrations/0004_volumes_pool_attachments.sql"),
 ];
 
 /// What every database of [`known_version`] has.
-const TABLES: &[&str] = &["cell", "exec", "claimed_key", "setting", "held_call"];
+const TABLES: &[&str] = &["cell", "exec", "claimed_key", "setting", "held_call", "attachment"];
 
 /// The version that this build makes and understands.
 pub(crate) fn known_version() -> i64 {

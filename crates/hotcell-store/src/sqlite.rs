@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hotcell_model::{
-    Alias, ApprovalAnswer, CellId, CellLock, Claim, Exec, ExecFilter, ExecId, HeldCall, HeldId,
-    Holding, Isolation, KeyScope, Result, Store, StoredCell, Tenant, Tenants, Timestamp,
+    Alias, ApprovalAnswer, Attachment, CellId, CellLock, Claim, Exec, ExecFilter, ExecId, HeldCall,
+    HeldId, Holding, Isolation, KeyScope, Result, Store, StoredCell, Tenant, Tenants, Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use crate::cell_lock::LockDirectory;
 use crate::database::{Database, Trust, make_directory};
-use crate::{StoreError, cells, execs, held_calls, keys};
+use crate::{StoreError, attachments, cells, execs, held_calls, keys};
 
 /// How long a statement waits for other processes to finish writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -183,6 +183,34 @@ impl Store for SqliteStore {
 
     async fn end_cell(&self, cell: &CellId, at: Timestamp) -> Result<()> {
         self.run(|connection| cells::end(connection, cell, at)).await
+    }
+
+    async fn keep_cell(&self, cell: &CellId, at: Timestamp) -> Result<()> {
+        self.run(|connection| cells::keep(connection, cell, at)).await
+    }
+
+    async fn restore_cell(&self, cell: &CellId) -> Result<()> {
+        self.run(|connection| cells::restore(connection, cell)).await
+    }
+
+    async fn assign_cell(&self, cell: &StoredCell) -> Result<()> {
+        self.run(|connection| cells::assign(connection, cell)).await
+    }
+
+    async fn list_pooled(&self, tenant: &Tenant, shape: &str) -> Result<Vec<StoredCell>> {
+        self.run(|connection| cells::list_pooled(connection, tenant, shape)).await
+    }
+
+    async fn attach(&self, cell: &CellId, attachment: &Attachment) -> Result<()> {
+        self.run(|connection| attachments::put(connection, cell, attachment)).await
+    }
+
+    async fn list_attachments(&self, cell: &CellId) -> Result<Vec<Attachment>> {
+        self.run(|connection| attachments::list(connection, cell)).await
+    }
+
+    async fn forget_attachments(&self, before: Timestamp, dry_run: bool) -> Result<u64> {
+        self.run(|connection| attachments::forget(connection, before, dry_run)).await
     }
 
     async fn delete_cell(&self, cell: &CellId) -> Result<()> {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use hotcell_jail::pty;
 use hotcell_link::{Ask, Frame, FrameKind, GivenSecret, PeerError, Tell};
-use hotcell_model::{CancelStatus, CloseReason, Error, ExecId, Pace, Result, TerminalSize};
+use hotcell_model::{
+    CancelStatus, CellSpec, CloseReason, Error, ExecId, Keep, Pace, Result, TerminalSize,
+};
 
 use crate::cell::{Supervisor, input_closed, input_refused};
 use crate::clock::Moment;
@@ -13,6 +15,7 @@ use crate::connection::Standing;
 use crate::exec::State;
 use crate::following::{Follower, Progress};
 use crate::input::{Asker, Kept};
+use crate::lifetime::Lifetime;
 
 impl Supervisor {
     /// Takes what a connection sent.
@@ -175,6 +178,7 @@ impl Supervisor {
                 Ok(()) => return,
                 Err(error) => Err(error),
             },
+            Ask::Assign { spec } => self.assign(*spec).map(|()| Tell::Done),
             Ask::Close { reason, force } => match self.ask_to_close(asker, reason, force) {
                 Ok(()) => return,
                 Err(error) => Err(error),
@@ -250,6 +254,28 @@ impl Supervisor {
     fn count_holders(&mut self) {
         let holders = self.connections.values().filter(|connection| connection.holds).count();
         self.lifetime.set_holders(holders, Moment::now());
+    }
+
+    /// Becomes the cell of somebody who asked for one. Whoever held it ahead of need holds it no more.
+    fn assign(&mut self, mut spec: CellSpec) -> Result<()> {
+        let own = &self.plan.spec;
+        for (name, value) in &own.env {
+            // What the image says, where the cell says nothing else.
+            spec.env.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        if *own == spec {
+            return Ok(());
+        }
+        let is_meant = spec.id == own.id && spec.tenant == own.tenant && spec.limits == own.limits;
+        if own.keep != Keep::Pool || !is_meant {
+            return Err(Error::conflict(format!("cell {} cannot be given out as this", own.id)));
+        }
+        for connection in self.connections.values_mut() {
+            connection.holds = false;
+        }
+        self.lifetime = Lifetime::new(&spec, Moment::now());
+        self.plan.spec = spec;
+        Ok(())
     }
 
     fn ask_to_close(&mut self, asker: Asker, reason: CloseReason, force: bool) -> Result<()> {

@@ -76,7 +76,7 @@ impl Lifetime {
             Keep::Always => {
                 self.idle_since.map(|since| (since.after(self.sleep_after), CloseReason::Asleep))
             }
-            Keep::Holder | Keep::Server => self
+            Keep::Holder | Keep::Server | Keep::Pool => self
                 .unheld_since
                 .map(|since| (since.after(self.orphan_grace), CloseReason::Orphaned)),
             Keep::Exec if self.had_exec => {

@@ -16,6 +16,7 @@ mod lifetime;
 mod limits;
 mod networks;
 mod placing;
+mod pooled;
 mod ports;
 mod queueing;
 mod shared_root;
@@ -197,6 +198,10 @@ pub async fn run_driver_contract(
         lifetime::a_persistent_cell_sleeps_and_wakes_with_its_files,
         lifetime::a_cell_ends_when_its_time_is_over,
         lifetime::an_idle_cell_ends_when_it_is_told_to,
+        pooled::a_cell_is_given_out_once_and_stays_what_it_became,
+        pooled::a_cell_that_somebody_has_is_not_given_out,
+        pooled::one_that_nobody_holds_ends,
+        pooled::what_there_is_of_cells_is_found_until_it_is_removed,
     );
     let mut failures = Vec::new();
     while let Some(ended) = running.join_next().await {

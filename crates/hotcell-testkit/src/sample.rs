@@ -47,7 +47,7 @@ pub fn cell_spec(number: u64) -> CellSpec {
 /// The cell with this number, never started and not ended.
 #[must_use]
 pub fn cell(number: u64) -> StoredCell {
-    StoredCell { spec: cell_spec(number), isolation: None, ended_at: None }
+    StoredCell { spec: cell_spec(number), isolation: None, ended_at: None, kept: false }
 }
 
 /// The cell with this number and this alias.

@@ -5,6 +5,7 @@ mod execs;
 mod held_calls;
 mod keys;
 mod locks;
+mod upkeep;
 
 use std::fmt;
 use std::sync::Arc;
@@ -63,6 +64,9 @@ macro_rules! run_cases {
 pub async fn run_store_contract(fresh: impl Fn() -> Result<StorePlace>) -> Result<()> {
     let failures = run_cases!(
         fresh,
+        upkeep::a_cell_that_is_kept_has_ended_and_comes_back,
+        upkeep::a_cell_is_given_out_to_one,
+        upkeep::clients_are_remembered_and_forgotten,
         cells::a_cell_comes_back_as_it_was_put,
         cells::an_unknown_cell_is_not_there,
         cells::an_id_is_given_once,

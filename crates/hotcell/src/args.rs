@@ -22,6 +22,7 @@ use crate::policy_args::{Approvals, Approve, Policy};
 use crate::secret_args::Secret;
 use crate::setup::{Client, Scope, http_url, server_name, variable_name};
 use crate::token_args::Token;
+use crate::upkeep_args::{Gc, Reconcile, Volume};
 use crate::values::{self, ListenAt};
 
 /// Safe computers for AI agents: cells, and commands that run in them.
@@ -102,12 +103,15 @@ pub(crate) enum Command {
     Search(Search),
     Port(Port),
     Image(Image),
+    Volume(Volume),
     Secret(Secret),
     Token(Token),
     Audit(Box<Audit>),
     Stats(Stats),
     Serve(Serve),
     Setup(Setup),
+    Gc(Gc),
+    Reconcile(Reconcile),
     Doctor(Doctor),
     Config(ShowConfig),
     Completions(Completions),
@@ -312,7 +316,10 @@ pub(crate) struct Info {
     pub(crate) json: bool,
 }
 
-/// End cells and remove their files.
+/// End cells.
+///
+/// The files of a cell that has a name are kept for a while, see `hotcell volume`; those of others go
+/// with them.
 #[derive(Debug, Args)]
 pub(crate) struct Kill {
     /// Their names or ids.
@@ -321,6 +328,9 @@ pub(crate) struct Kill {
     /// End what runs in them, too.
     #[arg(long, short)]
     pub(crate) force: bool,
+    /// Remove the files of persistent cells, too.
+    #[arg(long)]
+    pub(crate) volumes: bool,
     /// Print one JSON object for each cell.
     #[arg(long)]
     pub(crate) json: bool,

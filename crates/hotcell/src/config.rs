@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use hotcell_engine::{Admission, CodeSettings, TenantTable};
+use hotcell_engine::{Admission, CodeSettings, PoolSettings, TenantTable};
 use hotcell_model::{
     Error, ImageRules, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, SessionBounds,
     Tenant, Workspace,
@@ -24,6 +24,7 @@ use crate::driver_keys::DockerConfig;
 use crate::environment::Environment;
 use crate::ledger_keys::LedgerConfig;
 use crate::own_file;
+use crate::upkeep_keys::UpkeepConfig;
 
 /// A larger file is no configuration.
 const MOST_BYTES: u64 = 1 << 20;
@@ -156,6 +157,10 @@ pub(crate) struct Config {
     pub(crate) default_ttl_s: u64,
     /// Seconds that logs outlive their cell.
     pub(crate) log_keep_s: u64,
+    /// For how long things are kept that are over.
+    pub(crate) upkeep: UpkeepConfig,
+    /// Cells that a server makes ahead of need.
+    pub(crate) pool: PoolSettings,
     /// Execs that run at once in a cell.
     pub(crate) max_running: u32,
     /// Output kept per exec, in MiB.
@@ -274,6 +279,8 @@ impl Config {
             orphan_grace_s: 0,
             default_ttl_s: 0,
             log_keep_s: 0,
+            upkeep: UpkeepConfig::default(),
+            pool: PoolSettings::default(),
             max_running: 0,
             output_mb: 0,
             file_mb: 0,

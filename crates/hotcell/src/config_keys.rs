@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::auth_config::AUTH_KEYS;
 use crate::config::{Config, LogFormat};
-use crate::{code_keys, config_toolbox, driver_keys, image_keys, ledger_keys, values};
+use crate::{code_keys, config_toolbox, driver_keys, image_keys, ledger_keys, upkeep_keys, values};
 
 /// One key: its names, its default, what it means, how it is read and shown.
 #[derive(Clone, Copy)]
@@ -142,6 +142,9 @@ const FIRST: &[Key] = &[
         },
         get: |config| config.log_keep_s.into(),
     },
+    upkeep_keys::LOG_MB,
+    upkeep_keys::VOLUME_KEEP,
+    upkeep_keys::DISK_RESERVE,
     Key {
         name: "max_running",
         variable: "HOTCELL_MAX_RUNNING",
@@ -310,6 +313,10 @@ const FIRST: &[Key] = &[
     image_keys::ALLOW,
     image_keys::REQUIRE_DIGEST,
     image_keys::SCAN,
+    upkeep_keys::IMAGE_KEEP,
+    upkeep_keys::POOL_SIZE,
+    upkeep_keys::POOL_IMAGES,
+    upkeep_keys::POOL_TTL,
     Key {
         name: "http.token_file",
         variable: "HOTCELL_HTTP_TOKEN_FILE",

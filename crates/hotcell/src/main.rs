@@ -40,6 +40,8 @@ mod stdin;
 mod terminal;
 mod token_args;
 mod tool_call;
+mod upkeep_args;
+mod upkeep_keys;
 mod values;
 
 #[cfg(test)]

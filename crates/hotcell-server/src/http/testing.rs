@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use hotcell_model::{
-    Alias, ApprovalAnswer, CellId, CellLock, Claim, Error, Exec, ExecFilter, ExecId, HeldCall,
-    HeldId, Holding, Isolation, KeyScope, Result, Store, StoredCell, Tenant, Tenants, Timestamp,
+    Alias, ApprovalAnswer, Attachment, CellId, CellLock, Claim, Error, Exec, ExecFilter, ExecId,
+    HeldCall, HeldId, Holding, Isolation, KeyScope, Result, Store, StoredCell, Tenant, Tenants,
+    Timestamp,
 };
 
 /// It is not there.
@@ -49,6 +50,34 @@ impl Store for AbsentStore {
     }
 
     async fn end_cell(&self, _: &CellId, _: Timestamp) -> Result<()> {
+        absent()
+    }
+
+    async fn keep_cell(&self, _: &CellId, _: Timestamp) -> Result<()> {
+        absent()
+    }
+
+    async fn restore_cell(&self, _: &CellId) -> Result<()> {
+        absent()
+    }
+
+    async fn assign_cell(&self, _: &StoredCell) -> Result<()> {
+        absent()
+    }
+
+    async fn list_pooled(&self, _: &Tenant, _: &str) -> Result<Vec<StoredCell>> {
+        absent()
+    }
+
+    async fn attach(&self, _: &CellId, _: &Attachment) -> Result<()> {
+        absent()
+    }
+
+    async fn list_attachments(&self, _: &CellId) -> Result<Vec<Attachment>> {
+        absent()
+    }
+
+    async fn forget_attachments(&self, _: Timestamp, _: bool) -> Result<u64> {
         absent()
     }
 

@@ -170,7 +170,12 @@ impl Site {
 
     /// Ends a cell.
     pub(crate) fn kill(&self, cell: &CellId) -> Result<()> {
-        let request = CellKill { cell: cell.clone().into(), force: true, wait: KillWait::Removed };
+        let request = CellKill {
+            cell: cell.clone().into(),
+            force: true,
+            volumes: true,
+            wait: KillWait::Removed,
+        };
         self.runtime.block_on(self.engine.ask(&self.caller, request))?;
         Ok(())
     }

@@ -9,7 +9,7 @@ use hotcell_model::{
 use crate::args::Info;
 use crate::errors::Failure;
 use crate::session::Session;
-use crate::show::{exec_table, or_dash, print, print_json};
+use crate::show::{Table, exec_table, or_dash, print, print_json};
 use crate::values::{bytes, short};
 
 /// Shows a cell.
@@ -34,6 +34,15 @@ fn text(details: &CellDetails, now: Timestamp) -> String {
     }
     if !details.execs.is_empty() {
         let _ = write!(text, "\n{}", exec_table(&details.execs, now));
+    }
+    if !details.attachments.is_empty() {
+        let mut clients = Table::new(["CLIENT", "SESSION", "CALLER", "LAST SEEN"]);
+        for it in &details.attachments {
+            let said = |text: &String| or_dash(Some(text).filter(|text| !text.is_empty()));
+            let seen = format!("{} ago", short(it.last_seen.until(now)));
+            clients.row([said(&it.client_name), said(&it.session_id), it.principal.clone(), seen]);
+        }
+        let _ = write!(text, "\n{clients}");
     }
     text
 }

@@ -38,6 +38,8 @@ mod spawn;
 mod stats;
 mod token;
 mod unpack;
+mod upkeep;
+mod volume;
 mod wait;
 
 #[cfg(test)]
@@ -100,6 +102,9 @@ pub(crate) fn codes(command: &Command) -> Codes {
         | Command::Search(_)
         | Command::Port(_)
         | Command::Image(_)
+        | Command::Volume(_)
+        | Command::Gc(_)
+        | Command::Reconcile(_)
         | Command::Secret(_)
         | Command::Token(_)
         | Command::Audit(_)
@@ -172,6 +177,9 @@ pub(crate) async fn perform(
         Command::Edit(args) => edit::edit(&session()?, args, environment).await,
         Command::Search(args) => search::search(&session()?, args).await,
         Command::Image(args) => image::image(&session()?, args.action).await,
+        Command::Volume(args) => volume::volume(&session()?, args.action).await,
+        Command::Gc(args) => upkeep::gc(&session()?, args).await,
+        Command::Reconcile(args) => upkeep::reconcile(&session()?, args).await,
         Command::Secret(args) => secret::secret(&session()?, args.action).await,
         Command::Token(args) => token::token(&session()?, args.action).await,
         Command::Audit(args) => match args.action {

@@ -88,6 +88,7 @@ impl Place {
                 let kill = CellKill {
                     cell: self.cell.id.clone().into(),
                     force: true,
+                    volumes: true,
                     wait: KillWait::Ended,
                 };
                 match session.ask(kill).await {

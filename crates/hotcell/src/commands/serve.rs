@@ -72,6 +72,7 @@ pub(super) async fn serve(
         AskClient::Always => Approvers::AllClients,
     };
     engine.show_tools(local.tenant.clone());
+    engine.keep_house(local.tenant.clone());
     let door = Door::new(Arc::new(engine), dialect)
         .with_approvers(approvers)
         .at_home_in(config.tenant.clone());

@@ -133,7 +133,7 @@ async def a_cell_is_spawned_used_and_killed(site, name):
         assert name in [cell.get("alias") for cell in listed["cells"]], listed
         info = await call(client, "cell_info", cell=name)
         assert info["cell"]["alias"] == name, info
-        await call(client, "cell_kill", cell=name)
+        await call(client, "cell_kill", cell=name, volumes=True)
         listed = await call(client, "cell_list")
         assert name not in [cell.get("alias") for cell in listed["cells"]], listed
 

@@ -43,7 +43,7 @@ fn what_would_be_too_much_together_is_refused_with_the_reason(world: &World) {
     assert_eq!(listed["cells"].as_array().unwrap().len(), 1, "{listed}");
     bounded("third", "400M").succeeded();
     // One that ended gives its room back.
-    world.text(["kill", "first"]);
+    world.text(["kill", "--volumes", "first"]);
     bounded("second", "600M").succeeded();
 
     // Without the bound the same is let in.
@@ -61,7 +61,7 @@ fn a_cell_waits_for_room(world: &World) {
     eventually("the second cell is known", || {
         world.json(["cells", "--json"])["cells"].as_array().unwrap().len() == 2
     });
-    world.text(["kill", "first"]);
+    world.text(["kill", "--volumes", "first"]);
     assert_eq!(waits.finish().succeeded().stdout(), "in\n");
     // What never fits is not waited for.
     let never = world
@@ -109,7 +109,7 @@ fn a_cell_that_waits_can_be_seen_and_ended(world: &World) {
     };
     let waiting = waits("second");
     known("second");
-    world.text(["kill", "second"]);
+    world.text(["kill", "--volumes", "second"]);
     let told = waiting.finish();
     assert_ne!(told.code(), 0);
     assert!(told.stderr().contains("ended while it waited"), "{told:?}");
@@ -117,7 +117,7 @@ fn a_cell_that_waits_can_be_seen_and_ended(world: &World) {
     let (one, other) = (waits("second"), waits("third"));
     known("second");
     known("third");
-    world.text(["kill", "first"]);
+    world.text(["kill", "--volumes", "first"]);
     eventually("one of them is let in", || {
         let listed = world.json(["cells", "--json"]);
         listed["cells"].as_array().unwrap().iter().any(|cell| cell["state"] == "ready")
@@ -125,7 +125,7 @@ fn a_cell_that_waits_can_be_seen_and_ended(world: &World) {
     let listed = world.json(["cells", "--json"]);
     let ready = listed["cells"].as_array().unwrap().iter().find(|it| it["state"] == "ready");
     let ready = ready.unwrap()["alias"].as_str().unwrap().to_owned();
-    world.text(["kill", &ready]);
+    world.text(["kill", "--volumes", &ready]);
     // Those who waited longest are not first, but each has its turn.
     for waiting in [one, other] {
         waiting.finish();
@@ -221,7 +221,7 @@ fn the_sum_is_kept_by_the_kernel_too(world: &World) {
     });
     drop(second);
     // It goes with the last cell in it.
-    world.text(["kill", "first", "--force"]);
-    world.text(["kill", "second", "--force"]);
+    world.text(["kill", "--volumes", "first", "--force"]);
+    world.text(["kill", "--volumes", "second", "--force"]);
     eventually("the group is gone", || !all.exists());
 }

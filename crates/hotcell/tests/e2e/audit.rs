@@ -216,7 +216,7 @@ fn connections_are_written_down_once_and_outlive_their_cell(world: &World) {
     assert_eq!(allowed.len(), 2, "{allowed:#?}");
     assert_eq!(allowed[0]["details"]["name"], "allowed.test");
     assert!(denied.iter().all(|it| it["details"]["name"] == "refused.test") && !denied.is_empty());
-    world.text(["kill", "--force", "net"]);
+    world.text(["kill", "--volumes", "--force", "net"]);
     // Nothing is taken over a second time.
     assert_eq!((told("allowed").len(), told("denied").len()), (2, denied.len()));
     world.hotcell(["audit", "verify"]).run().succeeded();

@@ -77,12 +77,12 @@ fn forks_go_their_own_ways_and_outlive_their_parent(world: &World) {
     world.text(["run", "--cell", "child-1", "echo 2 >> f; echo own > g"]);
     assert_eq!(world.text(["run", "--cell", "child-2", "cat f; ls"]), "1\nf\n");
     assert_eq!(world.text(["run", "--cell", "parent", "cat f; ls"]), "1\nf\n");
-    world.text(["kill", "--force", "parent"]);
+    world.text(["kill", "--volumes", "--force", "parent"]);
     assert_eq!(world.text(["run", "--cell", "child-1", "cat f g"]), "1\n2\nown\n");
     let kept = create(world, "child-1");
     world.text(["run", "--cell", "child-1", "rm g"]);
     world.text(["fork", "child-1", "--checkpoint", id_of(&kept), "--name", "grandchild"]);
-    world.text(["kill", "--force", "child-1"]);
+    world.text(["kill", "--volumes", "--force", "child-1"]);
     assert_eq!(world.text(["run", "--cell", "grandchild", "cat f g; id -u"]), "1\n2\nown\n1000\n");
 }
 
@@ -93,7 +93,7 @@ fn nothing_stays_of_cells_that_shared_layers(world: &World) {
         world.text(["run", "--cell", "one", "echo more >> f"]);
     }
     world.text(["fork", "one", "--name", "two"]);
-    world.text(["kill", "--force", "one", "two"]);
+    world.text(["kill", "--volumes", "--force", "one", "two"]);
     let layers = world.state_dir().join("native/layers");
     eventually("no layer is left", || std::fs::read_dir(&layers).unwrap().count() == 0);
 }
@@ -134,7 +134,7 @@ fn clients_killed_while_they_change_layers_leave_one_state_or_the_other(world: &
         let restored = restores && seen.starts_with("kept\ncat: g");
         assert!(seen == unchanged || restored, "round {round}, {restores}: {seen:?}");
     }
-    world.text(["kill", "--force", "torn"]);
+    world.text(["kill", "--volumes", "--force", "torn"]);
     let layers = world.state_dir().join("native/layers");
     eventually("no layer is left", || std::fs::read_dir(&layers).unwrap().count() == 0);
 }
@@ -158,7 +158,7 @@ fn a_call_that_is_given_up_leaves_no_cell_held_still(world: &World) {
         let seen = client.call("exec_run", read);
         assert_eq!(seen["stdout"], format!("{round}\n"), "{seen}");
     }
-    client.call("cell_kill", json!({ "cell": "held", "force": true }));
+    client.call("cell_kill", json!({ "cell": "held", "force": true, "volumes": true }));
     client.leave().0.succeeded();
 }
 

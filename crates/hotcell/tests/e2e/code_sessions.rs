@@ -494,7 +494,7 @@ fn sessions_work_where_no_namespace_can_be_made(world: &World) {
     assert_eq!(turn(&mut client, "a", "x"), (json!(1), false));
     assert!(crate::world::is_alive(i32::try_from(pid.as_i64().unwrap()).unwrap()));
     let cell = run(&mut client, "a", "1")["cell"].as_str().unwrap().to_owned();
-    client.call("cell_kill", json!({ "cell": cell, "force": true }));
+    client.call("cell_kill", json!({ "cell": cell, "force": true, "volumes": true }));
     eventually("nothing of it is left on the host", || {
         !crate::world::is_alive(i32::try_from(pid.as_i64().unwrap()).unwrap())
     });

@@ -63,8 +63,8 @@ fn files_checkpoints_and_forks_work(world: &World) {
     assert!(changed.iter().any(|change| change["path"] == "/workspace/d/f"), "{diff}");
     world.text(["checkpoint", "restore", "first", checkpoint]);
     assert_eq!(world.text(["run", "--cell", "first", "cat d/f"]), "one\n");
-    world.text(["kill", fork]);
-    world.text(["kill", "first"]);
+    world.text(["kill", "--volumes", fork]);
+    world.text(["kill", "--volumes", "first"]);
 }
 
 fn a_directory_of_the_host_is_refused(world: &World) {

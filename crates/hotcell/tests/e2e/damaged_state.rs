@@ -123,7 +123,7 @@ fn a_machine_that_was_restarted_is_recognised(world: &World) {
         process["pid"] = pid.into();
         process["start_time"] = start.into();
     });
-    world.text(["kill", "--force", "old"]);
+    world.text(["kill", "--volumes", "--force", "old"]);
     assert!(bystander.try_wait().unwrap().is_none(), "a process of somebody else was killed");
     bystander.kill().unwrap();
     bystander.wait().unwrap();

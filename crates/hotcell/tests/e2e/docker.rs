@@ -303,7 +303,7 @@ fn a_client_that_is_killed_leaves_nothing_for_good(world: &World) {
         world.text(["cells"]);
         let cells = world.json(["cells", "--all", "--json"]);
         for cell in cells["cells"].as_array().unwrap() {
-            world.hotcell(["kill", "--force", cell["id"].as_str().unwrap()]).run();
+            world.hotcell(["kill", "--volumes", "--force", cell["id"].as_str().unwrap()]).run();
         }
         labelled(world).is_empty()
     });
@@ -329,13 +329,13 @@ fn without_its_engine_a_cell_goes_on(world: &World) {
     assert_eq!(hotcell(&["run", "--cell", "going", "echo on"]).succeeded().stdout(), "on\n");
     let refused = hotcell(&["run", "true"]);
     assert!(refused.stderr().contains("is the engine running"), "{refused:?}");
-    assert_ne!(hotcell(&["kill", "--force", "going"]).code(), 0);
+    assert_ne!(hotcell(&["kill", "--volumes", "--force", "going"]).code(), 0);
     let (socket, _) = docker().unwrap();
     std::os::unix::fs::symlink(socket, &way).unwrap();
     // Whoever looks next finishes what could not be done.
     eventually("nothing is left of it", || {
         hotcell(&["cells"]);
-        hotcell(&["kill", "--force", "going"]);
+        hotcell(&["kill", "--volumes", "--force", "going"]);
         labelled(world).is_empty()
     });
 }
@@ -347,14 +347,14 @@ fn a_cell_is_at_the_engine_it_was_made_at(world: &World) {
     let mut placed: serde_json::Value = serde_json::from_str(&text).unwrap();
     placed["engine"] = "ANOTHER".into();
     fs::write(&file, placed.to_string()).unwrap();
-    let refused = world.hotcell(["kill", "--force", "here"]).run();
+    let refused = world.hotcell(["kill", "--volumes", "--force", "here"]).run();
     assert!(refused.stderr().contains("another Docker engine"), "{refused:?}");
     // Its container ends with its supervisor, whatever else there is.
     let volumes = labelled(world).iter().filter(|it| it.starts_with("volume")).count();
     assert_eq!(volumes, 2, "what is elsewhere is not taken for gone");
     fs::write(&file, text).unwrap();
     eventually("it is removed where it is", || {
-        world.hotcell(["kill", "--force", "here"]).run();
+        world.hotcell(["kill", "--volumes", "--force", "here"]).run();
         world.text(["cells"]);
         labelled(world).is_empty()
     });
@@ -366,7 +366,7 @@ fn state_directories_share_an_engine_and_no_cells(world: &World) {
     other.text(["spawn", "mine"]);
     world.text(["run", "--cell", "mine", "echo first > file"]);
     other.text(["run", "--cell", "mine", "echo second > file"]);
-    other.text(["kill", "--force", "mine"]);
+    other.text(["kill", "--volumes", "--force", "mine"]);
     eventually("the other's are gone", || labelled(&other).is_empty());
     assert_eq!(world.text(["run", "--cell", "mine", "cat file"]), "first\n");
 }

@@ -464,7 +464,7 @@ fn a_denial_that_was_broken_off_takes_hold(world: &World) {
     cut.finish().succeeded();
     kept.await_stdout("more\n");
     assert_eq!(carrier(world, "c"), process);
-    world.text(["kill", "--force", "c"]);
+    world.text(["kill", "--volumes", "--force", "c"]);
     kept.finish();
 }
 
@@ -588,7 +588,7 @@ for name, port in (('denied.test', {port}), ('good.test', {closed}), ('gone.test
     assert_eq!(used["received_bytes"], 1234, "{used}");
     // It is known for a while after the cell is gone.
     let id = world.cell_id("c");
-    world.text(["kill", "--force", "c"]);
+    world.text(["kill", "--volumes", "--force", "c"]);
     assert_eq!(records(world, &id).len(), found.len());
 }
 
@@ -597,7 +597,7 @@ fn a_connection_that_ends_with_its_cell_is_written_down(world: &World) {
     spawn(world, &outside, "c", &[outside.rule("good.test")]);
     let open = dripping(world, &outside, "c", "good.test");
     let id = world.cell_id("c");
-    world.text(["kill", "--force", "c"]);
+    world.text(["kill", "--volumes", "--force", "c"]);
     open.finish();
     let last = records(world, &id).pop().unwrap();
     assert_eq!(last["name"], "good.test", "{last}");
@@ -694,7 +694,7 @@ fn only_cells_with_a_network_have_a_carrier(world: &World) {
         let links = open.flatten().filter_map(|it| std::fs::read_link(it.path()).ok());
         assert!(links.into_iter().all(|to| to != lock), "it holds nothing of the keeper");
     }
-    world.text(["kill", "--force", "some"]);
+    world.text(["kill", "--volumes", "--force", "some"]);
     eventually("it goes with its cell", || !is_alive(process));
 }
 

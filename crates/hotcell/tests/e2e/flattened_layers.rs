@@ -165,7 +165,7 @@ fn layers_made_fewer_by_processes_that_are_killed_show_the_same(world: &World) {
         assert_eq!(run(world, "torn", LOOK), *seen, "{checkpoint} is not what it was");
     }
     assert!(killed > 0, "nothing was killed");
-    world.text(["kill", "--force", "torn"]);
+    world.text(["kill", "--volumes", "--force", "torn"]);
     let layers = world.state_dir().join("native/layers");
     eventually("no layer is left", || std::fs::read_dir(&layers).unwrap().count() == 0);
 }

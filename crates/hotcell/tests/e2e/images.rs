@@ -180,7 +180,7 @@ fn a_forgotten_image_stays_for_its_cells(world: &World) {
         world.text(["run", "--cell", "on-it", "cat kept /opt/new"]),
         "x\nof the second layer\n"
     );
-    world.text(["kill", "--force", "on-it"]);
+    world.text(["kill", "--volumes", "--force", "on-it"]);
     eventually("its layers are gone", || layers(world) == 0);
 }
 
@@ -226,7 +226,7 @@ fn a_cell_with_a_directory_of_the_host_lets_go_of_its_image(world: &World) {
     let look = world.hotcell(args).args(["cat /opt/new; echo x > made; cat made"]).run();
     assert_eq!(look.succeeded().stdout(), "of the second layer\nx\n");
     world.text(["image", "rm", "some/saved:2"]);
-    world.text(["kill", "--force", "on-it"]);
+    world.text(["kill", "--volumes", "--force", "on-it"]);
     eventually("its layers are gone", || layers(world) == 0);
 }
 

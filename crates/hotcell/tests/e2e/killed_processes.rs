@@ -61,7 +61,7 @@ fn a_killed_keeper_is_replaced(world: &World) {
     let next = world.keeper("kept");
     assert!(next != keeper && is_alive(next));
     kill_9(next);
-    world.text(["kill", "--force", "kept"]);
+    world.text(["kill", "--volumes", "--force", "kept"]);
     world.hotcell(["info", "kept"]).run().exited(3);
 }
 

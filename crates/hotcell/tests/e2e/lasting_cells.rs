@@ -69,18 +69,18 @@ fn cells_are_spawned_listed_shown_and_killed(world: &World) {
     assert!(info["cell"]["isolation"]["layers"].as_array().unwrap().len() > 8, "{info}");
     assert!(world.text(["info", "lab"]).contains("1 running"));
 
-    let refused = world.hotcell(["kill", "lab"]).run().exited(4);
+    let refused = world.hotcell(["kill", "--volumes", "lab"]).run().exited(4);
     assert!(refused.stderr().contains("hint: "), "{refused:?}");
-    assert_eq!(world.json(["kill", "--force", "--json", "lab"])["status"], "killed");
+    assert_eq!(world.json(["kill", "--volumes", "--force", "--json", "lab"])["status"], "killed");
     world.hotcell(["info", "lab"]).run().exited(3);
     assert_eq!(world.ended(&exec)["end"]["cause"], "cancelled");
-    world.text(["kill", plain.trim()]);
+    world.text(["kill", "--volumes", plain.trim()]);
     assert_eq!(world.json(["cells", "--all", "--json"])["cells"], Value::Array(Vec::new()));
 }
 
 fn a_killed_name_is_free_again(world: &World) {
     world.text(["run", "--cell", "again", "echo old > f"]);
-    world.text(["kill", "again"]);
+    world.text(["kill", "--volumes", "again"]);
     assert_eq!(world.text(["run", "--cell", "again", "ls -A"]), "");
 }
 

@@ -79,7 +79,7 @@ fn a_sleeping_cell_can_be_killed(world: &World) {
     spawn.run().succeeded();
     let supervisor = supervisor_of_only_cell(world);
     eventually("the cell sleeps", || !is_alive(supervisor));
-    world.text(["kill", "dozing"]);
+    world.text(["kill", "--volumes", "dozing"]);
     assert_eq!(world.json(["cells", "--all", "--json"])["cells"].as_array().unwrap().len(), 0);
     assert!(files_are_gone(world));
 }

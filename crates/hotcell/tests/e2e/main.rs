@@ -83,4 +83,5 @@ mod tenants;
 mod terminals;
 mod tools_tree;
 mod tree_kill;
+mod upkeep;
 mod ways_out;

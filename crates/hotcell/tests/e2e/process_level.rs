@@ -204,7 +204,7 @@ fn files_are_reached_by_the_paths_of_any_cell(world: &World) {
     // No directory is closed to its owner: it would be closed to who counts and removes it.
     let shut = "mkdir shut && chmod 0 shut && stat -c %a shut; mkdir -m 0 never || umask 0777; mkdir open && stat -c %a open";
     assert_eq!(run(".", &format!("{shut} 2>/dev/null")), "700\n755\n");
-    world.text(["kill", "held"]);
+    world.text(["kill", "--volumes", "held"]);
     let layers = world.state_dir().join("native/layers");
     eventually("its files are gone", || fs::read_dir(&layers).unwrap().next().is_none());
 }

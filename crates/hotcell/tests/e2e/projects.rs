@@ -265,7 +265,7 @@ fn changes_are_part_of_checkpoints_and_each_fork_has_its_own(world: &World) {
     assert_eq!(project.cell("cat f; ls"), "3\nf\ng\n");
     world.text(["checkpoint", "restore", &cell, kept["id"].as_str().unwrap()]);
     assert_eq!(project.cell("cat f"), "1\n");
-    world.text(["kill", &cell]);
+    world.text(["kill", "--volumes", &cell]);
     assert_eq!(world.text(["run", "--cell", "other", "cat f; ls"]), "3\nf\nx\n");
 }
 

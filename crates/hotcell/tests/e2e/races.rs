@@ -115,7 +115,7 @@ fn many_runs_in_a_cell_that_is_not_there_yet_share_one(world: &World) {
 
 fn kills_and_runs_of_one_name_end_well(world: &World) {
     let act = |n: usize| match n % 3 {
-        0 => world.hotcell(["kill", "--force", "fought"]).start(),
+        0 => world.hotcell(["kill", "--volumes", "--force", "fought"]).start(),
         _ => world.hotcell(["run", "--cell", "fought", "echo alive"]).start(),
     };
     for one in finish_all((0..15).map(act).collect()) {

@@ -255,7 +255,7 @@ fn bytes_below_long_and_deep_paths_are_counted(world: &World) {
         street.spawn(cell, json!({ "disk_mb": 32 }));
         let end = street.run_away(cell, &fill);
         assert_eq!((&end["end_cause"], hit(&end, "disk")), (&json!("signaled"), true), "{end}");
-        street.call("cell_kill", json!({ "cell": cell, "force": true }));
+        street.call("cell_kill", json!({ "cell": cell, "force": true, "volumes": true }));
     }
     let left = world.json(["cells", "--json"])["cells"].as_array().unwrap().len();
     assert_eq!(left, 1, "only the neighbour is left");

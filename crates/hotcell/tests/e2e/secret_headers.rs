@@ -323,7 +323,7 @@ fn a_host_that_is_not_to_be_trusted_gets_nothing(world: &World) {
     assert_eq!(ask("named.test"), "hello\n200");
     got_it(&upstream, 1);
     // One whose authority nobody knows.
-    world.text(["kill", "--force", "c"]);
+    world.text(["kill", "--volumes", "--force", "c"]);
     let rule = format!("named.test:{port}");
     upstream
         .outside
@@ -512,7 +512,7 @@ fn without_the_value_nothing_is_sent(world: &World) {
     kill_9(first);
     if world.kind() != Kind::Root {
         // Nobody but root gets into a cell again whose keeper is gone.
-        world.text(["kill", "--force", "c"]);
+        world.text(["kill", "--volumes", "--force", "c"]);
         drop(live.kill());
         return;
     }

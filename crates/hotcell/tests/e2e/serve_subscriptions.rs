@@ -180,7 +180,7 @@ fn layers_are_exchanged_under_a_listener(world: &World) {
         assert_eq!(made["checkpoints"][0]["means"], "stacked", "{made}");
         client.leave().0.succeeded();
         eventually("nothing is watched", || watches(world) == 0);
-        world.text(["kill", "--force", "watched"]);
+        world.text(["kill", "--volumes", "--force", "watched"]);
     }
 }
 
@@ -286,7 +286,7 @@ fn a_cell_that_ends_ends_its_listeners(world: &World) {
         crate::world::kill_9(pid);
     }
     client.find_many(before + 1, |message| is_update(message, uri));
-    client.call("cell_kill", json!({ "cell": "watched", "force": true }));
+    client.call("cell_kill", json!({ "cell": "watched", "force": true, "volumes": true }));
     // Another one of that name is another one.
     spawn(&mut client);
     let before = updates(&client, uri);

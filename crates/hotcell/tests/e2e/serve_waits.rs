@@ -48,7 +48,7 @@ fn the_end_of_input_ends_the_server_and_not_the_exec(world: &World) {
         let mut next = McpClient::start(world, era);
         assert_eq!(next.read_by_cursor(&exec, 0).0, "begun\nover\n");
         assert_eq!(standing(&mut next, &exec)["exit_code"], 0);
-        next.call("cell_kill", json!({ "cell": "stays" }));
+        next.call("cell_kill", json!({ "cell": "stays", "volumes": true }));
         next.leave().0.succeeded();
     }
 }
@@ -89,7 +89,7 @@ fn an_explicit_cancel_ends_the_exec_and_a_timeout_does_not(world: &World) {
             let answered = |message: &Value| message["id"] == call;
             assert!(!client.received().iter().any(answered), "a cancelled call has no answer");
         }
-        client.call("cell_kill", json!({ "cell": "work" }));
+        client.call("cell_kill", json!({ "cell": "work", "volumes": true }));
         client.leave().0.succeeded();
     }
 }
@@ -220,7 +220,7 @@ fn two_servers_share_a_state_directory(world: &World) {
     let exec = running_exec(&mut one, "shared");
     one.kill();
     assert_eq!(standing(&mut other, &exec)["status"], "running");
-    other.call("cell_kill", json!({ "cell": "shared", "force": true }));
+    other.call("cell_kill", json!({ "cell": "shared", "force": true, "volumes": true }));
     assert_eq!(standing(&mut other, &exec)["status"], "ended");
     other.leave().0.succeeded();
 }
@@ -266,6 +266,6 @@ fn a_thousand_waiting_polls_cost_nothing(world: &World) {
         message["result"]["structuredContent"]["messages"][0]["data"] == "line\n"
             && is_poll(message)
     });
-    client.call("cell_kill", json!({ "cell": "quiet", "force": true }));
+    client.call("cell_kill", json!({ "cell": "quiet", "force": true, "volumes": true }));
     client.leave().0.succeeded();
 }

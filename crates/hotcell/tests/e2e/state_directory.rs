@@ -34,7 +34,7 @@ fn any_path_will_do(world: &World) {
     };
     assert_eq!(run(["run", "--cell=far", "echo here > f; cat f"]), "here\n");
     assert_eq!(run(["run", "--cell=far", "cat f"]), "here\n");
-    run(["kill", "--force", "far"]);
+    run(["kill", "--volumes", "far"]);
 }
 
 fn what_a_newer_version_made_is_left_alone(world: &World) {

@@ -84,7 +84,7 @@ fn killing_the_cell_leaves_no_process(world: &World) {
     let mark = unique("74");
     let exec = world.detach("wild", &unruly(&mark));
     await_all(world, &exec, &mark);
-    world.text(["kill", "--force", "wild"]);
+    world.text(["kill", "--volumes", "--force", "wild"]);
     assert_eq!(marked(&mark), Vec::<i32>::new());
     assert_eq!(world.ended(&exec)["end"]["cause"], "cancelled");
 }

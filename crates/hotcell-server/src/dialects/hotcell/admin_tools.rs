@@ -1,8 +1,8 @@
-//! `policy_check`.
+//! `policy_check`, `reconcile`, `garbage_collect`.
 
 use hotcell_model::{
-    Checked, CheckedLanguage, Error, PolicyCheck, PolicyDecision, PolicyPart, Reply, Request,
-    Result,
+    Checked, CheckedLanguage, Collect, Collected, Error, PolicyCheck, PolicyDecision, PolicyPart,
+    Reconcile, Reconciled, Reply, Request, Result,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -12,16 +12,76 @@ use super::schema::{self, Object};
 use super::tool::{Effect, ToolKind, answer, read};
 use crate::toolsets::Toolset;
 
-pub(super) const TOOLS: &[ToolKind] = &[ToolKind {
-    name: "policy_check",
-    toolset: Toolset::Admin,
-    about: "Tell whether a command would be allowed, asked about or denied, and why. Nothing runs.",
-    effect: Effect::Reads,
-    input: schema::of::<Check>,
-    output: schema::of::<Verdict>,
-    request: check,
-    result: verdict,
-}];
+pub(super) const TOOLS: &[ToolKind] = &[
+    ToolKind {
+        name: "policy_check",
+        toolset: Toolset::Admin,
+        about: "Tell whether a command would be allowed, asked about or denied, and why. Nothing runs.",
+        effect: Effect::Reads,
+        input: schema::of::<Check>,
+        output: schema::of::<Verdict>,
+        request: check,
+        result: verdict,
+    },
+    ToolKind {
+        name: "reconcile",
+        toolset: Toolset::Admin,
+        about: "Compare what is known of cells with what is there, and mend what differs.",
+        effect: Effect::Changes,
+        input: schema::of::<Nothing>,
+        output: schema::of::<Reconciled>,
+        request: |arguments| read::<Nothing>(arguments).map(|Nothing {}| Reconcile.into()),
+        result: reconciled,
+    },
+    ToolKind {
+        name: "garbage_collect",
+        toolset: Toolset::Admin,
+        about: "Remove cells, logs, volumes and images that are over or that nobody needs.",
+        effect: Effect::Changes,
+        input: schema::of::<Garbage>,
+        output: schema::of::<Collected>,
+        request: |arguments| {
+            let Garbage { dry_run } = read(arguments)?;
+            Ok(Collect { dry_run }.into())
+        },
+        result: collected,
+    },
+];
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Garbage {
+    /// only tell
+    #[serde(default)]
+    dry_run: bool,
+}
+
+fn reconciled(reply: Reply) -> Option<CallToolResult> {
+    let Reply::Reconciled(done) = reply else { return None };
+    let Reconciled { discovered, adopted, cleaned_up, orphaned, missing, errors } = &done;
+    let text = format!(
+        "discovered {discovered}, adopted {adopted}, cleaned up {cleaned_up}, orphaned {orphaned}, \
+         missing {missing}, errors {}",
+        errors.len()
+    );
+    Some(answer(&done, text))
+}
+
+fn collected(reply: Reply) -> Option<CallToolResult> {
+    let Reply::Collected(done) = reply else { return None };
+    let told = |it: &hotcell_model::Removed| format!("{} {}", it.count, it.kind.as_str());
+    let removed: Vec<String> = done.removed.iter().map(told).collect();
+    let text = match (removed.is_empty(), done.dry_run) {
+        (true, _) => "nothing to remove".to_owned(),
+        (false, true) => format!("would remove {}", removed.join(", ")),
+        (false, false) => format!("removed {}", removed.join(", ")),
+    };
+    Some(answer(&done, text))
+}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    Alias, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats, CheckpointBefore,
-    Isolation, Keep, KillWait, Network, Reply, Request, RequestedLimits, Result, SecretGrant,
-    Workspace,
+    Alias, CellAttach, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats,
+    CheckpointBefore, Isolation, Keep, KillWait, Network, Reply, Request, RequestedLimits, Result,
+    SecretGrant, Workspace,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -67,13 +67,13 @@ pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "cell_kill",
         toolset: Toolset::Cell,
-        about: "End a cell and delete its files.",
+        about: "End a cell.",
         effect: Effect::Ends,
         input: schema::of::<Kill>,
         output: schema::of::<Killed>,
         request: |arguments| {
-            let Kill { cell, force } = read(arguments)?;
-            Ok(CellKill { cell: cell.parse()?, force, wait: KillWait::Removed }.into())
+            let Kill { cell, force, volumes } = read(arguments)?;
+            Ok(CellKill { cell: cell.parse()?, force, volumes, wait: KillWait::Removed }.into())
         },
         result: killed,
     },
@@ -168,6 +168,9 @@ struct Kill {
     /// end running execs too
     #[serde(default)]
     force: bool,
+    /// persistent: delete files too
+    #[serde(default)]
+    volumes: bool,
 }
 
 fn host() -> String {
@@ -212,7 +215,7 @@ fn attach(arguments: JsonObject) -> Result<Request> {
     let cell: CellRef = cell.parse()?;
     call_id::note_client(client_name.as_deref(), session_id.as_deref());
     tracing::info!(asked = %cell, "a client attaches");
-    Ok(CellInfo { cell }.into())
+    Ok(CellAttach { cell, client_name, session_id }.into())
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -284,12 +287,20 @@ struct Killed {
     cell: String,
     /// killed
     status: &'static str,
+    volume_kept: bool,
 }
 
 fn killed(reply: Reply) -> Option<CallToolResult> {
     let Reply::CellKilled(killed) = reply else { return None };
-    let view = Killed { cell: killed.cell.to_string(), status: "killed" };
-    let text = format!("{} is gone, with its files", view.cell);
+    let cell = killed.cell.to_string();
+    let text = match &killed.volume {
+        None => format!("{cell} is gone, with its files"),
+        Some(volume) => {
+            let until = volume.expires_at.map(|at| format!(" until {at}")).unwrap_or_default();
+            format!("{cell} is gone; its files are kept{until}")
+        }
+    };
+    let view = Killed { cell, status: "killed", volume_kept: killed.volume.is_some() };
     Some(answer(&view, text))
 }
 

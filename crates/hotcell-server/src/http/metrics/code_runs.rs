@@ -108,6 +108,6 @@ impl CodeRuns {
 }
 
 /// Brings a counter to what was counted elsewhere.
-fn raise(counter: &Counter, count: u64) {
+pub(super) fn raise(counter: &Counter, count: u64) {
     counter.inc_by(count.saturating_sub(counter.get()));
 }

@@ -2,6 +2,7 @@
 
 mod code_runs;
 mod exec_ends;
+mod pool;
 
 use std::collections::HashMap;
 
@@ -19,6 +20,7 @@ use tokio::sync::Mutex;
 
 use self::code_runs::CodeRuns;
 use self::exec_ends::ExecEnds;
+use self::pool::PoolMetrics;
 use super::answer::Shape;
 use super::routes::Parts;
 use crate::call_meter::Refused;
@@ -52,6 +54,7 @@ pub(super) struct Metrics {
     sessions: Gauge,
     strangers: Counter,
     refusals: Family<Refused, Counter>,
+    pool: PoolMetrics,
     /// What each kind of caller sees. One look at a time.
     views: Mutex<HashMap<View, Shown>>,
 }
@@ -84,6 +87,7 @@ impl Metrics {
             sessions: Gauge::default(),
             strangers: Counter::default(),
             refusals: door.meter.refusals.clone(),
+            pool: PoolMetrics::default(),
             views: Mutex::default(),
         }
     }
@@ -117,6 +121,7 @@ impl Metrics {
         registry.register("auth_failures", about, self.strangers.clone());
         let refusals = self.refusals.clone();
         registry.register("calls_rejected", "Calls that were answered with an error", refusals);
+        self.pool.register(registry);
     }
 
     /// Counts a request.
@@ -185,6 +190,7 @@ impl Metrics {
         }
         self.sessions.set(whole(parts.endpoints.session_count().await));
         self.calls.set(whole(parts.door.meter.under_way()));
+        self.pool.look(&parts.door);
         let mut text = String::new();
         text::encode(&mut text, &shown.registry)
             .map_err(|error| Error::internal(format!("the metrics cannot be encoded: {error}")))?;

@@ -104,6 +104,18 @@ pub(super) struct KillCell {
     /// End what runs in it, too; otherwise that is a conflict.
     #[serde(default)]
     pub(super) force: bool,
+    /// Remove the files of a persistent cell, too.
+    #[serde(default)]
+    pub(super) volumes: bool,
+}
+
+/// What is removed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CollectGarbage {
+    /// Only tell what would be removed.
+    #[serde(default)]
+    pub(super) dry_run: bool,
 }
 
 /// How much of a comparison.

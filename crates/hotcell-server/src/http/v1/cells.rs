@@ -26,6 +26,7 @@ pub(super) async fn info(call: Call) -> Answer {
 }
 
 pub(super) async fn kill(call: Call) -> Answer {
-    let KillCell { force } = call.query()?;
-    ok(&call.ask(CellKill { cell: call.cell()?, force, wait: KillWait::Removed }).await?)
+    let KillCell { force, volumes } = call.query()?;
+    let kill = CellKill { cell: call.cell()?, force, volumes, wait: KillWait::Removed };
+    ok(&call.ask(kill).await?)
 }

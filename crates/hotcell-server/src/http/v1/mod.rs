@@ -16,6 +16,7 @@ mod openapi;
 mod ranges;
 mod shown;
 mod table;
+mod upkeep;
 mod upload;
 
 #[cfg(test)]

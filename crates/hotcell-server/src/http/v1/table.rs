@@ -15,6 +15,7 @@ use super::audit::AUDIT_OPERATIONS;
 use super::checkpoint_table::CHECKPOINT_OPERATIONS;
 use super::file_table::FILE_OPERATIONS;
 use super::shown::{InputShown, PageShown, RunShown};
+use super::upkeep::UPKEEP_OPERATIONS;
 use super::{Answering, Call, approvals, cells, execs};
 
 /// Makes the schema of a type.
@@ -52,7 +53,12 @@ impl Operation {
 
 /// Every operation there is.
 pub(super) fn operations() -> impl Iterator<Item = &'static Operation> {
-    OPERATIONS.iter().chain(FILE_OPERATIONS).chain(CHECKPOINT_OPERATIONS).chain(AUDIT_OPERATIONS)
+    OPERATIONS
+        .iter()
+        .chain(FILE_OPERATIONS)
+        .chain(CHECKPOINT_OPERATIONS)
+        .chain(AUDIT_OPERATIONS)
+        .chain(UPKEEP_OPERATIONS)
 }
 
 pub(super) fn reference<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -101,7 +107,7 @@ const OPERATIONS: &[Operation] = &[
         method: Method::DELETE,
         path: "/v1/cells/{cell}",
         name: "killCell",
-        about: "End a cell and remove its files.",
+        about: "End a cell. The files of a persistent one are kept unless volumes says otherwise.",
         query: Some(whole::<KillCell>),
         body: None,
         status: 200,

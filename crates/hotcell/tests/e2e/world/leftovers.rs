@@ -36,24 +36,33 @@ fn end_cells(world: &World) -> Vec<String> {
     if !world.state_dir().join("version").exists() {
         return Vec::new();
     }
-    let listed = world.hotcell(["cells", "--all", "--all-tenants", "--json"]).run();
-    let Ok(cells) = serde_json::from_str::<Value>(&listed.stdout()) else {
-        return vec![format!("cells cannot be listed: {listed:?}")];
+    let cells = ["cells", "--all", "--all-tenants", "--json"];
+    let ended = end(world, &cells, ("cells", "id"), &["kill", "--force", "--volumes"]);
+    let volumes = ["volume", "list", "--all-tenants", "--json"];
+    let removed = end(world, &volumes, ("volumes", "cell"), &["volume", "rm"]);
+    ended.into_iter().chain(removed).collect()
+}
+
+/// Does something with all that is listed, and names what could not be done.
+fn end(world: &World, list: &[&str], (what, id): (&str, &str), end: &[&str]) -> Vec<String> {
+    let listed = world.hotcell([]).args(list.iter().copied()).run();
+    let Ok(found) = serde_json::from_str::<Value>(&listed.stdout()) else {
+        return vec![format!("{what} cannot be listed: {listed:?}")];
     };
     let mut ids: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for cell in cells["cells"].as_array().unwrap() {
-        let tenant = cell["tenant"].as_str().unwrap_or("main");
-        ids.entry(tenant).or_default().extend(cell["id"].as_str());
+    for each in found[what].as_array().unwrap() {
+        let tenant = each["tenant"].as_str().unwrap_or("main");
+        ids.entry(tenant).or_default().extend(each[id].as_str());
     }
-    let mut found = Vec::new();
+    let mut left = Vec::new();
     for (tenant, ids) in ids {
-        let killed = world.hotcell(["--tenant", tenant, "kill", "--force"]).args(ids).run();
-        // One that ended by itself meanwhile cannot be killed, and need not be.
-        if !matches!(killed.code(), 0 | 3) {
-            found.push(format!("cells cannot be ended: {killed:?}"));
+        let ended = world.hotcell(["--tenant", tenant]).args(end.iter().copied()).args(ids).run();
+        // One that ended by itself meanwhile cannot be ended, and need not be.
+        if !matches!(ended.code(), 0 | 3) {
+            left.push(format!("{what} cannot be ended: {ended:?}"));
         }
     }
-    found
+    left
 }
 
 fn remains(world: &World) -> Vec<String> {

@@ -1,0 +1,100 @@
+//! Removes what is over or that nobody needs, and tells what it was.
+
+use std::time::{Duration, SystemTime};
+
+use hotcell_journal::{KeptLog, forget_output, list_logs};
+use hotcell_model::{
+    CellId, Collect, Collectable, Collected, ExecState, Result, Tenants, Thrift, Timestamp,
+};
+
+use crate::fault;
+use crate::site::Site;
+use crate::sweep::Sweep;
+
+/// How long clients are remembered that were not seen.
+const ATTACHMENT_KEEP_MS: u64 = 7 * 24 * 3600 * 1000;
+/// How long records and output are kept where there is little room on the disk.
+const SCARCE_KEEP_S: u64 = 3600;
+
+/// Removes what is over or that nobody needs, or tells what that would be.
+pub(crate) async fn collect(site: &Site, request: Collect) -> Result<Collected> {
+    let is_scarce = site.is_disk_scarce();
+    let dry_run = request.dry_run;
+    let mut done = Collected { dry_run, disk_pressure: is_scarce, ..Collected::default() };
+    let keep_s = match is_scarce {
+        true => site.settings.log_keep_s.min(SCARCE_KEEP_S),
+        false => site.settings.log_keep_s,
+    };
+    let sweep = Sweep { dry_run, most: usize::MAX, log_keep_s: keep_s, measured: true };
+    site.sweep_over(&sweep, &mut done).await;
+    for stored in site.store.list_cells(&Tenants::All).await? {
+        if stored.ended_at.is_none() || stored.kept {
+            let id = &stored.spec.id;
+            if let Err(error) = site.collect_logs(id, &sweep, &mut done).await {
+                done.errors.push(format!("logs of cell {id}: {error}"));
+            }
+        }
+    }
+    let unseen = Timestamp(Timestamp::now().0.saturating_sub(ATTACHMENT_KEEP_MS));
+    match site.store.forget_attachments(unseen, dry_run).await {
+        Ok(forgotten) => (0..forgotten).for_each(|_| done.add(Collectable::Attachments, 0)),
+        Err(error) => done.errors.push(format!("clients: {error}")),
+    }
+    let thrift = Thrift { dry_run, image_keep_s: site.settings.image_keep_s };
+    for driver in &site.drivers {
+        match driver.collect(&thrift).await {
+            Ok(removed) => removed.into_iter().for_each(|removed| done.add_all(removed)),
+            Err(error) => done.errors.push(format!("driver {}: {error}", driver.name())),
+        }
+    }
+    Ok(done)
+}
+
+impl Site {
+    /// Lets go of output of a cell's execs that ended long ago, and of the oldest where it is too much.
+    /// That it was there stays stated.
+    async fn collect_logs(&self, cell: &CellId, sweep: &Sweep, done: &mut Collected) -> Result<()> {
+        let records = self.records(cell);
+        let listing = records.clone();
+        let mut logs = fault::blocking(move || {
+            list_logs(&listing).map_err(|error| fault::io("list output logs", &error))
+        })
+        .await?;
+        logs.sort_by_key(|log| std::cmp::Reverse(log.written_at));
+        let keep = Duration::from_secs(sweep.log_keep_s);
+        let mut total = 0_u64;
+        let is_due = |log: &KeptLog| {
+            total = total.saturating_add(log.bytes);
+            let rested = SystemTime::now().duration_since(log.written_at).unwrap_or_default();
+            rested >= keep || total > self.settings.log_bytes
+        };
+        let due: Vec<KeptLog> = logs
+            .into_iter()
+            .filter({
+                let mut is_due = is_due;
+                move |log| is_due(log)
+            })
+            .collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        self.settle(cell).await?;
+        for log in due {
+            let exec = self.store.find_exec(&log.exec).await?;
+            if exec.is_none_or(|exec| exec.state != ExecState::Ended) {
+                continue;
+            }
+            if !sweep.dry_run {
+                let (records, exec) = (records.clone(), log.exec.clone());
+                fault::blocking(move || {
+                    forget_output(&records, &exec).map_err(|error| {
+                        fault::io(format_args!("remove the output of exec {exec}"), &error)
+                    })
+                })
+                .await?;
+            }
+            done.add(Collectable::Logs, log.bytes);
+        }
+        Ok(())
+    }
+}

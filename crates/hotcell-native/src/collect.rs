@@ -1,0 +1,140 @@
+//! Removes what no cell, image or checkpoint needs.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use hotcell_keeper::walk;
+use hotcell_model::{CellId, Collectable, Error, ImageName, Removed, Result, Thrift};
+use hotcell_place::read_json;
+
+use crate::driver::Native;
+use crate::image_store::{ImageStore, StoredImage, ids_of_images};
+use crate::layer_store::LayerStore;
+use crate::order::{Outcome, Placed, Task};
+use crate::paths::CellPaths;
+use crate::pull_place::forgotten_pulls;
+
+impl Native {
+    /// Every directory of a cell, whether or not it can be used.
+    pub(crate) fn remains(&self) -> Result<Vec<CellId>> {
+        let directory = self.paths.cells();
+        let entries = match std::fs::read_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| failed("list", &directory, &error))?,
+        };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        Ok(names.filter_map(|name| name.parse().ok()).collect())
+    }
+
+    pub(crate) fn collect_unneeded(&self, thrift: &Thrift) -> Result<Vec<Removed>> {
+        let images = self.collect_images(thrift)?;
+        let (layers, left) = self.collect_layers(thrift)?;
+        let pulls = self.collect_pulls(thrift)?;
+        let temporary = Removed {
+            kind: Collectable::Temporary,
+            count: left.count + pulls.count,
+            bytes: left.bytes + pulls.bytes,
+        };
+        Ok(vec![images, layers, temporary])
+    }
+
+    /// Forgets images that no cell began with and nobody has used for as long as that. Their layers are
+    /// counted with those that nothing names.
+    fn collect_images(&self, thrift: &Thrift) -> Result<Removed> {
+        let mut removed = Removed { kind: Collectable::Images, count: 0, bytes: 0 };
+        let Some(keep_s) = thrift.image_keep_s else { return Ok(removed) };
+        let store = ImageStore::new(&self.paths);
+        let in_use = self.images_in_use()?;
+        for StoredImage { image, .. } in store.all()? {
+            let is_used = in_use.iter().any(|name| store.is_meant(&image, name));
+            let rested = store.used_at(&image.name).and_then(|at| at.elapsed().ok());
+            if is_used || rested.is_none_or(|rested| rested < Duration::from_secs(keep_s)) {
+                continue;
+            }
+            removed.count += 1;
+            if !thrift.dry_run {
+                self.remove_image(&image.name)?;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn images_in_use(&self) -> Result<Vec<ImageName>> {
+        let mut names = Vec::new();
+        for cell in self.remains()? {
+            let path = self.paths.cell(&cell).placed();
+            let placed: Option<Placed> =
+                read_json(&path).map_err(|error| failed("read", &path, &error))?;
+            names.extend(placed.and_then(|placed| placed.spec.image.parse().ok()));
+        }
+        Ok(names)
+    }
+
+    /// Layers that nothing names, and what imports that were killed have left.
+    fn collect_layers(&self, thrift: &Thrift) -> Result<(Removed, Removed)> {
+        let at = |error: io::Error| failed("look into", self.paths.root(), &error);
+        let (of_images, left) = ImageStore::new(&self.paths).unnamed().map_err(at)?;
+        let of_cells = LayerStore::new(&self.paths).unnamed().map_err(at)?;
+        let layers: BTreeSet<PathBuf> = of_images.into_iter().chain(of_cells).collect();
+        let layers = Removed {
+            kind: Collectable::Layers,
+            count: layers.len() as u64,
+            bytes: layers.iter().map(|layer| bytes_in(layer)).sum(),
+        };
+        let left = Removed {
+            kind: Collectable::Temporary,
+            count: left.len() as u64,
+            bytes: left.iter().map(|file| bytes_in(file)).sum(),
+        };
+        if !thrift.dry_run && layers.count + left.count > 0 {
+            let task = Task::CollectUnnamed { ids: ids_of_images() };
+            match self.order(&CellPaths::at(self.paths.images().join("layers")), task)? {
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Done
+                | Outcome::Unpacked(_)
+                | Outcome::Ready(_)
+                | Outcome::Project(_)
+                | Outcome::Probed(_)
+                | Outcome::Compared { .. } => {}
+            }
+        }
+        Ok((layers, left))
+    }
+
+    fn collect_pulls(&self, thrift: &Thrift) -> Result<Removed> {
+        let mut removed = Removed { kind: Collectable::Temporary, count: 0, bytes: 0 };
+        let pulls = self.paths.images().join("pulls");
+        for pull in forgotten_pulls(&pulls) {
+            removed.count += 1;
+            removed.bytes += bytes_in(pull.path());
+            if !thrift.dry_run {
+                pull.remove()
+                    .map_err(|error| failed("remove what was pulled to", &pulls, &error))?;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+impl ImageStore<'_> {
+    /// When an image was last taken or used for a cell.
+    fn used_at(&self, name: &ImageName) -> Option<SystemTime> {
+        std::fs::metadata(self.description(name)).and_then(|it| it.modified()).ok()
+    }
+}
+
+/// What a file or a directory has on disk, as far as it can be seen.
+fn bytes_in(path: &Path) -> u64 {
+    const BLOCK: u64 = 512;
+    let own =
+        std::fs::symlink_metadata(path).map_or(0, |it| std::os::unix::fs::MetadataExt::blocks(&it));
+    let mut blocks = own;
+    let _ = walk(path, |found| blocks += u64::try_from(found.st_blocks).unwrap_or(0));
+    blocks * BLOCK
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
+    Error::unavailable(format!("cannot {what} {}: {error}", path.display()))
+}
