@@ -17,10 +17,10 @@ use hotcell_jail::send_fds;
 use hotcell_link::{BIRTH_SOCKET, ContainerOrder};
 use hotcell_model::{Error, Result};
 use hotcell_place::listen_in;
-use rustix::fs::{Gid, Uid, chown};
 use rustix::process::geteuid;
 use tokio::time::{interval, sleep, timeout};
 
+use crate::carrier_id::share_records;
 use crate::docker_host::DockerHost;
 use crate::failure::{CONFLICT, NOT_FOUND, status};
 use crate::paths::{CellPaths, LINK_SOCKET};
@@ -46,8 +46,8 @@ pub(crate) struct Birth<'a> {
     pub(crate) records: &'a Path,
 }
 
-/// Makes and starts a container, and waits until its supervisor is ready. If that fails nothing is
-/// left of it.
+/// Makes and starts a container, of which there is none yet, and waits until its supervisor is ready.
+/// If that fails nothing is left of it.
 pub(crate) async fn give_birth(host: &DockerHost, birth: Birth<'_>) -> Result<Confinement> {
     let name = birth.name;
     create(host, name, &birth.body).await?;
@@ -72,14 +72,13 @@ pub(crate) async fn give_birth(host: &DockerHost, birth: Birth<'_>) -> Result<Co
 async fn create(host: &DockerHost, name: &str, body: &ContainerCreateBody) -> Result<()> {
     let mut tries = 0;
     loop {
-        // One that has ended, or that a start that died has left.
-        remove_container(host, name).await?;
         let options = CreateContainerOptionsBuilder::default().name(name).build();
         match host.docker.create_container(Some(options), body.clone()).await {
             Ok(_) => return Ok(()),
             Err(error) if status(&error) == Some(CONFLICT) && tries < TRIES => {
                 tries += 1;
                 sleep(APART).await;
+                remove_container(host, name).await?;
             }
             Err(error) => return Err(host.failed("make a container", &error)),
         }
@@ -93,8 +92,8 @@ async fn start(host: &DockerHost, birth: &Birth<'_>) -> Result<Confinement> {
     let stream = accept(host, birth, &waiting).await?;
     drop(waiting);
     let records = birth.records.to_owned();
-    let (order, directory) = (birth.order.clone(), birth.paths.root().to_owned());
-    let giving = move || give_order(stream, &order, records, &directory);
+    let (order, paths) = (birth.order.clone(), birth.paths.clone());
+    let giving = move || give_order(stream, &order, records, &paths);
     let readiness = tokio::task::spawn_blocking(giving)
         .await
         .map_err(|error| Error::internal(format!("giving an order failed: {error}")))?;
@@ -138,7 +137,7 @@ async fn accept(
     };
     // Nobody asks twice.
     let taken = fs::remove_file(birth.paths.birthplace().join(BIRTH_SOCKET))
-        .and_then(|()| give_records(birth.records, &stream))
+        .and_then(|()| give_records(birth, &stream))
         .and_then(|()| stream.into_std())
         .and_then(|stream| stream.set_nonblocking(false).map(|()| stream));
     taken.map_err(|error| unmade(birth, &error))
@@ -146,11 +145,10 @@ async fn accept(
 
 /// Gives the directory for the records to whoever the container's user is on this side: an engine may
 /// have given it other ids than the container sees.
-fn give_records(records: &Path, first: &tokio::net::UnixStream) -> io::Result<()> {
+fn give_records(birth: &Birth<'_>, first: &tokio::net::UnixStream) -> io::Result<()> {
     if geteuid().is_root() {
         let peer = first.peer_cred()?;
-        let (uid, gid) = (Uid::from_raw(peer.uid()), Gid::from_raw(peer.gid()));
-        chown(records, Some(uid), Some(gid))?;
+        share_records(birth.records, &birth.order.spec.id, (peer.uid(), peer.gid()))?;
     }
     Ok(())
 }
@@ -174,21 +172,22 @@ async fn check_alive(host: &DockerHost, name: &str) -> Result<()> {
 }
 
 /// Tells a supervisor what to be, and hears how that went. With the order go the directory for its
-/// records and the socket at which it listens, which nothing in the container has a path to.
+/// records and the sockets at which it listens, which nothing in the container has a path to.
 fn give_order(
     mut stream: UnixStream,
     order: &ContainerOrder,
     records: PathBuf,
-    directory: &Path,
+    paths: &CellPaths,
 ) -> io::Result<Readiness> {
     let records = File::open(records)?;
-    let listener: UnixListener = listen_in(directory, LINK_SOCKET)?;
+    let listener: UnixListener = listen_in(paths.root(), LINK_SOCKET)?;
+    let sockets = paths.kept().listen_for_sockets()?;
     let mut line = serde_json::to_vec(order)?;
     line.push(b'\n');
     let (first, rest) = line.split_at(1);
-    send_fds(&stream, first, &[records.as_fd(), listener.as_fd()])?;
+    send_fds(&stream, first, &[records.as_fd(), listener.as_fd(), sockets.as_fd()])?;
     // With the supervisor's end nobody listens any more.
-    drop(listener);
+    drop((listener, sockets));
     stream.write_all(rest)?;
     stream.set_read_timeout(Some(READY_WITHIN))?;
     let mut word = Vec::new();

@@ -9,6 +9,7 @@ use bollard::models::{
 };
 use hotcell_jail::container_calls;
 use hotcell_jail::shown::{CALLS_PLACE, SHOWN_TOOLS};
+use hotcell_jail::trusted::TRUSTED_PLACE;
 use hotcell_link::{CONTAINER_BIRTHPLACE, CONTAINER_PROGRAM};
 use hotcell_model::{CellId, Limits};
 use hotcell_place::Accounts;
@@ -23,6 +24,8 @@ const SMALL_BYTES: u64 = 64 << 20;
 const RUN_BYTES: u64 = 16 << 20;
 const CALLS_BYTES: u64 = 64 << 10;
 const TMP_FILES: u32 = 16_384;
+/// The first port that needs no capability.
+const ANY_PORT: &str = "net.ipv4.ip_unprivileged_port_start";
 
 /// What of the host a container has.
 #[derive(Debug)]
@@ -32,6 +35,10 @@ pub(crate) struct Shown<'a> {
     pub(crate) birthplace: &'a Path,
     /// Files that say who is who.
     pub(crate) accounts: &'a [(PathBuf, Accounts)],
+    /// Other files that it sees instead of its image's, each with where.
+    pub(crate) files: &'a [(PathBuf, String)],
+    /// Whom it trusts besides.
+    pub(crate) trust: Option<&'a Path>,
     pub(crate) tools: Option<&'a Path>,
 }
 
@@ -96,6 +103,9 @@ fn hardened(
         privileged: Some(false),
         security_opt: Some(security),
         network_mode: Some("none".to_owned()),
+        // Its supervisor listens where names are answered and at the ports of what it may reach, and
+        // has no capability for that.
+        sysctls: Some(HashMap::from([(ANY_PORT.to_owned(), "0".to_owned())])),
         ipc_mode: Some("private".to_owned()),
         mounts: Some(mounts(placed, shown)),
         tmpfs: Some(in_memory(limits, placed.user, shown.tools.is_some(), &placed.scratch)),
@@ -142,6 +152,8 @@ fn mounts(placed: &Placed, shown: &Shown<'_>) -> Vec<Mount> {
     for (file, accounts) in shown.accounts {
         mounts.push(bind(file, &format!("/{}", accounts.path)));
     }
+    mounts.extend(shown.files.iter().map(|(file, target)| bind(file, target)));
+    mounts.extend(shown.trust.map(|trust| bind(trust, TRUSTED_PLACE)));
     mounts.extend(shown.tools.map(|tools| bind(tools, SHOWN_TOOLS)));
     mounts
 }

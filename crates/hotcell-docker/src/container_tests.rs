@@ -39,6 +39,8 @@ fn described(limits: impl FnOnce(&mut Limits), enforced: Enforced) -> ContainerC
         program: Path::new("/state/docker/programs/hotcell-1"),
         birthplace: Path::new("/state/docker/cells/c_0123456789/birth"),
         accounts: &accounts,
+        files: &[(PathBuf::from("/state/hosts"), "/etc/hosts".to_owned())],
+        trust: Some(Path::new("/state/trust")),
         tools: Some(Path::new("/state/tools")),
     };
     describe(&placed, &shown, enforced, "0123456789abcdef", None)
@@ -72,7 +74,15 @@ fn it_reaches_nothing_and_writes_to_its_volumes_alone() {
     assert_eq!(config.network_mode.as_deref(), Some("none"));
     assert_eq!(config.readonly_rootfs, Some(true));
     assert_eq!((&config.binds, &config.volumes_from), (&None, &None));
+    // Of its own network namespace, in which nothing but itself is.
+    let sysctls: Vec<_> = config.sysctls.iter().flatten().collect();
+    let any_port = ("net.ipv4.ip_unprivileged_port_start".to_owned(), "0".to_owned());
+    assert_eq!(sysctls, [(&any_port.0, &any_port.1)]);
     let mounts = config.mounts.as_ref().unwrap();
+    for shown in ["/etc/hosts", "/dev/hotcell", "/etc/passwd", "/tools"] {
+        let is_there = mounts.iter().any(|mount| mount.target.as_deref() == Some(shown));
+        assert!(is_there, "{shown} is not among {mounts:?}");
+    }
     let written: Vec<&str> = mounts
         .iter()
         .filter(|mount| mount.typ == Some(MountType::BIND) && mount.read_only != Some(true))

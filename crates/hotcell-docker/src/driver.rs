@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use hotcell_egress::EgressSettings;
+use hotcell_keeper::ensure_authority;
 use hotcell_link::ContainerOrder;
 use hotcell_model::{
     CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE, Isolation, Machine,
-    Network, PlacedCell, Placement, RequiredIsolation, Result, SecretForm, Timestamp,
+    Networks, PlacedCell, Placement, RequiredIsolation, Result, Timestamp,
 };
 use hotcell_place::{
     ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, keep_image_env, read_json, write_json,
@@ -24,13 +26,16 @@ use tokio::time::timeout;
 use crate::birth::{Birth, give_birth};
 use crate::container::{self, Shown};
 use crate::diagnose;
+use crate::disk;
 use crate::docker_host::{DockerHost, address, silent};
 use crate::images::find_or_pull;
 use crate::isolation::{self, enforced};
+use crate::keeping::{Keeping, await_keeper_end};
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
 use crate::preparing;
 use crate::remains::cells_at;
 use crate::removal::remove_container;
+use crate::shown_files::write_names;
 use crate::volumes;
 
 /// An engine that can be used answers within this.
@@ -57,6 +62,8 @@ pub struct DockerSettings {
     pub runtime: Option<String>,
     /// What every cell must have at least.
     pub required: RequiredIsolation,
+    /// What the operator chose about the network of cells.
+    pub egress: EgressSettings,
 }
 
 /// Places cells in containers.
@@ -64,6 +71,7 @@ pub struct DockerSettings {
 pub struct DockerDriver {
     settings: DockerSettings,
     paths: DockerPaths,
+    keeping: Keeping,
     host: OnceCell<DockerHost>,
 }
 
@@ -75,7 +83,17 @@ impl DockerDriver {
     #[must_use]
     pub fn new(settings: DockerSettings) -> Self {
         let paths = DockerPaths::new(&settings.state_dir);
-        Self { settings, paths, host: OnceCell::new() }
+        let keeping =
+            Keeping { program: settings.program.clone(), egress: settings.egress.clone() };
+        Self { settings, paths, keeping, host: OnceCell::new() }
+    }
+
+    pub(crate) fn keeping(&self) -> &Keeping {
+        &self.keeping
+    }
+
+    pub(crate) fn cell_paths(&self, cell: &CellId) -> CellPaths {
+        self.paths.cell(cell)
     }
 
     async fn host(&self) -> Result<&DockerHost> {
@@ -156,21 +174,30 @@ impl Driver for DockerDriver {
             None => self.place(host, &paths, spec, records).await?,
         };
         let state = self.paths.state_id().map_err(|error| at("read", &paths, &error))?;
-        if placed.prepared {
-            volumes::check(host, &spec.id).await?;
-        } else {
+        ensure_authority(paths.kept(), &placed.spec)?;
+        if !placed.prepared {
             preparing::prepare(host, &placed, &paths, &state).await?;
             placed.prepared = true;
             write_json(&paths.placed(), &placed).map_err(|error| at("write", &paths, &error))?;
         }
+        let volumes = volumes::find(host, &spec.id).await?;
+        disk::note(host, &paths, &volumes)?;
+        let files = write_names(&paths).map_err(|error| at("write", &paths, &error))?;
+        let trust = paths.trust();
         let program = copy_of(&self.settings.program, &self.paths.programs())
             .map_err(|error| at("copy the program for", &paths, &error))?;
         let birthplace = paths.birthplace();
         make_readable(&birthplace).map_err(|error| at("make", &paths, &error))?;
         let (uid, gid) = placed.user;
         let accounts = ACCOUNTS.map(|accounts| (paths.accounts(accounts), accounts));
-        let shown =
-            Shown { program: &program, birthplace: &birthplace, accounts: &accounts, tools };
+        let shown = Shown {
+            program: &program,
+            birthplace: &birthplace,
+            accounts: &accounts,
+            files: &files,
+            trust: Some(trust.as_path()).filter(|trust| trust.is_dir()),
+            tools,
+        };
         let runtime = self.settings.runtime.as_deref();
         let body = container::describe(&placed, &shown, enforced(host), &state, runtime);
         let name = container::name(&spec.id);
@@ -184,9 +211,20 @@ impl Driver for DockerDriver {
             }
             Ok(()) | Err(_) => {}
         }
+        // One that has ended, or that a start that died has left; what looked after it does not look
+        // after this one.
+        remove_container(host, &name).await?;
+        let no_keeper = await_keeper_end(&paths).await?;
+        paths.kept().forget_carrier().map_err(|error| at("write", &paths, &error))?;
         let confinement = give_birth(host, birth).await?;
+        drop(no_keeper);
         let isolation = isolation::describe(host, &confinement);
         if let Err(error) = self.settings.required.check(&isolation) {
+            remove_container(host, &name).await?;
+            return Err(error);
+        }
+        // Nothing runs yet that it would have to look after.
+        if let Err(error) = self.begin_keeper(&program, &paths, &placed).await {
             remove_container(host, &name).await?;
             return Err(error);
         }
@@ -195,9 +233,14 @@ impl Driver for DockerDriver {
     }
 
     async fn connect(&self, cell: &CellId) -> Result<Option<UnixStream>> {
-        connect_in(self.paths.cell(cell).root(), LINK_SOCKET).map_err(|error| {
+        let paths = self.paths.cell(cell);
+        let stream = connect_in(paths.root(), LINK_SOCKET).map_err(|error| {
             Error::unavailable(format!("cannot connect to the supervisor of {cell}: {error}"))
-        })
+        })?;
+        if stream.is_some() {
+            self.keeping.ensure(&paths);
+        }
+        Ok(stream)
     }
 
     async fn stop(&self, cell: &CellId) -> Result<()> {
@@ -205,7 +248,8 @@ impl Driver for DockerDriver {
         let Some(placed) = read::<Placed>(&paths, &paths.placed())? else { return Ok(()) };
         let host = self.host().await?;
         check_engine(host, &placed)?;
-        remove_container(host, &container::name(cell)).await
+        remove_container(host, &container::name(cell)).await?;
+        await_keeper_end(&paths).await.map(drop)
     }
 
     async fn remove(&self, cell: &CellId) -> Result<()> {
@@ -226,6 +270,7 @@ impl Driver for DockerDriver {
         remove_container(host, &container::name(cell)).await?;
         // Of a start that was killed.
         remove_container(host, &preparing::name(cell)).await?;
+        let _no_keeper = await_keeper_end(&paths).await?;
         volumes::remove(host, cell).await?;
         match fs::remove_dir_all(paths.root()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -233,6 +278,15 @@ impl Driver for DockerDriver {
             }
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    async fn disk_bytes(&self, cell: &CellId) -> Result<Option<u64>> {
+        let paths = self.paths.cell(cell);
+        read(&paths, &paths.kept().disk_used())
+    }
+
+    fn networks(&self) -> Option<&dyn Networks> {
+        Some(self)
     }
 
     async fn assign(&self, spec: &CellSpec) -> Result<()> {
@@ -312,7 +366,7 @@ impl KnownEngine {
                 memory_limit: enforced.memory,
                 cpu_limit: enforced.cpu,
                 pids_limit: enforced.pids,
-                disk_limit: false,
+                disk_limit: disk::can_measure(host),
             },
         }
     }
@@ -324,6 +378,14 @@ impl KnownEngine {
 }
 
 impl DockerDriver {
+    async fn begin_keeper(&self, program: &Path, paths: &CellPaths, placed: &Placed) -> Result<()> {
+        let keeping = self.keeping.clone();
+        let (program, paths, placed) = (program.to_owned(), paths.clone(), placed.clone());
+        tokio::task::spawn_blocking(move || keeping.begin(&program, &paths, &placed))
+            .await
+            .map_err(|error| Error::internal(format!("starting a keeper failed: {error}")))?
+    }
+
     /// Decides what a new cell is at this engine and writes it down.
     async fn place(
         &self,
@@ -377,17 +439,7 @@ fn check_spec(spec: &CellSpec) -> Result<()> {
         )
         .hint("use a cell of the native driver, or copy files in with `hotcell cp`"));
     }
-    if spec.secrets.iter().any(|grant| matches!(grant.form, SecretForm::Header(_))) {
-        return Err(Error::unsupported(
-            "a cell in a container has no network in which a secret could be a header",
-        )
-        .hint("use a cell of the native driver, or grant the secret as a variable"));
-    }
-    match &spec.network {
-        Network::None => Ok(()),
-        Network::Names(_) => Err(Error::unsupported("a cell in a container has no network")
-            .hint("use a cell of the native driver")),
-    }
+    Ok(())
 }
 
 /// Whom the container of a new cell runs as, by its own numbers.
@@ -436,6 +488,6 @@ fn read<T: serde::de::DeserializeOwned>(paths: &CellPaths, file: &Path) -> Resul
     read_json(file).map_err(|error| at("read", paths, &error))
 }
 
-fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {
+pub(crate) fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {
     Error::unavailable(format!("cannot {verb} {}: {error}", paths.root().display()))
 }

@@ -5,6 +5,7 @@ use hotcell_jail::process::Confinement;
 use hotcell_model::{Isolation, Layer, MissingLayer};
 
 use crate::container::Enforced;
+use crate::disk::can_measure;
 use crate::docker_host::DockerHost;
 
 /// What this engine can enforce.
@@ -78,11 +79,15 @@ pub(crate) fn describe(host: &DockerHost, confinement: &Confinement) -> Isolatio
             ),
         }
     }
-    lacks(
-        "disk_limit",
-        "volumes of the Docker engine have no bound",
-        "use a cell of the native driver, or put the engine's data on a file system of its own",
-    );
+    match can_measure(host) {
+        true => layer("disk_limit", Some("sampled while something runs")),
+        false => lacks(
+            "disk_limit",
+            "volumes of the Docker engine have no bound, and only root can measure those of an \
+             engine that is not rootless",
+            "run hotcell as root, or use a cell of the native driver",
+        ),
+    }
     layer(
         "seccomp_filter",
         Some(&format!("allowlist of {} system calls", confinement.system_calls)),

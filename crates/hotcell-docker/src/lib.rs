@@ -5,20 +5,27 @@
 //! another one. Nothing is done by `docker exec`: pid 1 of the container is the supervisor.
 
 mod birth;
+mod carrier_id;
 mod container;
 #[cfg(test)]
 mod container_tests;
 mod diagnose;
+mod disk;
 mod docker_host;
 mod driver;
 mod failure;
 mod images;
 mod isolation;
+mod keeper;
+mod keeping;
 mod labels;
+mod network;
 mod paths;
 mod preparing;
 mod remains;
 mod removal;
+mod shown_files;
 mod volumes;
 
 pub use driver::{DockerDriver, DockerSettings};
+pub use keeper::keep;

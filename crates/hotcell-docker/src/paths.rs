@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hotcell_keeper::KeptPlace;
 use hotcell_model::{CellId, CellSpec};
 use hotcell_place::{Accounts, read_json, write_json};
 use serde::{Deserialize, Serialize};
@@ -116,6 +117,21 @@ impl CellPaths {
     pub(crate) fn accounts(&self, accounts: Accounts) -> PathBuf {
         let name = Path::new(accounts.path).file_name().unwrap_or_default();
         self.root.join(name)
+    }
+
+    /// What of it is its keeper's.
+    pub(crate) fn kept(&self) -> KeptPlace<'_> {
+        KeptPlace::at(&self.root)
+    }
+
+    /// The directories of this machine that it writes to, where they are measured.
+    pub(crate) fn measured(&self) -> PathBuf {
+        self.root.join("measured.json")
+    }
+
+    /// Whom its programs are to trust besides, for a cell with an authority of its own.
+    pub(crate) fn trust(&self) -> PathBuf {
+        self.root.join("trust")
     }
 
     /// The directory in which its first process asks what to be; all of it that a container sees.

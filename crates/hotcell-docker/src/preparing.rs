@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
@@ -14,20 +15,24 @@ use bollard::query_parameters::{
     UploadToContainerOptionsBuilder,
 };
 use futures_util::StreamExt;
+use hotcell_egress::BUNDLES;
 use hotcell_model::{CellId, Error, Result};
-use hotcell_place::{ACCOUNTS, Accounts};
+use hotcell_place::ACCOUNTS;
 
 use crate::docker_host::DockerHost;
 use crate::failure::{NOT_FOUND, status};
 use crate::labels;
 use crate::paths::{CellPaths, Placed};
 use crate::removal::remove_container;
+use crate::shown_files::write_trust;
 use crate::volumes::{self, VOLUMES};
 
 /// Where the volumes are seen by the container that is made to prepare them.
 const PREPARED_AT: &str = "hotcell-volumes";
-/// Far beyond any real file of users, with its head in the archive.
-const MOST_BYTES: usize = 1 << 20;
+/// Far beyond any real file of users or certificates, with its head in the archive.
+const MOST_BYTES: usize = 4 << 20;
+/// Links that are followed in a row.
+const MOST_LINKS: usize = 4;
 
 /// The name of the container that is never started.
 pub(crate) fn name(cell: &CellId) -> String {
@@ -80,12 +85,22 @@ async fn prepare_by(
     let given = host.docker.upload_to_container(container, Some(options), archive).await;
     given.map_err(|error| host.failed("give the volumes to the cell's user", &error))?;
     for accounts in ACCOUNTS {
-        let text = accounts.with_cell(look(host, container, accounts).await?, placed.user);
+        let found = match look(host, container, &Path::new("/").join(accounts.path)).await? {
+            Looked::File(text) => Some(text),
+            Looked::Link(_) | Looked::Nothing => None,
+        };
+        let text = accounts.with_cell(found, placed.user);
         let file = paths.accounts(accounts);
         let readable = fs::Permissions::from_mode(0o644);
         let written = fs::write(&file, text).and_then(|()| fs::set_permissions(&file, readable));
         written.map_err(|error| {
             Error::unavailable(format!("cannot write {}: {error}", file.display()))
+        })?;
+    }
+    if paths.kept().certificate().exists() {
+        let bundle = look_for_bundle(host, container).await?;
+        write_trust(paths, bundle).map_err(|error| {
+            Error::unavailable(format!("cannot write {}: {error}", paths.trust().display()))
         })?;
     }
     Ok(())
@@ -106,33 +121,65 @@ fn owned_directories((uid, gid): (u32, u32)) -> io::Result<Vec<u8>> {
     archive.into_inner()
 }
 
-/// A small file of the image; none where it has none, or something else there.
-async fn look(host: &DockerHost, container: &str, accounts: Accounts) -> Result<Option<String>> {
-    let path = format!("/{}", accounts.path);
+/// The file of those that the image trusts, if it has one.
+async fn look_for_bundle(host: &DockerHost, container: &str) -> Result<Option<String>> {
+    for path in BUNDLES {
+        let mut path = PathBuf::from("/").join(path);
+        for _ in 0..MOST_LINKS {
+            match look(host, container, &path).await? {
+                Looked::File(text) => return Ok(Some(text)),
+                // The engine looks for it in the container, wherever it leads.
+                Looked::Link(to) => path = path.parent().unwrap_or(&path).join(to),
+                Looked::Nothing => break,
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What is in an image at a path.
+enum Looked {
+    File(String),
+    Link(PathBuf),
+    /// Nothing, something else, or too much.
+    Nothing,
+}
+
+/// Looks at a small file of the image.
+async fn look(host: &DockerHost, container: &str, path: &Path) -> Result<Looked> {
+    let path = path.to_string_lossy();
     let options = DownloadFromContainerOptionsBuilder::default().path(&path).build();
     let mut stream = std::pin::pin!(host.docker.download_from_container(container, Some(options)));
     let mut archive = Vec::new();
     while let Some(part) = stream.next().await {
         match part {
             Ok(part) => archive.extend_from_slice(&part),
-            Err(error) if status(&error) == Some(NOT_FOUND) => return Ok(None),
+            Err(error) if status(&error) == Some(NOT_FOUND) => return Ok(Looked::Nothing),
+            // Links that lead round and round.
+            Err(error) if error.to_string().contains("too many links") => {
+                return Ok(Looked::Nothing);
+            }
             Err(error) => return Err(host.failed("look into the image", &error)),
         }
         if archive.len() > MOST_BYTES {
-            return Ok(None);
+            return Ok(Looked::Nothing);
         }
     }
-    let read = || -> io::Result<Option<String>> {
+    let read = || -> io::Result<Looked> {
         let mut archive = tar::Archive::new(archive.as_slice());
-        let Some(entry) = archive.entries()?.next() else { return Ok(None) };
+        let Some(entry) = archive.entries()?.next() else { return Ok(Looked::Nothing) };
         let entry = entry?;
+        if entry.header().entry_type() == tar::EntryType::Symlink {
+            let to = entry.link_name()?.map(|to| Looked::Link(to.into_owned()));
+            return Ok(to.unwrap_or(Looked::Nothing));
+        }
         if entry.header().entry_type() != tar::EntryType::Regular {
-            return Ok(None);
+            return Ok(Looked::Nothing);
         }
         let mut text = Vec::new();
         entry.take(MOST_BYTES as u64).read_to_end(&mut text)?;
-        Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+        Ok(Looked::File(String::from_utf8_lossy(&text).into_owned()))
     };
-    // Whoever made the image is not trusted: what is no file of users is as none.
-    Ok(read().unwrap_or_default())
+    // Whoever made the image is not trusted: what is no such file is as none.
+    Ok(read().unwrap_or(Looked::Nothing))
 }

@@ -1,5 +1,7 @@
 //! What a cell keeps: volumes of the engine.
 
+use std::path::PathBuf;
+
 use bollard::models::{Mount, MountType, MountVolumeOptions, VolumeCreateRequest};
 use bollard::query_parameters::RemoveVolumeOptions;
 use hotcell_model::{CellId, Error, Result};
@@ -48,12 +50,14 @@ pub(crate) async fn make(host: &DockerHost, cell: &CellId, state: &str) -> Resul
     Ok(())
 }
 
-/// Checks that what a cell keeps is there: an engine would make new ones, with nothing in them.
-pub(crate) async fn check(host: &DockerHost, cell: &CellId) -> Result<()> {
+/// Where what a cell keeps lies on the engine's machine. What is not there is an error: an engine
+/// would make new volumes, with nothing in them.
+pub(crate) async fn find(host: &DockerHost, cell: &CellId) -> Result<Vec<PathBuf>> {
+    let mut places = Vec::new();
     for (purpose, _) in VOLUMES {
         let name = name(cell, purpose);
         match host.docker.inspect_volume(&name).await {
-            Ok(_) => {}
+            Ok(found) => places.push(found.mountpoint.into()),
             Err(error) if status(&error) == Some(NOT_FOUND) => {
                 return Err(Error::unavailable(format!(
                     "the volume {name} of the cell is gone, and its files with it"
@@ -63,7 +67,7 @@ pub(crate) async fn check(host: &DockerHost, cell: &CellId) -> Result<()> {
             Err(error) => return Err(host.failed("look at a volume", &error)),
         }
     }
-    Ok(())
+    Ok(places)
 }
 
 /// Removes the volumes of a cell that has no container.

@@ -44,6 +44,7 @@ fn place(program: &Path, socket: &str, image: &str) -> Result<DriverPlace> {
         scan: None,
         runtime: None,
         required: RequiredIsolation::default(),
+        egress: hotcell_egress::EgressSettings::default(),
     };
     let records = directory.path().join("records");
     fs::create_dir(&records)?;

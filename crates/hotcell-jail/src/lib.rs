@@ -11,6 +11,7 @@ pub mod enter;
 mod fdpass;
 pub mod host;
 pub mod ids;
+mod inner_sockets;
 pub mod landlock;
 mod lists;
 mod loopback;
@@ -35,6 +36,7 @@ pub mod workdir;
 
 pub use clone::{Forked, Namespaces, fork, fork_into_namespaces};
 pub use fdpass::{connected_by, has_ended, receive_fds, send_fds};
+pub use inner_sockets::{Asking, SocketKind, ask_for_socket, make_socket};
 pub use memory::{keep_freed, release_code};
 pub use seccomp::container_calls;
 pub use step::{Step, StepError};

@@ -11,6 +11,8 @@ use rustix::mount::MountAttrFlags;
 use crate::mounts::{Depth, attach, fresh, make_read_only};
 use crate::{Step, StepError};
 
+/// Where they are.
+pub const TRUSTED_PLACE: &str = "/dev/hotcell";
 /// The certificate of the cell's own authority.
 pub const OWN_CERTIFICATE: &str = "/dev/hotcell/authority.pem";
 /// All that the cell trusts otherwise, and that certificate.

@@ -53,6 +53,10 @@ pub struct PlanFds {
     /// The program itself, for reading: nobody in a cell may open it.
     #[serde(default)]
     pub program: Option<i32>,
+    /// The listening socket at which the host's side asks for sockets of the cell's network, where it
+    /// cannot open them itself.
+    #[serde(default)]
+    pub sockets: Option<i32>,
 }
 
 /// Which root the supervisor and its execs see.
@@ -113,9 +117,10 @@ pub const CONTAINER_BIRTHPLACE: &str = "/.hotcell/birth";
 /// The socket there.
 pub const BIRTH_SOCKET: &str = "order";
 
-/// What the first process of a container is told when it asks, as one line. With it come two
-/// descriptors: the directory for the journal and the logs, and the socket at which it is to listen.
-/// Neither has a path in the container.
+/// What the first process of a container is told when it asks, as one line. With it come three
+/// descriptors: the directory for the journal and the logs, the socket at which it is to listen, and
+/// the one at which it is asked for sockets of the container's network. None has a path in the
+/// container.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContainerOrder {
     /// The cell as it was spawned.

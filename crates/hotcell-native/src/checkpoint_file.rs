@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::{Layer, Lower, LowerIds, Upper};
+use hotcell_keeper::WhichProcess;
 use hotcell_model::Checkpoint;
 use serde::{Deserialize, Serialize};
 
-use crate::order::{Placed, WhichProcess};
+use crate::order::Placed;
 
 /// A checkpoint, as its file in the cell's directory has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use hotcell_jail::mounts::{Lower, Upper};
+use hotcell_keeper::{HeldLock, WhichProcess};
 use hotcell_model::{
     AUTOMATIC_CHECKPOINTS, CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId,
     CheckpointMeans, CheckpointPurpose, Checkpointer, Error, Result, Timestamp,
@@ -27,8 +28,8 @@ use crate::image_store::ImageStore;
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::layer_store::{LayerStore, Making};
 use crate::merge_layers::Merge;
-use crate::order::{Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
-use crate::paths::{CellPathLock, CellPaths};
+use crate::order::{Outcome, PLACED_VERSION, Placed, Task};
+use crate::paths::CellPaths;
 use crate::way::{Way, not_on_host};
 
 #[async_trait]
@@ -405,7 +406,7 @@ fn kept_checkpoints(paths: &CellPaths) -> Result<Vec<CheckpointFile>> {
 }
 
 /// Lets nobody else change of which layers a cell and its checkpoints are made.
-pub(crate) fn lock_layers(paths: &CellPaths) -> Result<Option<CellPathLock>> {
+pub(crate) fn lock_layers(paths: &CellPaths) -> Result<Option<HeldLock>> {
     match paths.lock_layers() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(never_started()),
         locked => locked.map_err(|error| at("change the layers of", paths, &error)),
@@ -418,7 +419,8 @@ fn never_started() -> Error {
 
 /// Lets a cell that runs have what its `cell.json` says, one way or the other.
 pub(crate) fn put_in_force(paths: &CellPaths) -> Result<()> {
-    let alive = WhichProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
+    let alive =
+        WhichProcess::find_in(&paths.supervisor()).map_err(|error| at("look at", paths, &error))?;
     if alive.is_none() {
         return Ok(());
     }

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use hotcell_keeper::walk;
 use hotcell_model::{CellId, Collectable, Error, ImageName, Removed, Result, Thrift};
 use hotcell_place::read_json;
 
-use crate::disk_walk::walk;
 use crate::driver::Native;
 use crate::image_store::{ImageStore, StoredImage, ids_of_images};
 use crate::layer_store::LayerStore;

@@ -3,22 +3,18 @@
 //! What nobody writes to any more is measured once: beside each part of such a layer lies which
 //! files it has and what each takes. A file that several layers have counts once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use hotcell_jail::mounts::{Lower, LowerIds};
+use hotcell_keeper::{HIDDEN, Seen, Used, bytes_of, used_below, walk};
 use hotcell_place::{read_json, write_json};
-use rustix::fs::{FileType, Stat};
 
 use crate::checkpoint_file::CheckpointFile;
-use crate::disk_walk::{Seen, walk};
 use crate::order::Placed;
 use crate::paths::CellPaths;
 
-const UNMEASURED_BYTES: u64 = 1 << 60;
 /// A number that no file has.
 const NO_FILE: u64 = 0;
 
@@ -46,18 +42,7 @@ impl Written {
 
     /// What it writes to now.
     pub(crate) fn live_use(&self) -> io::Result<Used> {
-        let mut used = Used::default();
-        for path in &self.live {
-            let mut linked = HashSet::new();
-            let seen = walk(path, |file| {
-                // A file with one name comes once.
-                if file.st_nlink == 1 || is_directory(file) || linked.insert(file.st_ino) {
-                    used += Used { bytes: bytes_of(file), files: 1 };
-                }
-            })?;
-            used += hidden(seen);
-        }
-        Ok(used)
+        used_below(self.live.iter().map(PathBuf::as_path))
     }
 
     /// The rest.
@@ -67,71 +52,6 @@ impl Written {
             all.extend(measured(part)?);
         }
         Ok(Used { bytes: all.values().sum(), files: all.len() as u64 })
-    }
-}
-
-/// What is taken on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Used {
-    /// Bytes.
-    pub(crate) bytes: u64,
-    /// Files and directories.
-    pub(crate) files: u64,
-}
-
-impl Used {
-    /// What a whole file system holds; it need not count files.
-    pub(crate) fn of_file_system(path: &Path) -> io::Result<Self> {
-        let found = rustix::fs::statvfs(path)?;
-        Ok(Self {
-            bytes: found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize),
-            files: found.f_files.saturating_sub(found.f_ffree),
-        })
-    }
-
-    /// Whether there is more of it than was seen.
-    pub(crate) fn is_unmeasured(self) -> bool {
-        self.bytes >= UNMEASURED_BYTES
-    }
-
-    /// By how much it is more than another.
-    pub(crate) fn beyond(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes.saturating_sub(other.bytes),
-            files: self.files.saturating_sub(other.files),
-        }
-    }
-}
-
-/// As it is passed between processes.
-impl fmt::Display for Used {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.bytes, self.files)
-    }
-}
-
-impl FromStr for Used {
-    type Err = io::Error;
-
-    fn from_str(text: &str) -> io::Result<Self> {
-        let numbers = text.split_once(' ').and_then(|(bytes, files)| {
-            Some(Self { bytes: bytes.parse().ok()?, files: files.parse().ok()? })
-        });
-        numbers.ok_or_else(|| io::Error::other(format!("not two numbers: {text}")))
-    }
-}
-
-impl std::ops::Add for Used {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self { bytes: self.bytes + other.bytes, files: self.files + other.files }
-    }
-}
-
-impl std::ops::AddAssign for Used {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
     }
 }
 
@@ -173,23 +93,7 @@ fn sizes_in(root: &Path) -> io::Result<Sizes> {
         sizes.insert(file.st_ino, bytes_of(file));
     })?;
     if seen == Seen::Part {
-        sizes.insert(NO_FILE, UNMEASURED_BYTES);
+        sizes.insert(NO_FILE, HIDDEN);
     }
     Ok(sizes)
-}
-
-fn bytes_of(file: &Stat) -> u64 {
-    file.st_blocks.cast_unsigned() * 512
-}
-
-fn is_directory(file: &Stat) -> bool {
-    FileType::from_raw_mode(file.st_mode) == FileType::Directory
-}
-
-/// What cannot be seen counts as more than any disk has.
-fn hidden(seen: Seen) -> Used {
-    match seen {
-        Seen::Whole => Used::default(),
-        Seen::Part => Used { bytes: UNMEASURED_BYTES, files: 0 },
-    }
 }

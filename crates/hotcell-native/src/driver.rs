@@ -1,6 +1,6 @@
 //! The driver `native`.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -10,6 +10,7 @@ use hotcell_egress::EgressSettings;
 use hotcell_jail::cgroup::{Controller, Hierarchies, Together};
 use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::signals::send_by_pidfd;
+use hotcell_keeper::{LockWait, WhichProcess, ensure_authority};
 use hotcell_model::{
     CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, Images, Networks,
     PlacedCell, Placement, Projects, PullWatch, Removed, RequiredIsolation, Result, Thrift,
@@ -25,13 +26,15 @@ use crate::image_base::image_layer;
 use crate::isolation::hierarchies;
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
 use crate::layer_store::LayerStore;
-use crate::order::{Order, Outcome, PLACED_VERSION, Placed, Task, WhichProcess};
-use crate::paths::{CellPaths, LockWait, NativePaths};
+use crate::order::{Order, Outcome, PLACED_VERSION, Placed, Task};
+use crate::paths::{CellPaths, NativePaths};
 use crate::project::Project;
 use crate::removal::remove_directory;
 use crate::way::Way;
-use crate::{authority, diagnose, id_range, machine, on_host, program, stragglers};
+use crate::{diagnose, id_range, machine, on_host, stragglers};
 
+/// The command that keepers are.
+const KEEP: &str = "keep";
 /// What to do about a full disk.
 pub(crate) const FREE_SPACE: &str = "free some space there, end cells with `hotcell kill`, or choose \
                                      another disk with HOTCELL_STATE_DIR";
@@ -198,7 +201,7 @@ impl Driver for NativeDriver {
         let cell = cell.clone();
         self.blocking(move |native| {
             let paths = native.paths.cell(&cell);
-            read_json(&paths.disk_used()).map_err(|error| at("measure", &paths, &error))
+            read_json(&paths.kept().disk_used()).map_err(|error| at("measure", &paths, &error))
         })
         .await
     }
@@ -277,7 +280,7 @@ impl Native {
             Some(_) => {}
             None => self.place(&paths, spec, records)?,
         }
-        authority::ensure(&paths, &asked)?;
+        ensure_authority(paths.kept(), &asked)?;
         let program = copy_of(&self.settings.program, &self.paths.programs())
             .map_err(|error| at("copy the program for", &paths, &error))?;
         match self.order_by(&program, &paths, tools, Task::Start)? {
@@ -368,7 +371,7 @@ impl Native {
         let placed = read_json::<Placed>(&paths.placed()).map_err(failed)?;
         // The keeper of an ended supervisor removes the files; this waits for it, and does what it
         // did not.
-        let lock = || match paths.lock_keeper(LockWait::Wait) {
+        let lock = || match paths.kept().lock_keeper(LockWait::Wait) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             locked => locked.map_err(failed),
         };
@@ -439,7 +442,7 @@ impl Native {
     /// Starts a keeper for a supervisor that has none, alive or dead. Failing that, the next one
     /// tries.
     pub(crate) fn ensure_keeper(&self, paths: &CellPaths) {
-        match paths.lock_keeper(LockWait::Try) {
+        match paths.kept().lock_keeper(LockWait::Try) {
             Ok(Some(lock)) => {
                 drop(lock);
                 if let Err(error) = self.order(paths, Task::Watch) {
@@ -479,33 +482,16 @@ impl Native {
 
 /// Starts a keeper and waits for its outcome.
 pub(crate) fn order_keeper(program: &Path, order: &Order) -> io::Result<Outcome> {
-    let mut keeper = program::start_keeper(program, &order.directory)?;
-    if let Some(mut stdin) = keeper.stdin.take() {
-        stdin.write_all(&serde_json::to_vec(order)?)?;
-    }
-    // Before its end is waited for: it may have more to say than a pipe holds.
-    let mut line = String::new();
-    if let Some(stdout) = keeper.stdout.take() {
-        BufReader::new(stdout).read_line(&mut line)?;
-    }
-    match keeper.wait() {
-        // Whoever started this process made it ignore the end of its children.
-        Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {}
-        waited => drop(waited?),
-    }
-    if line.is_empty() {
-        return Err(io::Error::other("it ended without a word"));
-    }
-    Ok(serde_json::from_str(&line)?)
+    hotcell_keeper::order_keeper(program, KEEP, &order.directory, order)
 }
 
 /// Ends the supervisor of a cell, and waits for its keeper to tidy up.
 pub(crate) fn stop_supervisor(paths: &CellPaths) -> Result<()> {
     let failed = |error: io::Error| at("stop", paths, &error);
-    if let Some(pid) = WhichProcess::find(paths).map_err(failed)? {
+    if let Some(pid) = WhichProcess::find_in(&paths.supervisor()).map_err(failed)? {
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
         // Looked up again: only now the number is bound to the process.
-        if WhichProcess::find(paths).map_err(failed)? == Some(pid) {
+        if WhichProcess::find_in(&paths.supervisor()).map_err(failed)? == Some(pid) {
             if way_of(paths).map_err(failed)? == Some(Way::OnHost) {
                 or_gone(stragglers::end_below(pid)).map_err(failed)?;
             }
@@ -515,7 +501,7 @@ pub(crate) fn stop_supervisor(paths: &CellPaths) -> Result<()> {
         }
     }
     // A keeper that lives tidies up; once it is done its lock is free, or gone with the cell.
-    match paths.lock_keeper(LockWait::Wait) {
+    match paths.kept().lock_keeper(LockWait::Wait) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
         Ok(_) | Err(_) => Ok(()),
     }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::{Layer, Lower, LowerIds};
+use hotcell_keeper::{HeldLock, LockWait, WhichProcess};
 use hotcell_link::{Ask, FrameKind, Peer, Stillness, Tell};
 use hotcell_place::{read_json, write_json};
 use serde::{Deserialize, Serialize};
@@ -22,8 +23,8 @@ use crate::checkpoint_file::{CheckpointFile, Part};
 use crate::checkpointer::{is_written, put_in_force};
 use crate::layer_store::{LayerStore, Making};
 use crate::merge_layers::{Merge, merge_layers};
-use crate::order::{Placed, WhichProcess};
-use crate::paths::{CellPaths, LockWait};
+use crate::order::Placed;
+use crate::paths::CellPaths;
 
 /// With more layers than this a cell has them made fewer.
 pub(crate) const MANY: usize = 10;
@@ -344,7 +345,7 @@ pub(crate) fn replace_in(parts: &mut [Part], merges: &[Merge]) {
 /// A cell in which nothing runs and nothing is begun.
 enum Held {
     /// It has no supervisor, and gets none meanwhile.
-    Asleep { _lock: crate::paths::CellPathLock },
+    Asleep { _lock: HeldLock },
     /// Its supervisor was told to.
     Still(Box<Holding>),
 }
@@ -352,9 +353,9 @@ enum Held {
 impl Held {
     /// `None` while something runs.
     fn try_to_hold(paths: &CellPaths) -> io::Result<Option<Self>> {
-        if let Some(lock) = paths.lock_keeper(LockWait::Try)? {
+        if let Some(lock) = paths.kept().lock_keeper(LockWait::Try)? {
             // A supervisor without a keeper cannot be given other layers.
-            let is_alone = WhichProcess::find(paths)?.is_some();
+            let is_alone = WhichProcess::find_in(&paths.supervisor())?.is_some();
             return Ok((!is_alone).then_some(Self::Asleep { _lock: lock }));
         }
         let Some(stream) = paths.connect()? else { return Ok(None) };

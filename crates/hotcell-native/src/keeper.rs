@@ -1,23 +1,23 @@
 //! `hotcell keep`: the host-side half of a cell, a process of its own that needs no other.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use hotcell_jail::host::close_inherited;
 use hotcell_jail::ids::{IdLayout, starter};
 use hotcell_jail::namespace_work::{Namespace, work_in};
 use hotcell_jail::process::Confinement;
-use hotcell_jail::signals::{send_by_pidfd, use_defaults};
+use hotcell_jail::signals::send_by_pidfd;
 use hotcell_jail::swap::CellNamespaces;
-use hotcell_jail::{Forked, Step as _, StepError, fork};
+use hotcell_jail::{Step as _, StepError};
+use hotcell_keeper::{
+    KeptCarrier, LockWait, Side, WhichProcess, answer_order as answer, belong_to_nobody, take_order,
+};
 use hotcell_model::Error;
 use hotcell_place::{read_json, write_json};
-use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 
-use crate::carrier::KeptCarrier;
 use crate::compare::compare;
 use crate::copy_layer::copy_layer;
 use crate::diagnose::try_out;
@@ -30,10 +30,11 @@ use crate::isolation::describe;
 use crate::layer_store::LayerStore;
 use crate::merge_layers::merge_layers;
 use crate::on_host;
-use crate::order::{Order, Outcome, Placed, Task, WhichProcess};
-use crate::paths::{CellPaths, LockWait};
+use crate::order::{Order, Outcome, Placed, Task};
+use crate::paths::CellPaths;
 use crate::project::{self, Project};
 use crate::removal::remove_files;
+use crate::served::served;
 use crate::start::{Fresh, Started, Supervise, start};
 use crate::stragglers;
 use crate::unpack::unpack;
@@ -48,17 +49,7 @@ const LEFT_FREE: u64 = 64 << 20;
 /// on with `supervise`.
 #[must_use]
 pub fn keep(supervise: Supervise) -> ExitCode {
-    if close_inherited().is_err() {
-        return ExitCode::FAILURE;
-    }
-    use_defaults();
-    // That of the file would not tell it from a supervisor.
-    let _ = rustix::thread::set_name(c"hotcell-keeper");
-    let mut text = String::new();
-    let order = io::stdin()
-        .read_to_string(&mut text)
-        .and_then(|_| Ok(serde_json::from_str::<Order>(&text)?));
-    let Ok(order) = order else { return ExitCode::FAILURE };
+    let Ok(order) = take_order::<Order>() else { return ExitCode::FAILURE };
     if let Task::Probe { bases } = &order.task {
         // No cell, so nothing that has to outlive whoever ordered it; and where nothing can be
         // forked, that is to be told.
@@ -67,18 +58,15 @@ pub fn keep(supervise: Supervise) -> ExitCode {
     if let Some(outcome) = of_images(&order) {
         return exit_code(&answer(&outcome));
     }
-    // Whoever ordered it collects the first process at once; the second has no parent that minds.
-    match fork() {
-        Ok(Forked::Child) => {}
-        Ok(Forked::Parent { .. }) => return ExitCode::SUCCESS,
+    match belong_to_nobody() {
+        Ok(Side::Keeper) => {}
+        Ok(Side::Starter) => return ExitCode::SUCCESS,
         Err(error) => {
             let error = Error::unavailable(format!("cannot start a process with clone3: {error}"))
                 .hint("see what this machine lacks with `hotcell doctor`");
             return exit_code(&answer(&Outcome::Failed(error)));
         }
     }
-    let _ = rustix::process::setsid();
-    let _ = rustix::process::chdir("/");
     exit_code(&carry_out(&order, supervise))
 }
 
@@ -160,19 +148,20 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
         Task::Start => start_and_watch(order, &paths, supervise, groups),
         Task::Watch => {
             // Another process may have started a keeper meanwhile.
-            let Some(_lock) = paths.lock_keeper(LockWait::Try)? else {
+            let Some(_lock) = paths.kept().lock_keeper(LockWait::Try)? else {
                 return answer(&Outcome::Done);
             };
-            let found = WhichProcess::find(&paths)?.map(|pid| (pid, open_pidfd(pid)));
+            let found =
+                WhichProcess::find_in(&paths.supervisor())?.map(|pid| (pid, open_pidfd(pid)));
             answer(&Outcome::Done)?;
             match found {
                 Some((pid, Ok(pidfd))) => {
                     let namespaces = CellNamespaces::of(pid).ok();
                     let found = Started { pid, pidfd, namespaces };
                     let mut carrier =
-                        KeptCarrier::find(&paths, order.egress.clone(), &groups.carrier);
+                        KeptCarrier::find(paths.kept(), order.egress.clone(), &groups.carrier);
                     let (cell, pidfd) = (found.namespaces.as_ref(), found.pidfd.as_fd());
-                    let _ = carrier.ensure(&paths, &placed, cell, pidfd);
+                    let _ = carrier.ensure(served(&paths, &placed, cell, pidfd));
                     watch(&paths, &placed, &groups, found, carrier)
                 }
                 Some((_, Err(_))) | None => tidy_up(&paths, &placed, &groups),
@@ -215,7 +204,7 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
         | Task::CollectImages { .. }
         | Task::CollectUnnamed { .. } => answer(&Outcome::Done),
         Task::Remove => {
-            let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
+            let Some(_lock) = paths.kept().lock_keeper(LockWait::Wait)? else { return Ok(()) };
             match placed.way() {
                 Way::OnHost => stragglers::end_of(&placed.spec.id)?,
                 Way::InNamespaces => {}
@@ -240,7 +229,7 @@ fn start_and_watch(
     supervise: Supervise,
     groups: ControlGroups,
 ) -> io::Result<()> {
-    let Some(_lock) = paths.lock_keeper(LockWait::Wait)? else { return Ok(()) };
+    let Some(_lock) = paths.kept().lock_keeper(LockWait::Wait)? else { return Ok(()) };
     // What was removed meanwhile does not come back, and its layers may be others by now.
     let Some(placed) = read_json::<Placed>(&paths.placed())? else {
         return answer(&Outcome::Done);
@@ -289,7 +278,7 @@ fn start_and_watch(
         Ok(()) => {
             // A cell whose connections cannot be carried has no network, and is tried again.
             let (namespaces, pidfd) = (started.namespaces.as_ref(), started.pidfd.as_fd());
-            let _ = carrier.ensure(paths, &placed, namespaces, pidfd);
+            let _ = carrier.ensure(served(paths, &placed, namespaces, pidfd));
             answer(&Outcome::Ready(isolation))?;
         }
         Err(error) => {
@@ -350,24 +339,6 @@ fn copy(paths: &CellPaths, placed: &Placed, pairs: &[(PathBuf, PathBuf)]) -> Res
 
 fn open_pidfd(pid: Pid) -> io::Result<std::os::fd::OwnedFd> {
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
-}
-
-/// Says how it went, and lets go of whoever ordered it.
-fn answer(outcome: &Outcome) -> io::Result<()> {
-    let mut line = serde_json::to_vec(outcome)?;
-    line.push(b'\n');
-    // A driver that is gone is found out by the next one that connects.
-    let _ = io::stdout().write_all(&line).and_then(|()| io::stdout().flush());
-    let_go_of_streams()
-}
-
-/// Puts nothing in the place of the standard streams.
-pub(crate) fn let_go_of_streams() -> io::Result<()> {
-    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::stdio::dup2_stdin(&null)?;
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
-    Ok(())
 }
 
 /// Why a cell could not be started, with the remedy where it is known.

@@ -1,10 +1,6 @@
 //! Cells on bare Linux, without a daemon: the driver, and the keeper of each cell.
 
-mod authority;
 mod base;
-mod carrier;
-#[cfg(test)]
-mod carrier_tests;
 mod checkpoint_file;
 mod checkpointer;
 mod collect;
@@ -13,10 +9,6 @@ mod copy_layer;
 mod diagnose;
 mod disk;
 mod disk_account;
-mod disk_pace;
-#[cfg(test)]
-mod disk_pace_tests;
-mod disk_walk;
 mod driver;
 mod flatten;
 mod groups;
@@ -35,16 +27,15 @@ mod on_host;
 mod order;
 mod patch;
 mod paths;
-mod program;
 mod project;
 mod pull_place;
 mod removal;
+mod served;
 mod start;
 #[cfg(test)]
 mod start_tests;
 mod stragglers;
 mod task_count;
-mod tenant_egress;
 mod tree;
 mod unpack;
 mod watch;

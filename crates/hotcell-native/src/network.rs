@@ -2,29 +2,22 @@
 
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use hotcell_egress::{
-    CarrierAsk, CarrierTell, ask_carrier, has_records, read_after, read_records, used_today,
-};
+use hotcell_egress::{has_records, used_today};
+use hotcell_keeper::{ask_patiently, carrier_stats, network_log, network_log_after};
 use hotcell_model::{
     CellId, CellSpec, Error, LentSecret, NetCursor, NetRecord, NetTail, Network, NetworkStats,
     Networks, Result,
 };
 use hotcell_place::{read_json, write_json};
 
-use crate::carrier::in_force;
 use crate::driver::{Native, NativeDriver, at};
-use crate::keeper_socket::{KeeperAsk, ask_keeper};
+use crate::keeper_socket::KeeperAsk;
 use crate::on_host::no_network;
 use crate::order::{Outcome, Placed};
 use crate::paths::CellPaths;
 use crate::way::Way;
-
-/// How often a keeper is asked that is not there, and how long apart.
-const TRIES: u32 = 200;
-const APART: Duration = Duration::from_millis(10);
 
 #[async_trait]
 impl Networks for NativeDriver {
@@ -32,7 +25,7 @@ impl Networks for NativeDriver {
         let spec = spec.clone();
         self.blocking(move |native| {
             let paths = native.paths.cell(&spec.id);
-            in_force(&paths, &spec.network).map_err(|error| at("read", &paths, &error))
+            paths.kept().in_force(&spec.network).map_err(|error| at("read", &paths, &error))
         })
         .await
     }
@@ -44,13 +37,7 @@ impl Networks for NativeDriver {
 
     async fn log(&self, records: &Path, limit: u32) -> Result<Vec<NetRecord>> {
         let records = records.to_owned();
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.blocking(move |_| {
-            read_records(&records, limit).map_err(|error| {
-                Error::unavailable(format!("cannot read {}: {error}", records.display()))
-            })
-        })
-        .await
+        self.blocking(move |_| network_log(&records, limit)).await
     }
 
     fn has_log(&self, records: &Path) -> bool {
@@ -59,25 +46,12 @@ impl Networks for NativeDriver {
 
     async fn log_after(&self, records: &Path, cursor: &NetCursor) -> Result<NetTail> {
         let (records, cursor) = (records.to_owned(), *cursor);
-        self.blocking(move |_| {
-            read_after(&records, &cursor).map_err(|error| {
-                Error::unavailable(format!("cannot read {}: {error}", records.display()))
-            })
-        })
-        .await
+        self.blocking(move |_| network_log_after(&records, &cursor)).await
     }
 
     async fn stats(&self, cell: &CellId) -> Result<Option<NetworkStats>> {
         let cell = cell.clone();
-        self.blocking(move |native| {
-            let asked = ask(&native.paths.cell(&cell), &CarrierAsk::Stats);
-            match asked {
-                Ok(Some(CarrierTell::Stats(stats))) => Ok(Some(stats)),
-                // One that has just ended used nothing that is worth an error.
-                Ok(Some(CarrierTell::Done) | None) | Err(_) => Ok(None),
-            }
-        })
-        .await
+        self.blocking(move |native| Ok(carrier_stats(native.paths.cell(&cell).kept()))).await
     }
 
     async fn used_today(&self, records: &Path) -> Result<u64> {
@@ -96,7 +70,6 @@ impl Native {
     fn lend(&self, cell: &CellId, secrets: Vec<LentSecret>) -> Result<()> {
         let paths = self.paths.cell(cell);
         let failed = |error: io::Error| at("hand secrets to the keeper of", &paths, &error);
-        self.ensure_keeper(&paths);
         match self.ask_patiently(&paths, &KeeperAsk::Lend(secrets)).map_err(failed)? {
             Outcome::Failed(error) => Err(error),
             Outcome::Done
@@ -119,12 +92,11 @@ impl Native {
             }
             (Some(_), _) => {}
         }
-        write_json(&paths.network(), network).map_err(failed)?;
+        write_json(&paths.kept().network(), network).map_err(failed)?;
         if paths.connect().map_err(failed)?.is_none() {
             // Nothing runs in it. It obeys when it wakes.
             return Ok(());
         }
-        self.ensure_keeper(&paths);
         match self.ask_patiently(&paths, &KeeperAsk::Network).map_err(failed)? {
             Outcome::Failed(error) => return Err(error),
             Outcome::Done
@@ -141,21 +113,7 @@ impl Native {
 }
 
 impl Native {
-    /// A keeper that has just been started is not there at once, and one may be ending.
     fn ask_patiently(&self, paths: &CellPaths, ask: &KeeperAsk) -> io::Result<Outcome> {
-        for _ in 1..TRIES {
-            match ask_keeper(paths, ask) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                asked => return asked,
-            }
-            std::thread::sleep(APART);
-            self.ensure_keeper(paths);
-        }
-        ask_keeper(paths, ask)
+        ask_patiently(paths.kept(), ask, || self.ensure_keeper(paths))
     }
-}
-
-fn ask(paths: &CellPaths, ask: &CarrierAsk) -> io::Result<Option<CarrierTell>> {
-    let Some(stream) = paths.connect_carrier()? else { return Ok(None) };
-    ask_carrier(&stream, ask).map(Some)
 }

@@ -1,7 +1,6 @@
 //! What the driver tells a keeper, and what a cell's directory says of the cell.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hotcell_egress::EgressSettings;
 use hotcell_jail::cgroup::Together;
@@ -9,8 +8,6 @@ use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::probe::Report;
 use hotcell_model::{CellSpec, Error, Isolation, Patch, PathChange, RequiredIsolation};
-use hotcell_place::{read_json, write_json};
-use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_file::Part;
@@ -159,53 +156,4 @@ pub(crate) enum Outcome {
         #[serde(default)]
         patch: Option<Patch>,
     },
-}
-
-/// Which process one is, a supervisor mostly: the pid alone could be another one's by now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct WhichProcess {
-    pid: i32,
-    start_time: u64,
-    boot: String,
-}
-
-impl WhichProcess {
-    pub(crate) fn of(pid: Pid) -> io::Result<Self> {
-        let pid = pid.as_raw_nonzero().get();
-        Ok(Self { pid, start_time: start_time(pid)?, boot: boot_id()? })
-    }
-
-    pub(crate) fn save(&self, paths: &CellPaths) -> io::Result<()> {
-        write_json(&paths.supervisor(), self)
-    }
-
-    /// The live supervisor of a cell.
-    pub(crate) fn find(paths: &CellPaths) -> io::Result<Option<Pid>> {
-        Self::find_in(&paths.supervisor())
-    }
-
-    /// The live process that a file names.
-    pub(crate) fn find_in(file: &Path) -> io::Result<Option<Pid>> {
-        let saved: Option<Self> = read_json(file)?;
-        Ok(saved.filter(Self::is_alive).and_then(|saved| Pid::from_raw(saved.pid)))
-    }
-
-    pub(crate) fn is_alive(&self) -> bool {
-        boot_id().is_ok_and(|boot| boot == self.boot)
-            && start_time(self.pid).is_ok_and(|start| start == self.start_time)
-    }
-}
-
-fn boot_id() -> io::Result<String> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    Ok(text.trim().to_owned())
-}
-
-/// When a process was started, in ticks since boot; with the pid and the boot it names a process
-/// for ever.
-fn start_time(pid: i32) -> io::Result<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
-    let ticks = fields.split_ascii_whitespace().nth(19).and_then(|field| field.parse().ok());
-    ticks.ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat cannot be read")))
 }

@@ -1,13 +1,12 @@
 //! Where a native cell lies in the state directory.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use hotcell_keeper::{HeldLock, KeptPlace, LockWait, lock_in};
 use hotcell_model::{CellId, CheckpointId};
 use hotcell_place::{connect_in, listen_in};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 /// The driver's part of the state directory.
 #[derive(Debug, Clone)]
@@ -71,6 +70,11 @@ impl CellPaths {
 
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// What of it is its keeper's.
+    pub(crate) fn kept(&self) -> KeptPlace<'_> {
+        KeptPlace::at(&self.root)
     }
 
     /// What the cell is: written before it is first started, never changed.
@@ -145,44 +149,9 @@ impl CellPaths {
         self.root.join("apply.json")
     }
 
-    /// What the cell has on disk, as last measured.
-    pub(crate) fn disk_used(&self) -> PathBuf {
-        self.root.join("disk-used.json")
-    }
-
-    /// What the cell may reach over the network now; as it was spawned where there is none.
-    pub(crate) fn network(&self) -> PathBuf {
-        self.root.join("network.json")
-    }
-
-    /// The certificate of its authority, if it has one.
-    pub(crate) fn certificate(&self) -> PathBuf {
-        self.root.join("authority.pem")
-    }
-
-    /// The authority with its key.
-    pub(crate) fn authority(&self) -> PathBuf {
-        self.root.join("authority.json")
-    }
-
     /// The group of all cells in which it has its own, if it was started in one.
     pub(crate) fn groups(&self) -> PathBuf {
         self.root.join("groups.json")
-    }
-
-    /// Which process its carrier is.
-    pub(crate) fn carrier(&self) -> PathBuf {
-        self.root.join("carrier.json")
-    }
-
-    /// Listens where the carrier is asked.
-    pub(crate) fn listen_as_carrier(&self) -> io::Result<UnixListener> {
-        listen_in(&self.root, CARRIER_SOCKET)
-    }
-
-    /// Connects to where the carrier is asked; `None` when nobody listens.
-    pub(crate) fn connect_carrier(&self) -> io::Result<Option<UnixStream>> {
-        connect_in(&self.root, CARRIER_SOCKET)
     }
 
     /// An empty directory for mounts in the making.
@@ -205,19 +174,9 @@ impl CellPaths {
         listen_in(&self.root, SOCKET)
     }
 
-    /// Listens where the keeper is asked.
-    pub(crate) fn listen_as_keeper(&self) -> io::Result<UnixListener> {
-        listen_in(&self.root, KEEPER_SOCKET)
-    }
-
     /// Connects to the link's socket; `None` when nobody listens.
     pub(crate) fn connect(&self) -> io::Result<Option<UnixStream>> {
         connect_in(&self.root, SOCKET)
-    }
-
-    /// Connects to where the keeper is asked; `None` when nobody listens.
-    pub(crate) fn connect_keeper(&self) -> io::Result<Option<UnixStream>> {
-        connect_in(&self.root, KEEPER_SOCKET)
     }
 
     /// Layers that are being made of others.
@@ -225,54 +184,24 @@ impl CellPaths {
         self.root.join("making.json")
     }
 
-    /// Takes the keeper's lock, waiting for it or not; `None` when a keeper has it.
-    pub(crate) fn lock_keeper(&self, wait: LockWait) -> io::Result<Option<CellPathLock>> {
-        self.lock("keeper.lock", wait)
-    }
-
     /// Held by whoever makes the cell's layers fewer.
-    pub(crate) fn lock_flattening(&self, wait: LockWait) -> io::Result<Option<CellPathLock>> {
+    pub(crate) fn lock_flattening(&self, wait: LockWait) -> io::Result<Option<HeldLock>> {
         self.lock("flattening.lock", wait)
     }
 
     /// Held while something is done with the cell's project.
-    pub(crate) fn lock_project(&self) -> io::Result<Option<CellPathLock>> {
+    pub(crate) fn lock_project(&self) -> io::Result<Option<HeldLock>> {
         self.lock("project.lock", LockWait::Wait)
     }
 
     /// Held while it is changed of which layers the cell and its checkpoints are made.
-    pub(crate) fn lock_layers(&self) -> io::Result<Option<CellPathLock>> {
+    pub(crate) fn lock_layers(&self) -> io::Result<Option<HeldLock>> {
         self.lock("layers.lock", LockWait::Wait)
     }
 
-    fn lock(&self, name: &str, wait: LockWait) -> io::Result<Option<CellPathLock>> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let file = rustix::fs::open(self.root.join(name), flags, Mode::from_raw_mode(0o600))?;
-        let operation = match wait {
-            LockWait::Wait => FlockOperation::LockExclusive,
-            LockWait::Try => FlockOperation::NonBlockingLockExclusive,
-        };
-        match flock(&file, operation) {
-            Ok(()) => Ok(Some(CellPathLock { _file: File::from(file) })),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        }
+    fn lock(&self, name: &str, wait: LockWait) -> io::Result<Option<HeldLock>> {
+        lock_in(&self.root, name, wait)
     }
 }
 
 const SOCKET: &str = "link.sock";
-const KEEPER_SOCKET: &str = "keeper.sock";
-const CARRIER_SOCKET: &str = "carrier.sock";
-
-/// Whether to wait for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LockWait {
-    Wait,
-    Try,
-}
-
-/// Held until it is dropped, or with the process.
-#[derive(Debug)]
-pub(crate) struct CellPathLock {
-    _file: File,
-}

@@ -19,6 +19,7 @@ use hotcell_jail::trusted::Trusted;
 use hotcell_jail::{
     Forked, Step, StepError, fork_into_namespaces, receive_fds, rename_self, send_fds,
 };
+use hotcell_keeper::{WhichProcess, find_certificate};
 use hotcell_link::{ExecIds, Plan, PlanFds, Root};
 use hotcell_model::{Isolation, Limits};
 use hotcell_place::{show_own_program, write_json};
@@ -26,12 +27,11 @@ use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fchown
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
-use crate::authority::find_certificate;
 use crate::base::{EXEC_DIRECTORIES, make_uppers};
 use crate::groups::ControlGroups;
 use crate::isolation::kill_means;
 use crate::on_host::make_root;
-use crate::order::{Placed, WhichProcess};
+use crate::order::Placed;
 use crate::paths::CellPaths;
 use crate::task_count::tasks_of_user;
 use crate::way::Way;
@@ -120,7 +120,8 @@ pub(crate) fn start(
         supervise,
         ready,
         entrances: cgroups.entrances()?,
-        certificate: find_certificate(paths).step(|| "read the cell's certificate".to_owned())?,
+        certificate: find_certificate(paths.kept())
+            .step(|| "read the cell's certificate".to_owned())?,
         cgroups,
         hierarchies,
     };
@@ -158,7 +159,7 @@ fn raise(
     send_fds(child, b"m", &[]).step(|| "tell the cell of its ids".to_owned())?;
     // From here on the child does its part meanwhile.
     let name = || "write down the supervisor's process".to_owned();
-    WhichProcess::of(pid).and_then(|process| process.save(paths)).step(name)?;
+    WhichProcess::of(pid).and_then(|process| process.save_to(&paths.supervisor())).step(name)?;
     write_json(&paths.isolation(), isolation)
         .step(|| "write down the cell's isolation".to_owned())?;
     // Once it hides itself only root may look.
@@ -246,6 +247,8 @@ fn try_to_be_born(
         cpu: place(exec_fd.is_some()),
         calls: place(calls.is_some()),
         program: place(birth.program.is_some()),
+        // The keeper goes there.
+        sockets: None,
     };
     // The v2 directory counts CPU time with or without its controller.
     let optional = [

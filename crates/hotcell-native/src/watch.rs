@@ -1,8 +1,7 @@
 //! The keeper's long task: to be there when the supervisor ends, and to look after the disk.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,25 +11,25 @@ use hotcell_jail::cgroup::Together;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::swap::{CellNamespaces, refresh_layer, refresh_shown, swap_layers};
 use hotcell_journal::{Entry, read_journal};
-use hotcell_link::{Ask, DiskState, FrameKind, Peer};
+use hotcell_keeper::{KeptCarrier, WatchLink, answer_one};
 use hotcell_model::{Error, HOST_IMAGE, RequiredIsolation, WorkspaceMode};
 use hotcell_place::{read_json, write_json};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitOptions, pidfd_send_signal, waitpid};
 
-use crate::carrier::KeptCarrier;
 use crate::disk_account::DiskAccount;
 use crate::driver::{CgroupUse, order_keeper};
 use crate::flatten::{Aim, MANY, TOO_MANY, written_by_cells};
 use crate::groups::ControlGroups;
 use crate::image_store::{ImageStore, ids_of_images};
-use crate::keeper_socket::{KeeperAsk, answer_one};
+use crate::keeper_socket::KeeperAsk;
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, Task};
 use crate::paths::CellPaths;
 use crate::project::watch::ProjectWatch;
 use crate::project::{self, TARGET};
 use crate::removal::{remove_directory, remove_files};
+use crate::served::served;
 use crate::start::Started;
 use crate::way::Way;
 use crate::{id_range, stragglers};
@@ -50,7 +49,7 @@ pub(crate) fn watch(
     let mut placed = placed.clone();
     let mut link = paths.connect()?.map(WatchLink::open).transpose()?;
     let mut account = DiskAccount::new(&placed);
-    let listener = paths.listen_as_keeper()?;
+    let listener = paths.kept().listen_as_keeper()?;
     let mut project = watch_project(&placed);
     let mut flattening = Flattening::default();
     flattening.plan(paths, &placed);
@@ -58,7 +57,7 @@ pub(crate) fn watch(
         let mut fds =
             vec![PollFd::new(&pidfd, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
         if let Some(link) = &link {
-            fds.push(PollFd::from_borrowed_fd(link.stream.as_fd(), PollFlags::IN));
+            fds.push(PollFd::from_borrowed_fd(link.as_fd(), PollFlags::IN));
         }
         if let Some(changes) = project.as_ref().and_then(ProjectWatch::descriptor) {
             fds.push(PollFd::from_borrowed_fd(changes, PollFlags::IN));
@@ -87,23 +86,30 @@ pub(crate) fn watch(
         if carrier_ended {
             carrier.collect();
         }
-        carrier.start_if_due(paths, &placed, namespaces.as_ref(), pidfd.as_fd());
-        carrier.look_if_due(paths, &placed);
+        carrier.start_if_due(served(paths, &placed, namespaces.as_ref(), pidfd.as_fd()));
+        carrier.look_if_due(served(paths, &placed, namespaces.as_ref(), pidfd.as_fd()));
         if let Some(project) = &mut project {
             project.step();
             project.look();
         }
         if asked {
-            let asked = answer_one(&listener, |ask| match ask {
-                KeeperAsk::Swap => swap(paths, &mut placed, namespaces.as_ref()),
-                KeeperAsk::Measure => Outcome::Done,
-                KeeperAsk::Network => {
-                    carrier.ensure(paths, &placed, namespaces.as_ref(), pidfd.as_fd())
-                }
-                KeeperAsk::Lend(secrets) => carrier.lend(paths, secrets, namespaces.as_ref()),
-                KeeperAsk::Refresh => refresh(&placed, project.as_mut(), namespaces.as_ref()),
-                KeeperAsk::RefreshTools => refresh_tools(&placed, namespaces.as_ref()),
-                KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), namespaces.as_ref()),
+            let asked = answer_one(&listener, |ask: KeeperAsk| {
+                let is_change = ask.is_change();
+                let cell = namespaces.as_ref();
+                let answer = match ask {
+                    KeeperAsk::Swap => swap(paths, &mut placed, cell),
+                    KeeperAsk::Measure => Outcome::Done,
+                    KeeperAsk::Network => {
+                        done(carrier.ensure(served(paths, &placed, cell, pidfd.as_fd())))
+                    }
+                    KeeperAsk::Lend(secrets) => {
+                        done(carrier.lend(served(paths, &placed, cell, pidfd.as_fd()), secrets))
+                    }
+                    KeeperAsk::Refresh => refresh(&placed, project.as_mut(), cell),
+                    KeeperAsk::RefreshTools => refresh_tools(&placed, cell),
+                    KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), cell),
+                };
+                (answer, is_change)
             });
             if asked == Some(true) {
                 account.note_change(MEASURE_AFTER);
@@ -128,7 +134,7 @@ pub(crate) fn watch(
             let user = namespaces.as_ref().map(|namespaces| namespaces.user.as_fd());
             if let Some(state) = account.look(paths, &placed, user) {
                 // For whoever adds up what a tenant has; the next walk writes it again.
-                let _ = write_json(&paths.disk_used(), &state.used_bytes);
+                let _ = write_json(&paths.kept().disk_used(), &state.used_bytes);
                 // A supervisor that is ending needs to know no more.
                 let _ = open.tell(state);
                 if account.wants_room() {
@@ -142,6 +148,13 @@ pub(crate) fn watch(
     carrier.end();
     carrier.forget_lent();
     tidy_up(paths, &placed, groups)
+}
+
+fn done(tried: Result<(), Error>) -> Outcome {
+    match tried {
+        Ok(()) => Outcome::Done,
+        Err(error) => Outcome::Failed(error),
+    }
 }
 
 /// Whether somebody removed the cell's directory from under it.
@@ -354,46 +367,5 @@ fn is_over(placed: &Placed) -> bool {
             | Entry::Ended { .. },
         )
         | None => false,
-    }
-}
-
-/// The keeper's own connection to the supervisor.
-struct WatchLink {
-    stream: UnixStream,
-    peer: Peer,
-}
-
-impl WatchLink {
-    fn open(stream: UnixStream) -> io::Result<Self> {
-        let mut link = Self { stream, peer: Peer::new() };
-        link.peer.send(FrameKind::Ask, 1, &Ask::Watch);
-        link.flush()?;
-        Ok(link)
-    }
-
-    /// Whether something ran, by what has come from the supervisor.
-    fn take_activity(&mut self) -> io::Result<bool> {
-        let mut buffer = [0; 4096];
-        match self.stream.read(&mut buffer)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            length => self.peer.receive(&buffer[..length]),
-        }
-        let mut active = false;
-        while let Some(frame) = self.peer.next_frame().map_err(io::Error::other)? {
-            active |= frame.kind == FrameKind::Activity;
-        }
-        Ok(active)
-    }
-
-    fn tell(&mut self, state: DiskState) -> io::Result<()> {
-        self.peer.send(FrameKind::Ask, 2, &Ask::Disk(state));
-        self.flush()
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.stream.write_all(self.peer.unsent())?;
-        let sent = self.peer.unsent().len();
-        self.peer.mark_sent(sent);
-        Ok(())
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Booted {
     pub(crate) listener: UnixListener,
     /// Where programs of the cell call tools.
     pub(crate) calls: Option<UnixListener>,
+    /// Where the host's side asks for sockets of the cell.
+    pub(crate) sockets: Option<UnixListener>,
     pub(crate) ready: OwnedFd,
     pub(crate) confinement: Confinement,
     pub(crate) children: ChildSignal,
@@ -49,6 +51,7 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
         numbers.cpu,
         numbers.calls,
         numbers.program,
+        numbers.sockets,
     ];
     let required = [numbers.listener, numbers.records, numbers.ready];
     let all: Vec<i32> = required.into_iter().chain(optional.into_iter().flatten()).collect();
@@ -62,6 +65,7 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     let cpu = optional_next(numbers.cpu)?.map(Meter::new);
     let calls = optional_next(numbers.calls)?.map(UnixListener::from);
     let program = optional_next(numbers.program)?;
+    let sockets = optional_next(numbers.sockets)?.map(UnixListener::from);
 
     use_null_streams()?;
     take_on_limits()?;
@@ -87,11 +91,11 @@ pub(crate) fn boot(plan: Plan) -> io::Result<Booted> {
     };
     let listener = UnixListener::from(listener);
     listener.set_nonblocking(true)?;
-    if let Some(calls) = &calls {
-        calls.set_nonblocking(true)?;
+    for optional in calls.iter().chain(&sockets) {
+        optional.set_nonblocking(true)?;
     }
     let means = Means { plan, records, launcher, exec_cgroups, memory, pids, cpu, program };
-    Ok(Booted { listener, calls, ready, confinement, children, means })
+    Ok(Booted { listener, calls, sockets, ready, confinement, children, means })
 }
 
 /// Tells the keeper how its execs are confined, or why there can be none.

@@ -34,6 +34,7 @@ struct Given {
     order: ContainerOrder,
     records: OwnedFd,
     listener: OwnedFd,
+    sockets: OwnedFd,
 }
 
 /// The whole life of a supervisor that is the first process of a container.
@@ -70,16 +71,16 @@ fn receive(starter: &UnixStream) -> io::Result<Given> {
         }
     }
     let mut fds = fds.into_iter();
-    match (line.last(), fds.next(), fds.next()) {
-        (Some(b'\n'), Some(records), Some(listener)) => {
-            Ok(Given { order: serde_json::from_slice(&line)?, records, listener })
+    match (line.last(), fds.next(), fds.next(), fds.next()) {
+        (Some(b'\n'), Some(records), Some(listener), Some(sockets)) => {
+            Ok(Given { order: serde_json::from_slice(&line)?, records, listener, sockets })
         }
         _ => Err(io::Error::other("the order for the cell did not come whole")),
     }
 }
 
 fn plan(ready: UnixStream, given: Given) -> io::Result<Plan> {
-    let Given { order, records, listener } = given;
+    let Given { order, records, listener, sockets } = given;
     let calls = match Path::new(CALLS_PLACE).is_dir() {
         true => Some(show_calls()?),
         false => None,
@@ -102,6 +103,7 @@ fn plan(ready: UnixStream, given: Given) -> io::Result<Plan> {
             calls: calls.map(|calls| number(calls.into())),
             // It is there by its path.
             program: None,
+            sockets: Some(number(sockets)),
         },
         root: Root::Container,
     })

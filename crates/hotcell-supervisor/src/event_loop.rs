@@ -16,6 +16,7 @@ use crate::connection::{Connection, Standing};
 use crate::files::FILES;
 use crate::ports::PORT;
 use crate::sessions::SESSION;
+use crate::socket_door::{ASKER, SocketDoor};
 use crate::warm::WARM;
 
 const LISTENER: u64 = 0;
@@ -23,6 +24,8 @@ const CHILDREN: u64 = 1;
 const QUESTIONS: u64 = 3;
 /// Programs that connect to call tools.
 pub(crate) const CALLERS: u64 = 4;
+/// Where it is asked for sockets of the cell.
+pub(crate) const SOCKETS: u64 = 5;
 const FIRST_CONNECTION: u64 = 16;
 /// Set in the tokens of execs; the number is above the slot.
 const EXEC: u64 = 1 << 63;
@@ -148,7 +151,7 @@ impl Poller {
 
 /// Runs a cell until it ends.
 pub(crate) fn run(booted: Booted) -> io::Result<()> {
-    let Booted { listener, calls, ready, confinement, children, means } = booted;
+    let Booted { listener, calls, sockets, ready, confinement, children, means } = booted;
     let poller = Poller::new()?;
     poller.add(listener.as_fd(), LISTENER);
     poller.add(children.as_fd(), CHILDREN);
@@ -158,6 +161,10 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
     }
     if let Some(calls) = calls {
         supervisor.listen_to_callers(calls);
+    }
+    let mut door = SocketDoor::default();
+    if let Some(sockets) = sockets {
+        door.listen(sockets, &poller);
     }
     supervisor.recover_files();
     tell(&ready, &Ok(confinement));
@@ -174,11 +181,13 @@ pub(crate) fn run(booted: Booted) -> io::Result<()> {
                 CHILDREN => children_ended = true,
                 QUESTIONS => supervisor.answer_question(),
                 CALLERS => supervisor.take_callers(),
+                SOCKETS => door.accept(&poller),
                 FILES => files_event(&mut supervisor, event.flags),
                 token if token & EXEC != 0 => exec_event(&mut supervisor, token),
                 token if token & PORT != 0 => port_event(&mut supervisor, token, event.flags),
                 token if token & WARM != 0 => supervisor.read_warm(token),
                 token if token & SESSION != 0 => supervisor.read_session(token),
+                token if token & ASKER != 0 => door.answer(token, &poller),
                 id => connection_event(&mut supervisor, id, event.flags),
             }
         }

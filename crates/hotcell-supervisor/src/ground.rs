@@ -4,6 +4,7 @@ use std::path::Path;
 
 use hotcell_jail::process::{ContainerParts, HostParts, Locks, SetUserId, Surroundings};
 use hotcell_jail::shown::{CALLS_PLACE, SHOWN_TOOLS};
+use hotcell_jail::trusted::TRUSTED_PLACE;
 use hotcell_link::{CONTAINER_PLACE, CONTAINER_PROGRAMS, OWN_DIRECTORIES, Plan, Root};
 use hotcell_model::WorkspaceMode;
 
@@ -13,7 +14,7 @@ pub(crate) fn surroundings(plan: &Plan) -> Surroundings {
         Root::Own => Surroundings::Cell(set_user_id(plan)),
         Root::Container => Surroundings::Container(ContainerParts {
             hidden: CONTAINER_PLACE.into(),
-            readable: vec![SHOWN_TOOLS.into()],
+            readable: vec![SHOWN_TOOLS.into(), TRUSTED_PLACE.into()],
             runnable: vec![CONTAINER_PROGRAMS.into(), CALLS_PLACE.into()],
         }),
         Root::Host(host) => Surroundings::Host(HostParts {

@@ -28,6 +28,7 @@ mod ports;
 mod processes;
 mod queue;
 mod sessions;
+mod socket_door;
 mod warm;
 
 use std::io;

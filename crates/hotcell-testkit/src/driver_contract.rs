@@ -14,6 +14,7 @@ mod guest;
 mod input;
 mod lifetime;
 mod limits;
+mod networks;
 mod placing;
 mod pooled;
 mod ports;
@@ -190,6 +191,7 @@ pub async fn run_driver_contract(
         files::the_process_that_serves_files_may_be_killed,
         limits::memory_ends_the_exec_alone,
         limits::processes_are_counted,
+        limits::the_disk_ends_what_fills_it,
         lifetime::a_busy_cell_is_closed_by_force_only,
         lifetime::a_held_cell_outlives_one_holder_and_not_the_last,
         lifetime::a_cell_for_one_exec_ends_with_it,
@@ -246,6 +248,8 @@ fn spawn_where_it_can_be<Fresh>(
             ports::the_end_of_a_service_is_the_end_of_its_connections,
             ports::an_open_connection_keeps_a_cell_awake,
             ports::connections_are_counted,
+            networks::what_is_allowed_is_there_until_it_is_not,
+            networks::a_cell_without_a_network_gets_one,
         );
     } else {
         spawn_cases!(

@@ -46,19 +46,34 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "hotcell-keeper",
+        &["hotcell-egress", "hotcell-jail", "hotcell-link", "hotcell-model", "hotcell-place"],
+    ),
+    (
         "hotcell-native",
         &[
             "hotcell-egress",
             "hotcell-images",
             "hotcell-jail",
             "hotcell-journal",
+            "hotcell-keeper",
             "hotcell-link",
             "hotcell-model",
             "hotcell-place",
             "hotcell-registry",
         ],
     ),
-    ("hotcell-docker", &["hotcell-jail", "hotcell-link", "hotcell-model", "hotcell-place"]),
+    (
+        "hotcell-docker",
+        &[
+            "hotcell-egress",
+            "hotcell-jail",
+            "hotcell-keeper",
+            "hotcell-link",
+            "hotcell-model",
+            "hotcell-place",
+        ],
+    ),
     ("hotcell-kube", &["hotcell-link", "hotcell-model"]),
     (
         "hotcell-engine",

@@ -100,6 +100,7 @@ fn main() -> ExitCode {
         // In a cell, in place of the node that it then becomes.
         Some("script") => hotcell_script::start(args.get(2..).unwrap_or_default()),
         Some("keep") => hotcell_native::keep(hotcell_supervisor::supervise),
+        Some("keep-container") => hotcell_docker::keep(),
         Some("supervise") => match hotcell_supervisor::supervise_container() {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,

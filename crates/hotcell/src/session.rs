@@ -71,7 +71,7 @@ impl Session {
                 Cgroups::Off => CgroupUse::Off,
             },
             required: config.required.clone(),
-            egress: EgressSettings { of_tenants: tenant_bytes(config), ..config.egress.clone() },
+            egress: egress(config),
             together: Together {
                 memory_bytes: config.admission.memory_mb.map(|mb| mb << 20),
                 pids: config.admission.pids,
@@ -205,6 +205,11 @@ fn registries(config: &Config, environment: &Environment) -> RegistrySettings {
     }
 }
 
+/// What every driver is told about the network of cells.
+fn egress(config: &Config) -> EgressSettings {
+    EgressSettings { of_tenants: tenant_bytes(config), ..config.egress.clone() }
+}
+
 fn docker_settings(config: &Config, environment: &Environment, program: &Path) -> DockerSettings {
     let said = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     let docker = &config.docker;
@@ -216,6 +221,7 @@ fn docker_settings(config: &Config, environment: &Environment, program: &Path) -
         scan: scan(config),
         runtime: said(&docker.runtime),
         required: RequiredIsolation { layers: docker.required.clone(), ..Default::default() },
+        egress: egress(config),
     }
 }
 

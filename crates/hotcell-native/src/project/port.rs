@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use hotcell_keeper::WhichProcess;
 use hotcell_model::{
     CellId, Error, Occupancy, ProjectApplied, ProjectApply, ProjectChanges, ProjectDiff,
     ProjectDiscard, ProjectDiscarded, Projects, Result, Workspace,
@@ -17,7 +18,7 @@ use crate::base::make_uppers;
 use crate::checkpointer::{lock_layers, put_in_force};
 use crate::driver::{Native, NativeDriver, at};
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
-use crate::order::{Outcome, Placed, Task, WhichProcess};
+use crate::order::{Outcome, Placed, Task};
 use crate::paths::CellPaths;
 
 #[async_trait]
@@ -154,7 +155,8 @@ impl Native {
 
     /// Lets a cell that runs see what changed below it, or ends it, so that it does when it wakes.
     fn show_anew(&self, cell: &CellId, paths: &CellPaths) -> Result<()> {
-        let alive = WhichProcess::find(paths).map_err(|error| at("look at", paths, &error))?;
+        let alive = WhichProcess::find_in(&paths.supervisor())
+            .map_err(|error| at("look at", paths, &error))?;
         match alive.map(|_| ask(paths, KeeperAsk::ShowAnew)) {
             None | Some(Ok(())) => Ok(()),
             Some(Err(error)) => {

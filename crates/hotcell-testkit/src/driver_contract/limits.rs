@@ -1,7 +1,7 @@
 //! Limits of a cell, where the driver says that they hold.
 
 use anyhow::{Result, ensure};
-use hotcell_model::{EndCause, Signal};
+use hotcell_model::{EndCause, LimitHit, Signal};
 
 use super::DriverPlace;
 use super::guest::{Guest, program, sh};
@@ -30,5 +30,24 @@ pub(super) async fn processes_are_counted(place: &DriverPlace) -> Result<()> {
     ensure!(end.exit_code != Some(0), "more processes were made than may be");
     ensure!(end.killed_descendants < 24, "{} were killed", end.killed_descendants);
     ensure!(guest.output_of("echo well").await? == "well\n", "the cell took harm");
+    Ok(())
+}
+
+pub(super) async fn the_disk_ends_what_fills_it(place: &DriverPlace) -> Result<()> {
+    if !place.capabilities().await?.disk_limit {
+        return Ok(());
+    }
+    let fill = "i=0; while [ $i -lt 20 ]; do head -c 4000000 /dev/zero >> big; sleep 0.05; \
+                i=$((i+1)); done";
+    let guest = Guest::start_with(place, |spec| spec.limits.disk_mb = 16).await?;
+    let end = guest.run(sh(fill)).await?.end;
+    ensure!(end.limit == Some(LimitHit::Disk), "it ended as {end:?}");
+    let used = guest.driver.disk_bytes(&guest.spec.id).await?;
+    ensure!(used.is_some_and(|used| used > 16 << 20), "it has {used:?} on disk");
+    // What tidies up may go on.
+    ensure!(guest.output_of("rm big; echo well").await? == "well\n", "the cell took harm");
+    let larger = Guest::start_with(place, |spec| spec.limits.disk_mb = 256).await?;
+    let end = larger.run(sh(fill)).await?.end;
+    ensure!(end.exit_code == Some(0), "it ended as {end:?}");
     Ok(())
 }

@@ -82,6 +82,7 @@ fn containers(state: &Path, hotcell: &Path, docker: &DockerEngine) -> DockerDriv
         scan: None,
         runtime: None,
         required: hotcell_model::RequiredIsolation::default(),
+        egress: hotcell_native::EgressSettings::default(),
     })
 }
 

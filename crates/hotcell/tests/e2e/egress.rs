@@ -5,9 +5,9 @@ use std::os::unix::fs::{MetadataExt, symlink};
 
 use serde_json::{Value, json};
 
-use crate::world::{Era, Live, McpClient, Outside, World, eventually, is_alive, pattern};
+use crate::world::{Era, Kind, Live, McpClient, Outside, World, eventually, is_alive, pattern};
 
-in_worlds! { [root, rootless, single_id]
+in_worlds! { [root, rootless, single_id, docker]
     an_allowed_name_is_reached_and_others_are_not_there,
     a_name_stands_for_its_ports_alone,
     bytes_go_both_ways_and_each_way_ends_by_itself,
@@ -457,7 +457,7 @@ fn a_denial_that_was_broken_off_takes_hold(world: &World) {
     let rules = json!({ "allow": [outside.rule("kept.test")] });
     // In the place of the one that is there, as the program does it.
     let (file, new) =
-        (world.native_dir("c").join("network.json"), world.native_dir("c").join("network.new"));
+        (world.cell_dir("c").join("network.json"), world.cell_dir("c").join("network.new"));
     std::fs::write(&new, rules.to_string()).unwrap();
     std::fs::rename(&new, &file).unwrap();
     cut.await_stdout("reset\n");
@@ -671,7 +671,7 @@ fn agents_reach_what_the_operator_allowed(world: &World) {
 }
 
 pub(crate) fn carrier(world: &World, cell: &str) -> i32 {
-    let text = std::fs::read(world.native_dir(cell).join("carrier.json")).unwrap();
+    let text = std::fs::read(world.cell_dir(cell).join("carrier.json")).unwrap();
     let process: Value = serde_json::from_slice(&text).unwrap();
     i32::try_from(process["pid"].as_i64().unwrap()).unwrap()
 }
@@ -680,7 +680,7 @@ fn only_cells_with_a_network_have_a_carrier(world: &World) {
     let outside = Outside::start(&["good.test"]);
     spawn(world, &outside, "none", &[]);
     world.text(["run", "--cell", "none", "true"]);
-    assert!(!world.native_dir("none").join("carrier.json").exists());
+    assert!(!world.cell_dir("none").join("carrier.json").exists());
     spawn(world, &outside, "some", &[outside.rule("good.test")]);
     let process = carrier(world, "some");
     // Whoever it works for, it can do nothing on the host that others cannot.
@@ -690,7 +690,7 @@ fn only_cells_with_a_network_have_a_carrier(world: &World) {
     let open = std::fs::read_dir(format!("/proc/{process}/fd"));
     // Only root and its owner may look.
     if let Ok(open) = open {
-        let lock = world.native_dir("some").join("keeper.lock");
+        let lock = world.cell_dir("some").join("keeper.lock");
         let links = open.flatten().filter_map(|it| std::fs::read_link(it.path()).ok());
         assert!(links.into_iter().all(|to| to != lock), "it holds nothing of the keeper");
     }
@@ -704,7 +704,9 @@ fn a_carrier_is_bounded(world: &World) {
     spawn(world, &outside, "c", &[outside.rule("good.test")]);
     let told = world.json(["doctor", "--json"]);
     let layers = told["drivers"][0]["isolation"]["layers"].as_array().unwrap();
-    let by_group = layers.iter().any(|layer| layer["name"] == "memory_limit");
+    // The groups of a container are its engine's.
+    let by_group =
+        world.kind() != Kind::Docker && layers.iter().any(|layer| layer["name"] == "memory_limit");
     let carrier = carrier(world, "c");
     let limits = std::fs::read_to_string(format!("/proc/{carrier}/limits")).unwrap();
     let of = |name: &str| {

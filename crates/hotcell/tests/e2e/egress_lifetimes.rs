@@ -7,12 +7,15 @@ use crate::world::{
     Era, McpClient, Outside, World, descendants, eventually, is_alive, kill_9, send,
 };
 
-in_worlds! { [root, rootless, single_id]
+in_worlds! { [root, rootless, single_id, docker]
     the_death_of_a_client_cuts_no_connection,
     a_killed_carrier_is_replaced,
-    a_carrier_without_sockets_is_replaced,
     a_killed_keeper_cuts_no_connection,
     a_cell_that_slept_reaches_what_it_may,
+}
+
+in_worlds! { [root, rootless, single_id]
+    a_carrier_without_sockets_is_replaced,
     a_restored_cell_and_a_fork_reach_what_they_may,
 }
 

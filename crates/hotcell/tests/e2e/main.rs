@@ -32,6 +32,7 @@ mod detached_execs;
 mod diagnosis;
 mod docker;
 mod docker_faults;
+mod docker_network;
 mod egress;
 mod egress_lifetimes;
 mod ends_of_execs;

@@ -12,7 +12,7 @@ in_worlds! { [root]
     processor_time_is_shared_out,
 }
 
-in_every_world! {
+in_worlds! { [root, without_cgroups, rootless, single_id, docker]
     processes_are_counted,
     more_on_disk_than_allowed_ends_the_command,
     a_keeper_that_comes_later_measures_as_well,

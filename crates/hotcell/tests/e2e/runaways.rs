@@ -11,13 +11,16 @@ in_every_world! {
     a_fork_bomb_stays_within_its_processes,
     threads_are_counted_as_processes,
     files_in_memory_have_a_bound,
-    bytes_on_disk_end_the_command,
-    empty_files_end_the_command,
-    bytes_below_long_and_deep_paths_are_counted,
     descriptors_run_out_in_one_process_alone,
     output_without_end_is_kept_in_part,
     time_that_is_over_ends_the_command,
     thousands_of_short_commands_leave_the_neighbour_alone,
+}
+
+in_worlds! { [root, without_cgroups, rootless, single_id, docker]
+    bytes_on_disk_end_the_command,
+    empty_files_end_the_command,
+    bytes_below_long_and_deep_paths_are_counted,
 }
 
 in_worlds! { [root]

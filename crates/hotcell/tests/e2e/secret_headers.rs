@@ -10,9 +10,12 @@ use crate::world::{
     Era, Finished, Kind, McpClient, Upstream, World, descendants, eventually, is_alive, kill_9,
 };
 
+in_worlds! { [root, rootless, single_id, docker]
+    what_programs_trust_is_set_for_them,
+}
+
 in_worlds! { [root, rootless, single_id]
     requests_get_the_header_and_the_value_is_nowhere_in_the_cell,
-    what_programs_trust_is_set_for_them,
     an_echo_is_masked_and_every_length_stays,
     a_request_for_another_host_is_refused,
     a_name_without_a_secret_is_carried_as_it_is,
@@ -24,7 +27,7 @@ in_worlds! { [root, rootless, single_id]
     a_cell_that_slept_and_a_restored_one_use_it_again,
 }
 
-in_worlds! { [rootless, single_id]
+in_worlds! { [rootless, single_id, docker]
     a_disk_limit_holds_where_a_value_is_kept,
 }
 
@@ -37,26 +40,26 @@ in_worlds! { [root]
     grants_that_cannot_be_are_refused,
 }
 
-const VALUE: &str = "hunter2/hunter2+hunter2";
+pub(crate) const VALUE: &str = "hunter2/hunter2+hunter2";
 
-fn set(world: &World, name: &str, value: &str) {
+pub(crate) fn set(world: &World, name: &str, value: &str) {
     world.hotcell(["secret", "set", name]).input(value).run().succeeded();
 }
 
 /// The grant of `token` as a bearer token at `name`, at the port where TLS is spoken.
-fn bearer(upstream: &Upstream, name: &str) -> String {
+pub(crate) fn bearer(upstream: &Upstream, name: &str) -> String {
     format!("token:header=Authorization: Bearer {{}}@{name}:{}", upstream.port)
 }
 
 /// A cell named c that may reach names, of which the first gets the secret.
-fn cell(world: &World, names: &[&str]) -> Upstream {
+pub(crate) fn cell(world: &World, names: &[&str]) -> Upstream {
     let upstream = Upstream::start(world, names, names);
     set(world, "token", VALUE);
     upstream.spawn(world, "c", names, &[&bearer(&upstream, names[0])]);
     upstream
 }
 
-fn run(world: &World, upstream: &Upstream, command: &str) -> Finished {
+pub(crate) fn run(world: &World, upstream: &Upstream, command: &str) -> Finished {
     upstream.hotcell(world, ["run", "--cell", "c", command]).run()
 }
 
@@ -67,7 +70,7 @@ fn records(world: &World) -> Vec<Value> {
 
 /// Waits for a line of the log that says this.
 #[track_caller]
-fn await_reason(world: &World, text: &str) {
+pub(crate) fn await_reason(world: &World, text: &str) {
     let says = |it: &Value| it["reason"].as_str().is_some_and(|reason| reason.contains(text));
     eventually(&format!("the log says {text:?}"), || records(world).iter().any(says));
 }
@@ -84,7 +87,7 @@ fn got_it(upstream: &Upstream, count: usize) {
 }
 
 /// Whether a process's memory, which it can write to, holds a text.
-fn memory_holds(pid: i32, text: &str) -> bool {
+pub(crate) fn memory_holds(pid: i32, text: &str) -> bool {
     use std::io::{Read, Seek, SeekFrom};
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let Ok(mut memory) = fs::File::open(format!("/proc/{pid}/mem")) else { return false };
@@ -167,7 +170,7 @@ fn requests_get_the_header_and_the_value_is_nowhere_in_the_cell(world: &World) {
     assert_eq!((everywhere("environ", VALUE), everywhere("cmdline", VALUE)), (0, 0));
     let log = world.text(["net", "log", "--json", "c"]);
     assert!(log.contains("with token") && !log.contains(VALUE), "{log}");
-    let ca_key = fs::read_to_string(world.native_dir("c").join("authority.json")).unwrap();
+    let ca_key = fs::read_to_string(world.cell_dir("c").join("authority.json")).unwrap();
     let ca_key: Value = serde_json::from_str(&ca_key).unwrap();
     let ca_key = ca_key["key"].as_str().unwrap();
     assert!(!processes.iter().any(|pid| memory_holds(*pid, ca_key)));
@@ -483,14 +486,14 @@ fn a_killed_carrier_is_replaced_by_one_that_has_the_value(world: &World) {
 }
 
 /// Whether nobody but root can look into a process, whoever it belongs to.
-fn is_roots(pid: i32) -> bool {
+pub(crate) fn is_roots(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(format!("/proc/{pid}/environ")).is_ok_and(|found| found.uid() == 0)
 }
 
 /// Neither others of its user nor a collector of crashes see what is in a process.
 #[track_caller]
-fn hides_itself(pid: i32) {
+pub(crate) fn hides_itself(pid: i32) {
     assert!(is_roots(pid), "others look into {pid}");
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let cores = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
@@ -552,7 +555,7 @@ fn a_cell_that_slept_and_a_restored_one_use_it_again(world: &World) {
     let command = format!("curl -sS https://api.test:{}/", upstream.port);
     upstream.hotcell(world, ["run", "--cell", "f", &command]).run().succeeded();
     got_it(&upstream, 1);
-    let authority = |cell| fs::read(world.native_dir(cell).join("authority.pem")).unwrap();
+    let authority = |cell| fs::read(world.cell_dir(cell).join("authority.pem")).unwrap();
     assert_ne!(authority("c"), authority("f"));
 }
 

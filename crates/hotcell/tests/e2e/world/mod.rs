@@ -205,6 +205,11 @@ impl World {
         self.state_dir().join("native/cells").join(self.cell_id(cell))
     }
 
+    /// The directory in which its driver keeps a cell.
+    pub(crate) fn cell_dir(&self, cell: &str) -> PathBuf {
+        self.cells_dir().join(self.cell_id(cell))
+    }
+
     /// The directory in which its driver keeps all cells.
     pub(crate) fn cells_dir(&self) -> PathBuf {
         let driver = if self.kind == Kind::Docker { "docker" } else { "native" };
@@ -233,7 +238,7 @@ impl World {
 
     /// The keeper of a cell that is awake.
     pub(crate) fn keeper(&self, cell: &str) -> i32 {
-        let lock = self.native_dir(cell).join("keeper.lock");
+        let lock = self.cell_dir(cell).join("keeper.lock");
         eventually_some("a keeper holds its lock", || {
             processes_of(&lock).into_iter().find(|pid| *pid != self.supervisor(cell))
         })

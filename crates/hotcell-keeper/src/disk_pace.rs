@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::disk::Used;
+use crate::disk_use::Used;
 
 /// No cell writes faster than this in one second.
 const FASTEST: Used = Used { bytes: 2 << 30, files: 400_000 };

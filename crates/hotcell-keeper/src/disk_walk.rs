@@ -18,7 +18,7 @@ const DESCRIPTORS: u64 = 2048;
 
 /// How much of a tree was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub enum Seen {
     /// All of it, but for what vanished meanwhile.
     Whole,
     /// Some of it is hidden, or too deep.
@@ -26,7 +26,10 @@ pub(crate) enum Seen {
 }
 
 /// Shows everything in a directory tree.
-pub(crate) fn walk(root: &Path, mut show: impl FnMut(&Stat)) -> io::Result<Seen> {
+///
+/// # Errors
+/// It cannot be looked at.
+pub fn walk(root: &Path, mut show: impl FnMut(&Stat)) -> io::Result<Seen> {
     allow_descriptors();
     let mut seen = Seen::Whole;
     let root = match open(CWD, root) {

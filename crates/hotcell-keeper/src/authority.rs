@@ -7,11 +7,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use hotcell_egress::AuthorityFile;
-use hotcell_model::{CellSpec, HostName, Result, SecretForm};
+use hotcell_model::{CellSpec, Error, HostName, Result, SecretForm};
 use hotcell_place::read_json;
 
-use crate::driver::at;
-use crate::paths::CellPaths;
+use crate::KeptPlace;
 
 /// The hosts that requests of a cell get a secret for.
 fn hosts(spec: &CellSpec) -> Vec<HostName> {
@@ -30,30 +29,39 @@ fn hosts(spec: &CellSpec) -> Vec<HostName> {
 }
 
 /// Makes the authority of a cell that needs one and has none.
-pub(crate) fn ensure(paths: &CellPaths, spec: &CellSpec) -> Result<()> {
+///
+/// # Errors
+/// It cannot be made or written down.
+pub fn ensure_authority(place: KeptPlace<'_>, spec: &CellSpec) -> Result<()> {
     let hosts = hosts(spec);
-    if hosts.is_empty() || paths.certificate().exists() {
+    if hosts.is_empty() || place.certificate().exists() {
         return Ok(());
     }
     let made = AuthorityFile::make(&format!("hotcell {}", spec.id), &hosts)?;
-    let failed = |error: io::Error| at("write the authority of", paths, &error);
+    let failed = |error: io::Error| {
+        let directory = place.directory().display();
+        Error::unavailable(format!("cannot write the authority of {directory}: {error}"))
+    };
     let key = serde_json::to_vec(&made).map_err(|error| failed(error.into()))?;
     // The certificate last: where it is, the key is.
-    write_own(&paths.authority(), &key).map_err(failed)?;
-    write_own(&paths.certificate(), made.certificate.as_bytes()).map_err(failed)
+    write_own(&place.authority(), &key).map_err(failed)?;
+    write_own(&place.certificate(), made.certificate.as_bytes()).map_err(failed)
 }
 
 /// The certificate, for a cell that has an authority.
-pub(crate) fn find_certificate(paths: &CellPaths) -> io::Result<Option<String>> {
-    match std::fs::read_to_string(paths.certificate()) {
+///
+/// # Errors
+/// It is there and cannot be read.
+pub fn find_certificate(place: KeptPlace<'_>) -> io::Result<Option<String>> {
+    match std::fs::read_to_string(place.certificate()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
     }
 }
 
 /// The whole, for the carrier.
-pub(crate) fn find(paths: &CellPaths) -> io::Result<Option<AuthorityFile>> {
-    read_json(&paths.authority())
+pub(crate) fn find(place: KeptPlace<'_>) -> io::Result<Option<AuthorityFile>> {
+    read_json(&place.authority())
 }
 
 /// Writes what nobody but its owner may read, in one step.

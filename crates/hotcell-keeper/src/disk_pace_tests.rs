@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::disk::Used;
 use crate::disk_pace::Walked;
+use crate::disk_use::Used;
 
 const GIB: u64 = 1 << 30;
 const HELD: Used = Used { bytes: 50 * GIB, files: 1_000_000 };

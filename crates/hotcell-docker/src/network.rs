@@ -1,0 +1,93 @@
+//! What cells in containers may reach over the network.
+
+use std::io;
+use std::path::Path;
+
+use async_trait::async_trait;
+use hotcell_egress::{has_records, used_today};
+use hotcell_keeper::{carrier_stats, network_log, network_log_after};
+use hotcell_model::{
+    CellId, CellSpec, Error, LentSecret, NetCursor, NetRecord, NetTail, Network, NetworkStats,
+    Networks, Result,
+};
+use hotcell_place::{connect_in, write_json};
+
+use crate::driver::{DockerDriver, at};
+use crate::keeper::KeeperAsk;
+use crate::keeping::Keeping;
+use crate::paths::{CellPaths, LINK_SOCKET};
+
+#[async_trait]
+impl Networks for DockerDriver {
+    async fn in_force(&self, spec: &CellSpec) -> Result<Network> {
+        let paths = self.cell_paths(&spec.id);
+        let spawned = spec.network.clone();
+        blocking(move || {
+            paths.kept().in_force(&spawned).map_err(|error| at("read", &paths, &error))
+        })
+        .await
+    }
+
+    async fn enforce(&self, spec: &CellSpec, network: &Network) -> Result<()> {
+        let (paths, cell) = (self.cell_paths(&spec.id), spec.id.clone());
+        let (keeping, network) = (self.keeping().clone(), network.clone());
+        blocking(move || enforce(&keeping, &paths, &cell, &network)).await
+    }
+
+    async fn log(&self, records: &Path, limit: u32) -> Result<Vec<NetRecord>> {
+        let records = records.to_owned();
+        blocking(move || network_log(&records, limit)).await
+    }
+
+    fn has_log(&self, records: &Path) -> bool {
+        has_records(records)
+    }
+
+    async fn log_after(&self, records: &Path, cursor: &NetCursor) -> Result<NetTail> {
+        let (records, cursor) = (records.to_owned(), *cursor);
+        blocking(move || network_log_after(&records, &cursor)).await
+    }
+
+    async fn stats(&self, cell: &CellId) -> Result<Option<NetworkStats>> {
+        let paths = self.cell_paths(cell);
+        blocking(move || Ok(carrier_stats(paths.kept()))).await
+    }
+
+    async fn used_today(&self, records: &Path) -> Result<u64> {
+        let records = records.to_owned();
+        blocking(move || Ok(used_today(&records))).await
+    }
+
+    async fn lend(&self, cell: &CellId, secrets: Vec<LentSecret>) -> Result<()> {
+        let (paths, keeping) = (self.cell_paths(cell), self.keeping().clone());
+        blocking(move || {
+            let asked = keeping.ask(&paths, &KeeperAsk::Lend(secrets));
+            asked.map_err(|error| at("hand secrets to the keeper of", &paths, &error))?
+        })
+        .await
+    }
+}
+
+/// Written down first: whatever carries connections from then on obeys it.
+fn enforce(keeping: &Keeping, paths: &CellPaths, cell: &CellId, network: &Network) -> Result<()> {
+    let failed = |error: io::Error| at("change the network of", paths, &error);
+    if !paths.placed().exists() {
+        return Err(Error::not_found(format!("there is no cell {cell} here")));
+    }
+    write_json(&paths.kept().network(), network).map_err(failed)?;
+    if connect_in(paths.root(), LINK_SOCKET).map_err(failed)?.is_none() {
+        // Nothing runs in it. It obeys when it wakes.
+        return Ok(());
+    }
+    // The keeper tells the carrier what is written down. One that is not there allows nothing, and
+    // one that comes begins with that.
+    keeping.ask(paths, &KeeperAsk::Network).map_err(failed)?
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Error::internal(format!("the docker driver failed: {error}")))?
+}
