@@ -135,9 +135,9 @@ impl Leaving {
         if self.pool == 0 {
             return;
         }
-        match tokio::time::timeout(TIDIED, self.engine.end_pool()).await {
-            Ok(Err(error)) => tracing::warn!(%error, "cells that were kept ready stay for a while"),
-            Ok(Ok(())) | Err(_) => {}
+        let ended = tokio::time::timeout(TIDIED, self.engine.end_pool()).await;
+        if let Ok(Err(error)) = ended {
+            tracing::warn!(%error, "cells that were kept ready stay for a while");
         }
     }
 }

@@ -85,12 +85,13 @@ fn an_engine_that_is_killed_under_load_loses_no_command_and_no_file(world: &Worl
     }
     let done: serde_json::Value =
         serde_json::from_str(&there.text(&["reconcile", "--json"])).unwrap();
-    assert_eq!(done["discovered"], 0, "{done}");
-    assert_eq!(engine.counts(), (0, 0));
+    // An engine that was killed may find what it had removed before.
+    assert_eq!(done["errors"], serde_json::json!([]), "{done}");
+    eventually("nothing is left", || engine.counts() == (0, 0));
 }
 
 fn an_engine_without_room_is_told_and_nothing_is_left(world: &World) {
-    let Some(engine) = OwnEngine::start(Some(64)) else { return };
+    let Some(engine) = OwnEngine::start(Some(128)) else { return };
     engine.give_image(IMAGE, &small_root(world));
     let there = There { world, address: engine.address() };
     there.text(&["run", "--cell", "before", "echo kept > file"]);
@@ -99,6 +100,7 @@ fn an_engine_without_room_is_told_and_nothing_is_left(world: &World) {
     while file.write_all(&[0; 65536]).is_ok() {}
     let refused = there.hotcell(&["run", "true"]);
     assert!(refused.stderr().contains("no space left"), "{refused:?}");
+    drop(file);
     fs::remove_file(filler).unwrap();
     assert_eq!(there.text(&["run", "--cell", "before", "cat file"]), "kept\n");
     assert_eq!(there.text(&["run", "echo well"]), "well\n");

@@ -302,12 +302,6 @@ const ROUTES: &[(&str, &str, Kind, Request)] = &[
         Sent::delete(&format!("/v1/cells/{}/checkpoints/{}", it.cell, it.checkpoint))
     }),
     ("get", "/v1/volumes", Kind::NamesNothing, |_| Sent::get("/v1/volumes")),
-    ("post", "/v1/volumes/{cell}/restore", Kind::Names, |it| {
-        Sent::post(&format!("/v1/volumes/{}/restore", it.cell), &json!({}))
-    }),
-    ("delete", "/v1/volumes/{cell}", Kind::Names, |it| {
-        Sent::delete(&format!("/v1/volumes/{}", it.cell))
-    }),
     ("post", "/v1/reconcile", Kind::ForOperators, |_| Sent::post("/v1/reconcile", &json!({}))),
     ("post", "/v1/garbage", Kind::ForOperators, |_| Sent::post("/v1/garbage", &json!({}))),
     ("get", "/v1/approvals", Kind::ForOperators, |_| Sent::get("/v1/approvals")),
@@ -322,6 +316,16 @@ const ROUTES: &[(&str, &str, Kind, Request)] = &[
     ("get", "/v1/audit/summary", Kind::ForOperators, |_| Sent::get("/v1/audit/summary")),
     ("delete", "/v1/cells/{cell}", Kind::Names, |it| {
         Sent::delete(&format!("/v1/cells/{}?force=true", it.cell))
+    }),
+    ("post", "/v1/volumes/{cell}/restore", Kind::Names, |it| {
+        Sent::post(&format!("/v1/volumes/{}/restore", it.cell), &json!({}))
+    }),
+    // Once more, for what is kept of it to be removed.
+    ("delete", "/v1/cells/{cell}", Kind::Names, |it| {
+        Sent::delete(&format!("/v1/cells/{}?force=true", it.cell))
+    }),
+    ("delete", "/v1/volumes/{cell}", Kind::Names, |it| {
+        Sent::delete(&format!("/v1/volumes/{}", it.cell))
     }),
 ];
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Need, eventually, is_root, kill_9, require};
+use super::{Need, eventually, is_root, require};
 
 /// An engine with a place of its own. It touches nothing of the machine's network.
 pub(crate) struct OwnEngine {
@@ -64,11 +64,21 @@ impl OwnEngine {
         self.process.wait().unwrap();
     }
 
-    /// Starts it again on what it left.
+    /// Starts it again on what it left. It may give up at first: its containerd was left alone, too.
     pub(crate) fn restart(&mut self) {
-        let _ = fs::remove_file(self.place.path().join("pid"));
-        self.process = run(self.place.path(), self.in_memory);
-        self.await_answer();
+        eventually("the engine is started again", || {
+            let _ = fs::remove_file(self.place.path().join("pid"));
+            self.process = run(self.place.path(), self.in_memory);
+            loop {
+                if self.try_ask("GET", "/info", &[]).is_some() {
+                    return true;
+                }
+                if self.process.try_wait().unwrap().is_some() {
+                    return false;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
     }
 
     fn await_answer(&self) {
@@ -115,8 +125,9 @@ impl Drop for OwnEngine {
         let _ = self.process.wait();
         // One that was killed left its containerd.
         let left = fs::read_to_string(self.place.path().join("exec/containerd/containerd.pid"));
-        if let Some(pid) = left.ok().and_then(|pid| pid.trim().parse().ok()) {
-            kill_9(pid);
+        let left = left.ok().and_then(|pid| pid.trim().parse().ok());
+        if let Some(pid) = left.and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
         if self.in_memory {
             let _ = Command::new("umount").arg("-l").arg(self.data()).status();
