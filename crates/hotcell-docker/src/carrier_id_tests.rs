@@ -29,6 +29,6 @@ fn records_are_shared_with_the_carrier_and_nobody_else() {
     share_records(records.path(), &cell, (1000, 1000)).unwrap();
     let found = fs::metadata(records.path()).unwrap();
     let id = carrier_id(&cell);
-    assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (1000, id, 0o770));
+    assert_eq!((found.uid(), found.gid(), found.mode() & 0o7777), (1000, id, 0o1770));
     assert_eq!(find_carrier(records.path(), &cell).unwrap(), (id, id));
 }

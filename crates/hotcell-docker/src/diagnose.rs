@@ -3,6 +3,7 @@
 use hotcell_jail::process::Confinement;
 use hotcell_model::{Check, CheckStatus, Diagnosis, Error};
 
+use crate::disk::{Measured, measures};
 use crate::docker_host::DockerHost;
 use crate::driver::DockerDriver;
 use crate::isolation;
@@ -43,6 +44,10 @@ pub(crate) fn diagnose(found: Result<&DockerHost, &Error>) -> Diagnosis {
     ];
     let warnings = info.warnings.iter().flatten();
     checks.extend(warnings.map(|warning| fact("warning", warning.trim().to_owned())));
-    let isolation = Some(isolation::describe(host, &Confinement::expected_in_container()));
+    let isolation = Some(isolation::describe(
+        host,
+        &Confinement::expected_in_container(),
+        measures(host).unwrap_or(Measured::No),
+    ));
     Diagnosis { driver, checks, isolation }
 }

@@ -11,25 +11,55 @@ use rustix::process::geteuid;
 use crate::docker_host::DockerHost;
 use crate::paths::CellPaths;
 
+/// Whether what cells write is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measured {
+    Yes,
+    No,
+}
+
 /// Whether this process may look at the volumes of an engine.
-pub(crate) fn can_measure(host: &DockerHost) -> bool {
+///
+/// # Errors
+/// That cannot be told now.
+pub(crate) fn measures(host: &DockerHost) -> Result<Measured> {
     let root = host.info.docker_root_dir.as_deref().map(Path::new);
-    geteuid().is_root()
-        && !host.secures_by("rootless")
-        && root.is_some_and(|root| fs::read_dir(root.join("volumes")).is_ok())
+    let Some(root) = root.filter(|_| geteuid().is_root() && !host.secures_by("rootless")) else {
+        return Ok(Measured::No);
+    };
+    let volumes = root.join("volumes");
+    match fs::read_dir(&volumes) {
+        Ok(_) => Ok(Measured::Yes),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(Measured::No)
+        }
+        Err(error) => Err(Error::unavailable(format!(
+            "whether volumes can be measured in {} cannot be told: {error}",
+            volumes.display()
+        ))),
+    }
 }
 
 /// Writes down which directories of this machine a cell writes to, where they can be measured. A cell
-/// whose limit holds at other times is not started without it.
-pub(crate) fn note(host: &DockerHost, paths: &CellPaths, volumes: &[PathBuf]) -> Result<()> {
+/// that was measured before is not started without it.
+pub(crate) fn note(host: &DockerHost, paths: &CellPaths, volumes: &[PathBuf]) -> Result<Measured> {
     let failed = |error: &io::Error| {
         Error::unavailable(format!("cannot write {}: {error}", paths.measured().display()))
     };
-    if !can_measure(host) {
-        return match fs::remove_file(paths.measured()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&error)),
-            Ok(()) | Err(_) => Ok(()),
-        };
+    match measures(host)? {
+        Measured::No if paths.measured().exists() => {
+            return Err(Error::unavailable(
+                "the volumes of the cell were measured before, and cannot be any more",
+            )
+            .hint("run hotcell as root, where the data of the Docker engine can be seen"));
+        }
+        Measured::No => return Ok(Measured::No),
+        Measured::Yes => {}
     }
     for directory in volumes {
         if let Err(error) = fs::read_dir(directory) {
@@ -40,5 +70,6 @@ pub(crate) fn note(host: &DockerHost, paths: &CellPaths, volumes: &[PathBuf]) ->
             .hint("is the engine in another container or machine? use one of this machine"));
         }
     }
-    write_json(&paths.measured(), &volumes).map_err(|error| failed(&error))
+    write_json(&paths.measured(), &volumes).map_err(|error| failed(&error))?;
+    Ok(Measured::Yes)
 }

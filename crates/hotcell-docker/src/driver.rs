@@ -26,7 +26,7 @@ use tokio::time::timeout;
 use crate::birth::{Birth, give_birth};
 use crate::container::{self, Shown};
 use crate::diagnose;
-use crate::disk;
+use crate::disk::{self, Measured};
 use crate::docker_host::{DockerHost, address, silent};
 use crate::images::find_or_pull;
 use crate::isolation::{self, enforced};
@@ -181,7 +181,7 @@ impl Driver for DockerDriver {
             write_json(&paths.placed(), &placed).map_err(|error| at("write", &paths, &error))?;
         }
         let volumes = volumes::find(host, &spec.id).await?;
-        disk::note(host, &paths, &volumes)?;
+        let measured = disk::note(host, &paths, &volumes)?;
         let files = write_names(&paths).map_err(|error| at("write", &paths, &error))?;
         let trust = paths.trust();
         let program = copy_of(&self.settings.program, &self.paths.programs())
@@ -218,7 +218,7 @@ impl Driver for DockerDriver {
         paths.kept().forget_carrier().map_err(|error| at("write", &paths, &error))?;
         let confinement = give_birth(host, birth).await?;
         drop(no_keeper);
-        let isolation = isolation::describe(host, &confinement);
+        let isolation = isolation::describe(host, &confinement, measured);
         if let Err(error) = self.settings.required.check(&isolation) {
             remove_container(host, &name).await?;
             return Err(error);
@@ -287,6 +287,11 @@ impl Driver for DockerDriver {
 
     fn networks(&self) -> Option<&dyn Networks> {
         Some(self)
+    }
+
+    async fn image_digest(&self, cell: &CellId) -> Result<Option<String>> {
+        let paths = self.paths.cell(cell);
+        Ok(read::<Placed>(&paths, &paths.placed())?.map(|placed| placed.image))
     }
 
     async fn assign(&self, spec: &CellSpec) -> Result<()> {
@@ -366,7 +371,7 @@ impl KnownEngine {
                 memory_limit: enforced.memory,
                 cpu_limit: enforced.cpu,
                 pids_limit: enforced.pids,
-                disk_limit: disk::can_measure(host),
+                disk_limit: matches!(disk::measures(host), Ok(Measured::Yes)),
             },
         }
     }

@@ -5,7 +5,7 @@ use hotcell_jail::process::Confinement;
 use hotcell_model::{Isolation, Layer, MissingLayer};
 
 use crate::container::Enforced;
-use crate::disk::can_measure;
+use crate::disk::Measured;
 use crate::docker_host::DockerHost;
 
 /// What this engine can enforce.
@@ -21,7 +21,11 @@ pub(crate) fn enforced(host: &DockerHost) -> Enforced {
 }
 
 /// The isolation of a cell at this engine.
-pub(crate) fn describe(host: &DockerHost, confinement: &Confinement) -> Isolation {
+pub(crate) fn describe(
+    host: &DockerHost,
+    confinement: &Confinement,
+    measured: Measured,
+) -> Isolation {
     let enforced = enforced(host);
     let mut layers = Vec::new();
     let mut missing = Vec::new();
@@ -79,9 +83,9 @@ pub(crate) fn describe(host: &DockerHost, confinement: &Confinement) -> Isolatio
             ),
         }
     }
-    match can_measure(host) {
-        true => layer("disk_limit", Some("sampled while something runs")),
-        false => lacks(
+    match measured {
+        Measured::Yes => layer("disk_limit", Some("sampled while something runs")),
+        Measured::No => lacks(
             "disk_limit",
             "volumes of the Docker engine have no bound, and only root can measure those of an \
              engine that is not rootless",

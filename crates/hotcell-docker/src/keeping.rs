@@ -2,11 +2,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use hotcell_egress::EgressSettings;
 use hotcell_keeper::{HeldLock, LockWait, ask_patiently, order_keeper};
 use hotcell_model::{Error, Network, Result};
 use hotcell_place::read_json;
+use tokio::time::sleep;
 
 use crate::driver::at;
 use crate::keeper::{KeepOrder, KeepOutcome, KeeperAsk};
@@ -14,6 +16,9 @@ use crate::paths::{CellPaths, Placed};
 
 /// The command that keepers are.
 const KEEP: &str = "keep-container";
+/// How long a keeper may take to end after its container.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// How often one is started that ends at once.
 const TRIES: u32 = 3;
@@ -104,21 +109,29 @@ impl Keeping {
 /// Waits until what looked after a cell without a container is gone: a keeper may be writing to the
 /// cell's directory still. While this is held there is none.
 pub(crate) async fn await_keeper_end(paths: &CellPaths) -> Result<Option<HeldLock>> {
-    let kept = paths.clone();
-    let waited = tokio::task::spawn_blocking(move || kept.kept().lock_keeper(LockWait::Wait))
-        .await
-        .map_err(|error| Error::internal(format!("waiting for a keeper failed: {error}")))?;
-    match waited {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(at("wait for the keeper of", paths, &error))
+    let until = Instant::now() + ENDS_WITHIN;
+    loop {
+        match paths.kept().lock_keeper(LockWait::Try) {
+            Ok(Some(lock)) => return Ok(Some(lock)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(at("wait for the keeper of", paths, &error)),
+            Ok(None) if Instant::now() >= until => {
+                return Err(Error::unavailable(format!(
+                    "the keeper of the cell in {} is still there, {} s after its container",
+                    paths.root().display(),
+                    ENDS_WITHIN.as_secs()
+                ))
+                .hint("its supervisor may go on without the engine's knowledge; try again later"));
+            }
+            Ok(None) => sleep(LOOK_AGAIN).await,
         }
-        Ok(lock) => Ok(lock),
-        Err(_) => Ok(None),
     }
 }
 
 /// Whether somebody has to look after a cell from outside.
 fn is_needed(paths: &CellPaths, placed: &Placed) -> io::Result<bool> {
     let may_reach_something = paths.kept().in_force(&placed.spec.network)? != Network::None;
-    Ok(may_reach_something || paths.measured().exists())
+    // One whose keeper died may carry what is not allowed any more.
+    let carries = || paths.kept().connect_carrier().is_ok_and(|carrier| carrier.is_some());
+    Ok(may_reach_something || paths.measured().exists() || carries())
 }

@@ -39,7 +39,8 @@ pub(crate) async fn cell_info(site: &Site, request: CellInfo) -> Result<CellDeta
     let execs = site.live_execs(&stored.spec.id).await?;
     let attachments = site.store.list_attachments(&stored.spec.id).await?;
     let cell = Cell::from_spec(&spec, state, stored.isolation);
-    Ok(CellDetails { cell, stats, execs, attachments })
+    let image_digest = site.driver(&spec.driver)?.image_digest(&spec.id).await?;
+    Ok(CellDetails { cell, stats, execs, image_digest, attachments })
 }
 
 /// Notes that a client works in a cell, and shows the cell.

@@ -48,7 +48,8 @@ pub(crate) async fn cell_kill(site: &Site, request: CellKill) -> Result<CellKill
             wait_until_gone(&**site.driver(&stored.spec.driver)?, &stored.spec).await?;
             site.remove_cell(&stored.spec, &*lock).await?;
         }
-        (_, Closed::Gone) => site.remove_cell(&stored.spec, &*lock).await?,
+        // Nothing says that it has ended: half removed it would wake with what is left.
+        (_, Closed::Gone) => site.remove_volume(&stored.spec, &*lock).await?,
     }
     Ok(CellKilled { cell: id, status: KillStatus::Killed, volume: None })
 }

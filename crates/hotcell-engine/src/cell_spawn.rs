@@ -16,6 +16,8 @@ use crate::{check, fingerprint};
 
 /// How long an idempotency key stands.
 pub(crate) const KEY_KEEP_S: u64 = 24 * 3600;
+/// After so many cells of the pool that were not well one is made anew.
+const UNWELL: u32 = 2;
 /// Each further one means that another process made or ended a cell of that name in between.
 const ATTEMPTS: u32 = 20;
 
@@ -23,6 +25,7 @@ const ATTEMPTS: u32 = 20;
 pub(crate) async fn cell_spawn(site: &Site, tenant: &Tenant, request: CellSpawn) -> Result<Cell> {
     check::cell_spawn(&request)?;
     let spawn = Spawn::plan(site, tenant, &request).await?;
+    let mut unwell = 0;
     for _ in 0..ATTEMPTS {
         // A key goes before an alias: the cell that it stands for may be the one that has it.
         if request.idempotency_key.is_none()
@@ -30,8 +33,15 @@ pub(crate) async fn cell_spawn(site: &Site, tenant: &Tenant, request: CellSpawn)
         {
             return Ok(cell);
         }
-        let made = match spawn.take_pooled().await? {
-            Some(pooled) => spawn.give_out(pooled).await?,
+        let pooled = match unwell < UNWELL {
+            true => spawn.take_pooled().await?,
+            false => None,
+        };
+        let made = match pooled {
+            Some(pooled) => {
+                unwell += 1;
+                spawn.give_out(pooled).await?
+            }
             None => {
                 let claimed = spawn.claim().await?;
                 let lock = site.store.lock_cell(&claimed.id).await?;

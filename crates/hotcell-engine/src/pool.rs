@@ -2,11 +2,11 @@
 //! in the index like all others, so that any process can be given one and a server that dies leaves
 //! nothing behind that is not found.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hotcell_link::Ask;
 use hotcell_model::{
@@ -39,6 +39,8 @@ pub(crate) struct Pool {
     wanted: Notify,
     /// Whether no more are made.
     is_closed: AtomicBool,
+    /// Held by all servers that keep a pool.
+    using: Mutex<Option<File>>,
     given: AtomicU64,
     missed: AtomicU64,
     made: AtomicU64,
@@ -59,6 +61,15 @@ pub struct PoolFigures {
     pub made: u64,
     /// Those that were not well, or too old.
     pub discarded: u64,
+}
+
+/// What whoever keeps a pool remembers of it.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The cells that it holds.
+    held: HashSet<CellId>,
+    /// Until when no more are made of an image for a tenant, because that failed.
+    rests: HashMap<(Tenant, String), Instant>,
 }
 
 /// A cell that was made ahead of need, while nobody else can have it.
@@ -164,14 +175,29 @@ impl Site {
     /// Ends every cell that was made ahead of need, and makes no more.
     pub(crate) async fn close_pool(&self) -> Result<()> {
         self.pool.is_closed.store(true, Ordering::Relaxed);
-        self.drain_pool(&Tenants::All).await
+        let using = self.pool.using.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let is_last = using.is_some_and(|using| {
+            // Whoever else keeps a pool here holds this, too.
+            using.unlock().is_ok() && using.try_lock().is_ok()
+        });
+        if is_last { self.drain_pool(&Tenants::All).await } else { Ok(()) }
+    }
+
+    /// Shows other servers that this one keeps a pool, until it goes.
+    fn show_pool_is_used(&self) {
+        let using = File::create(self.state_dir().join("pool.users"));
+        let using = using.and_then(|file| file.lock_shared().map(|()| file));
+        *self.pool.using.lock().unwrap_or_else(PoisonError::into_inner) = using.ok();
     }
 
     /// Ends every cell of these tenants that was made ahead of need, for somebody who needs the room.
     pub(crate) async fn drain_pool(&self, tenants: &Tenants) -> Result<()> {
         for cell in self.store.list_cells(tenants).await? {
-            if is_pooled(&cell) {
-                self.discard_if_pooled(&cell.spec.id).await?;
+            if is_pooled(&cell)
+                && let Err(error) = self.discard_if_pooled(&cell.spec.id).await
+            {
+                // Whoever needs room is told of that, not of this.
+                tracing::warn!(cell = %cell.spec.id, %error, "a cell that was made ahead of need stays");
             }
         }
         Ok(())
@@ -214,52 +240,48 @@ impl Site {
             return;
         }
         self.pool.want_for(home);
-        let mut held = HashSet::new();
+        self.show_pool_is_used();
+        let mut kept = Kept::default();
         loop {
-            match self.tend_pool(&mut held).await {
-                // Whatever happens, it is looked again in time.
-                Ok(()) => {
-                    let _ = tokio::time::timeout(LOOK_EVERY, self.pool.wanted.notified()).await;
-                    tokio::time::sleep(AFTER_GIVING).await;
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "no cell can be made ahead of need");
-                    tokio::time::sleep(AFTER_FAILURE).await;
-                }
-            }
+            self.tend_pool(&mut kept).await;
+            // Whatever happens, it is looked again in time.
+            let _ = tokio::time::timeout(LOOK_EVERY, self.pool.wanted.notified()).await;
+            tokio::time::sleep(AFTER_GIVING).await;
         }
     }
 
-    async fn tend_pool(&self, held: &mut HashSet<CellId>) -> Result<()> {
+    async fn tend_pool(&self, kept: &mut Kept) {
         // Of several servers one makes cells; all hold them.
         let filling = File::create(self.state_dir().join("pool.lock")).ok();
         let fills = filling.as_ref().is_some_and(|file| file.try_lock().is_ok());
-        let (mut there, mut failed) = (HashSet::new(), None);
+        let mut there = HashSet::new();
         for tenant in self.pool.tenants() {
             for image in self.pooled_images() {
+                let kind = (tenant.clone(), image);
+                let rests = kept.rests.get(&kind).is_some_and(|until| Instant::now() < *until);
                 // One that fails takes nothing from the others.
-                if let Err(error) = self.tend_kind(&tenant, image, fills, &mut there).await {
-                    failed = Some(error);
+                if let Err(error) = self.tend_kind(&kind, fills && !rests, &mut there).await {
+                    tracing::warn!(%tenant, %error, "no cell can be made ahead of need");
+                    kept.rests.insert(kind, Instant::now() + AFTER_FAILURE);
                 }
             }
         }
         // What was given out is not this process's to hold any more.
-        for cell in held.difference(&there) {
+        for cell in kept.held.difference(&there) {
             self.links.forget_pooled(cell);
         }
         self.pool.ready.store(there.len() as u64, Ordering::Relaxed);
-        *held = there;
-        failed.map_or(Ok(()), Err)
+        kept.held = there;
     }
 
     /// Looks after the cells of one image for one tenant.
     async fn tend_kind(
         &self,
-        tenant: &Tenant,
-        image: String,
+        (tenant, image): &(Tenant, String),
         fills: bool,
         there: &mut HashSet<CellId>,
     ) -> Result<()> {
+        let image = image.clone();
         let request = CellSpawn { image, keep: Keep::Pool, ..CellSpawn::default() };
         let shape = Spawn::plan(self, tenant, &request).await?.shape()?;
         let size = self.settings.pool.size;

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use hotcell_model::{
-    CellId, Collectable, Collected, Driver, Reconciled, Result, StoredCell, Tenants,
+    CellId, Collectable, Collected, Driver, Error, Reconciled, Result, StoredCell, Tenants,
 };
 
 use crate::cell_standing::Standing;
@@ -60,9 +60,19 @@ async fn compare(
             Err(error) => done.errors.push(format!("cell {cell}: {error}")),
         }
     }
-    let own = stored.iter().filter(|cell| cell.spec.driver == driver.name());
-    let own = own.filter(|cell| cell.ended_at.is_none() || cell.kept);
-    for cell in own.filter(|cell| !listed.contains(&cell.spec.id)) {
+    let is_own = |cell: &&StoredCell| {
+        cell.spec.driver == driver.name() && (cell.ended_at.is_none() || cell.kept)
+    };
+    let own: Vec<&StoredCell> = stored.iter().filter(is_own).collect();
+    if listed.is_empty() && !own.is_empty() {
+        // A disk that is not mounted looks like this.
+        return Err(Error::unavailable(format!(
+            "nothing is there of any of its {} cells; is its place missing?",
+            own.len()
+        ))
+        .hint("bring back what is missing, or end the cells with `hotcell kill`"));
+    }
+    for cell in own.into_iter().filter(|cell| !listed.contains(&cell.spec.id)) {
         match site.end_if_missing(driver, &cell.spec.id).await {
             Ok(true) => done.missing += 1,
             Ok(false) => {}

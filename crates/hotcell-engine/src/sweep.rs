@@ -116,9 +116,13 @@ impl Site {
             return Ok(true);
         }
         let Some(_lock) = self.store.try_lock_cell(cell).await? else { return Ok(false) };
-        match self.store.find_cell(cell).await? {
-            Some(stored) if stored.ended_at.is_some() && !stored.kept => {}
+        let stored = match self.store.find_cell(cell).await? {
+            Some(stored) if stored.ended_at.is_some() && !stored.kept => stored,
             Some(_) | None => return Ok(false),
+        };
+        // Whoever removed it may have died on the way: what is still there must not come back.
+        if let Ok(driver) = self.driver(&stored.spec.driver) {
+            driver.remove(cell).await?;
         }
         self.note_network(cell).await;
         self.remove_cell_dir(cell).await?;
@@ -147,6 +151,11 @@ impl Site {
         for cell in unknown.iter().filter(|cell| !placed.contains(*cell)) {
             let bytes = self.measure(sweep, cell).await;
             if !sweep.dry_run {
+                let Some(_lock) = self.store.try_lock_cell(cell).await? else { continue };
+                // Somebody may have been about to make it.
+                if self.store.find_cell(cell).await?.is_some() {
+                    continue;
+                }
                 self.note_network(cell).await;
                 self.remove_cell_dir(cell).await?;
             }

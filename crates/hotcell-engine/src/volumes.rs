@@ -58,6 +58,8 @@ pub(crate) async fn volume_restore(site: &Site, request: VolumeRestore) -> Resul
             let _lock = site.store.lock_cell(&spec.id).await?;
             // Somebody who knows it was luckier in between.
             if !site.has_supervisor(spec).await.unwrap_or(false) {
+                // It may have been awake for a moment.
+                site.note_kept(&spec.id, KeptNote { at: Timestamp::now() })?;
                 site.store.keep_cell(&spec.id, kept_at).await?;
             }
             return Err(error);
@@ -141,7 +143,7 @@ impl Site {
             driver: spec.driver.clone(),
             image: spec.image.clone(),
             kept_at,
-            expires_at: self.settings.volume_keep_s.map(|keep| kept_at.plus_seconds(keep)),
+            expires_at: self.volume_expires_at(spec, kept_at),
             disk_bytes,
         }
     }
@@ -187,8 +189,17 @@ impl Site {
 
     /// Whether the files of an ended cell were kept long enough.
     pub(crate) fn is_kept_too_long(&self, cell: &StoredCell) -> bool {
-        let kept = cell.ended_at.filter(|_| cell.kept).zip(self.settings.volume_keep_s);
-        kept.is_some_and(|(at, keep)| has_passed(at, keep))
+        let kept_at = cell.ended_at.filter(|_| cell.kept);
+        let expires_at = kept_at.and_then(|at| self.volume_expires_at(&cell.spec, at));
+        expires_at.is_some_and(|at| at <= Timestamp::now())
+    }
+
+    /// When files that are kept go: after their time, or after that of the cell, which does not come back
+    /// then.
+    fn volume_expires_at(&self, spec: &CellSpec, kept_at: Timestamp) -> Option<Timestamp> {
+        let by_keep = self.settings.volume_keep_s.map(|keep| kept_at.plus_seconds(keep));
+        let by_ttl = spec.ttl_s.map(|ttl| spec.created_at.plus_seconds(ttl));
+        by_keep.into_iter().chain(by_ttl).min()
     }
 
     /// Removes the files of an ended cell that were kept long enough, unless somebody is at work on it.

@@ -13,6 +13,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// How deep directories lie in one another at most: each on the way is held open.
 const DEEPEST: usize = 1000;
+/// More names than any limit lets a cell have files: who makes so many of few files wants a walk to
+/// take long.
+const MOST_NAMES: u64 = 20_000_000;
 /// Descriptors for them, and for what else is open.
 const DESCRIPTORS: u64 = 2048;
 
@@ -37,6 +40,7 @@ pub fn walk(root: &Path, mut show: impl FnMut(&Stat)) -> io::Result<Seen> {
         opened => Dir::new(opened?)?,
     };
     let mut way = vec![root];
+    let mut names = 0_u64;
     while let Some(directory) = way.last_mut() {
         let Some(entry) = directory.read() else {
             way.pop();
@@ -50,6 +54,10 @@ pub fn walk(root: &Path, mut show: impl FnMut(&Stat)) -> io::Result<Seen> {
         let place = directory.fd()?;
         let Ok(found) = statat(place, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         show(&found);
+        names += 1;
+        if names == MOST_NAMES {
+            return Ok(Seen::Part);
+        }
         if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
             continue;
         }
@@ -58,7 +66,7 @@ pub fn walk(root: &Path, mut show: impl FnMut(&Stat)) -> io::Result<Seen> {
             Ok(inside) => way.push(Dir::new(inside)?),
             // Gone, or something else by now.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-            Err(Errno::ACCESS | Errno::PERM) => seen = Seen::Part,
+            Err(Errno::ACCESS | Errno::PERM | Errno::MFILE | Errno::NFILE) => seen = Seen::Part,
             Err(errno) => return Err(errno.into()),
         }
     }

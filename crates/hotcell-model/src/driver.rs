@@ -184,6 +184,13 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// What the content of the image that a cell began with is called by; `None` for one of the host's
+    /// programs, and where nobody wrote it down.
+    async fn image_digest(&self, cell: &CellId) -> Result<Option<String>> {
+        let _ = cell;
+        Ok(None)
+    }
+
     /// The image of a cell that names none; `None` where that is the host's programs.
     fn usual_image(&self) -> Option<&str> {
         None

@@ -150,6 +150,9 @@ pub struct CellDetails {
     pub stats: Option<CellStats>,
     /// Its execs that have not ended.
     pub execs: Vec<Exec>,
+    /// What the content of its image is called by, whatever the image's name means by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_digest: Option<String>,
     /// Clients that said that they work in it, the latest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,

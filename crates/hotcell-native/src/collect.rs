@@ -55,7 +55,9 @@ impl Native {
             }
             removed.count += 1;
             if !thrift.dry_run {
-                self.remove_image(&image.name)?;
+                // Its layers are named by nothing then, and go with those.
+                let path = store.description(&image.name);
+                std::fs::remove_file(&path).map_err(|error| failed("remove", &path, &error))?;
             }
         }
         Ok(removed)

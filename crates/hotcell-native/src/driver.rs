@@ -206,6 +206,13 @@ impl Driver for NativeDriver {
         .await
     }
 
+    async fn image_digest(&self, cell: &CellId) -> Result<Option<String>> {
+        let paths = self.0.paths.cell(cell);
+        let placed = read_json::<Placed>(&paths.placed());
+        let placed = placed.map_err(|error| at("read", &paths, &error))?;
+        Ok(placed.and_then(|placed| placed.image_digest).map(|digest| digest.to_string()))
+    }
+
     async fn assign(&self, spec: &CellSpec) -> Result<()> {
         let spec = spec.clone();
         self.blocking(move |native| native.assign(spec)).await
@@ -330,8 +337,16 @@ impl Native {
             };
             layers.extend(project.as_ref().map(|project| project.layer(&upper)));
             let version = PLACED_VERSION;
-            let placed =
-                Placed { version, spec, ids, layers, records, upper: Some(upper), project };
+            let placed = Placed {
+                version,
+                spec,
+                ids,
+                layers,
+                records,
+                upper: Some(upper),
+                project,
+                image_digest: image.as_ref().map(|image| image.digest.clone()),
+            };
             write_json(&paths.placed(), &placed)
         };
         made().map_err(|error| at("make", paths, &error))

@@ -28,6 +28,8 @@ use crate::way::Way;
 pub(crate) struct ShownImage {
     /// The topmost first.
     pub(crate) lowers: Vec<Lower>,
+    /// What its content is called by.
+    pub(crate) digest: Digest,
     /// To be held until the cell is written down: then it names them.
     _kept: Taking,
 }
@@ -200,7 +202,7 @@ impl Native {
         }
         add_image_env(&mut spec.env, &stored.config.config.env);
         store.note_use(&stored);
-        Ok(Some(ShownImage { lowers, _kept: kept }))
+        Ok(Some(ShownImage { lowers, digest: stored.image.digest, _kept: kept }))
     }
 
     fn order_about_images(&self, task: Task) -> Result<Outcome> {
@@ -208,7 +210,7 @@ impl Native {
         self.order(&CellPaths::at(self.paths.images().join("layers")), task)
     }
 
-    pub(crate) fn remove_image(&self, name: &ImageName) -> Result<Image> {
+    fn remove_image(&self, name: &ImageName) -> Result<Image> {
         let store = ImageStore::new(&self.paths);
         let stored = store.find(name)?;
         let path = store.description(&stored.image.name);

@@ -7,7 +7,7 @@ use hotcell_jail::cgroup::Together;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::probe::Report;
-use hotcell_model::{CellSpec, Error, Isolation, Patch, PathChange, RequiredIsolation};
+use hotcell_model::{CellSpec, Digest, Error, Isolation, Patch, PathChange, RequiredIsolation};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_file::Part;
@@ -38,6 +38,9 @@ pub(crate) struct Placed {
     /// The directory of the host that is its workspace, if one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) project: Option<Project>,
+    /// What the content of its image is called by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) image_digest: Option<Digest>,
 }
 
 impl Placed {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use hotcell_model::{
-    Cell, CellDetails, CellInfo, CellStats, Isolation, Layer, SecretName, SessionInfo, Timestamp,
+    Cell, CellDetails, CellInfo, Isolation, Layer, SecretName, SessionInfo, Timestamp,
 };
 
 use crate::args::Info;
@@ -25,7 +25,7 @@ pub(super) async fn info(session: &Session, args: Info) -> Result<u8, Failure> {
 fn text(details: &CellDetails, now: Timestamp) -> String {
     let cell = &details.cell;
     let mut text = String::new();
-    for (name, value) in facts(cell, details.stats.as_ref()) {
+    for (name, value) in facts(cell, details) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name:<10} {value}");
     }
@@ -47,8 +47,12 @@ fn text(details: &CellDetails, now: Timestamp) -> String {
     text
 }
 
-fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> {
-    let limits = &cell.limits;
+fn facts(cell: &Cell, details: &CellDetails) -> Vec<(&'static str, String)> {
+    let (limits, stats) = (&cell.limits, details.stats.as_ref());
+    let image = match &details.image_digest {
+        Some(digest) => format!("{} ({digest})", cell.image),
+        None => cell.image.clone(),
+    };
     let lasts = match (cell.persistent, cell.expires_at) {
         (_, Some(at)) => format!("until {at}"),
         (true, None) => "until it is killed".to_owned(),
@@ -70,7 +74,7 @@ fn facts(cell: &Cell, stats: Option<&CellStats>) -> Vec<(&'static str, String)> 
         ("cell", cell.id.to_string()),
         ("name", or_dash(cell.alias.as_ref())),
         ("state", cell.state.as_str().to_owned()),
-        ("image", cell.image.clone()),
+        ("image", image),
         ("driver", cell.driver.clone()),
         ("created", cell.created_at.to_string()),
         ("lasts", lasts),

@@ -31,6 +31,7 @@ fn container(world: &World, cell: &str) -> serde_json::Value {
 fn a_container_is_hardened(world: &World) {
     world.text(["spawn", "hard", "--memory", "256M", "--pids", "64", "--cpus", "0.5"]);
     let made = container(world, "hard");
+    assert_eq!(world.json(["info", "--json", "hard"])["image_digest"], made["Image"]);
     let config = &made["HostConfig"];
     assert_eq!(config["Privileged"], false);
     assert_eq!(config["ReadonlyRootfs"], true);

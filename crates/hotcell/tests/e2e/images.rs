@@ -225,6 +225,9 @@ fn a_cell_with_a_directory_of_the_host_lets_go_of_its_image(world: &World) {
     let args = ["run", "--image", "some/saved:2", "--workspace", &project, "--cell", "on-it"];
     let look = world.hotcell(args).args(["cat /opt/new; echo x > made; cat made"]).run();
     assert_eq!(look.succeeded().stdout(), "of the second layer\nx\n");
+    let listed = world.json(["image", "list", "--json"]);
+    let info = world.json(["info", "--json", "on-it"]);
+    assert_eq!(info["image_digest"], listed["images"][0]["digest"], "{info}");
     world.text(["image", "rm", "some/saved:2"]);
     world.text(["kill", "--volumes", "--force", "on-it"]);
     eventually("its layers are gone", || layers(world) == 0);
