@@ -150,6 +150,8 @@ impl Site {
         }
         self.links.reassign(&cell.spec);
         self.pool.given.fetch_add(1, Ordering::Relaxed);
+        let one_less = |ready: u64| Some(ready.saturating_sub(1));
+        let _ = self.pool.ready.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
         Ok(Some(cell))
     }
 
