@@ -129,9 +129,10 @@ impl Drop for OwnEngine {
         if let Some(pid) = left.and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
-        if self.in_memory {
-            let _ = Command::new("umount").arg("-l").arg(self.data()).status();
-        }
+        // In memory, or mounted on itself by an engine that was killed.
+        let unmount =
+            Command::new("umount").arg("-l").arg(self.data()).stderr(Stdio::null()).status();
+        drop(unmount);
     }
 }
 
