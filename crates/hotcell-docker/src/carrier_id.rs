@@ -13,7 +13,7 @@ use rustix::io::Errno;
 /// Above what distributions give to users, containers and services, and above what native cells have.
 const FIRST: u32 = 0xf100_0000;
 const IDS: u32 = 0x0800_0000;
-/// For the container's user and for the carrier, of whom neither removes what is the other's.
+/// For the container's user, whose it is, and for the carrier, which removes nothing but its own.
 const SHARED: u32 = 0o1770;
 
 /// The user and group of the carrier of a cell; as a rule no other has them.

@@ -3,7 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use hotcell_journal::{KeptLog, forget_output, list_logs};
-use hotcell_model::{CellId, Collect, Collectable, Collected, Result, Tenants, Thrift, Timestamp};
+use hotcell_model::{
+    CellId, Collect, Collectable, Collected, Removed, Result, Tenants, Thrift, Timestamp,
+};
 
 use crate::fault;
 use crate::site::Site;
@@ -35,7 +37,7 @@ pub(crate) async fn collect(site: &Site, request: Collect) -> Result<Collected> 
     }
     let unseen = Timestamp(Timestamp::now().0.saturating_sub(ATTACHMENT_KEEP_MS));
     match site.store.forget_attachments(unseen, dry_run).await {
-        Ok(forgotten) => (0..forgotten).for_each(|_| done.add(Collectable::Attachments, 0)),
+        Ok(count) => done.add_all(Removed { kind: Collectable::Attachments, count, bytes: 0 }),
         Err(error) => done.errors.push(format!("clients: {error}")),
     }
     let thrift = Thrift { dry_run, image_keep_s: site.settings.image_keep_s };

@@ -430,10 +430,10 @@ impl Engine {
         self.spawn_beside(async move { site.keep_pool(&home).await });
     }
 
-    /// Ends the cells that were made ahead of need: whoever kept them ready goes.
+    /// Makes no more cells ahead of need, and ends those that are there if nobody else keeps them ready.
     ///
     /// # Errors
-    /// They cannot be found, or one not be ended.
+    /// They cannot be found. One that cannot be ended is logged, and ends by itself.
     pub async fn end_pool(&self) -> Result<()> {
         self.site.close_pool().await
     }

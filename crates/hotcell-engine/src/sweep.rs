@@ -102,8 +102,11 @@ impl Site {
         }
         match self.standing(cell).await {
             Standing::Is(_) => Ok(false),
-            Standing::Over | Standing::Kept(_) if sweep.dry_run => Ok(true),
-            Standing::Over | Standing::Kept(_) => {
+            // One whose files are kept has ended: nothing of it goes.
+            Standing::Kept(_) if sweep.dry_run => Ok(false),
+            Standing::Kept(_) => self.remove_if_over(cell, Busy::Skip).await.map(|()| false),
+            Standing::Over if sweep.dry_run => Ok(true),
+            Standing::Over => {
                 self.remove_if_over(cell, Busy::Skip).await?;
                 let stored = self.store.find_cell(&cell.spec.id).await?;
                 Ok(stored.is_none_or(|stored| stored.ended_at.is_some()))

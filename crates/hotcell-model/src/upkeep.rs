@@ -51,7 +51,7 @@ pub enum Collectable {
     Images,
     /// Layers that no image, cell or checkpoint is made of.
     Layers,
-    /// What processes that died left half done, and copies of the program that nothing runs.
+    /// What processes that died left half done: pulls and imports that nobody goes on with.
     Temporary,
 }
 
