@@ -47,7 +47,7 @@ pub(crate) fn client(settings: &EngineSettings, timeout_s: u64) -> Result<Docker
     let dialer = Dialer(Arc::new(way(settings)?));
     let at = match &*dialer.0 {
         Way::Ssh(_) => "http://docker".to_owned(),
-        Way::Tcp { host, port, .. } => format!("http://{}:{port}", in_brackets(host)),
+        Way::Tcp(port) => format!("http://{}:{}", in_brackets(&port.host), port.port),
     };
     let client = Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(IDLE)
@@ -64,13 +64,15 @@ pub(crate) fn client(settings: &EngineSettings, timeout_s: u64) -> Result<Docker
 
 /// All that is needed for a connection.
 enum Way {
-    Tcp {
-        host: String,
-        port: u16,
-        lookup: HostLookup,
-        tls: Option<(TlsConnector, ServerName<'static>)>,
-    },
+    Tcp(Box<Port>),
     Ssh(Vec<String>),
+}
+
+struct Port {
+    host: String,
+    port: u16,
+    lookup: HostLookup,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
 fn way(settings: &EngineSettings) -> Result<Way> {
@@ -98,36 +100,32 @@ fn way(settings: &EngineSettings) -> Result<Way> {
         }
     };
     let lookup = HostLookup::new(&settings.nameservers);
-    Ok(Way::Tcp { host: host.clone(), port, lookup, tls })
+    Ok(Way::Tcp(Box::new(Port { host: host.clone(), port, lookup, tls })))
 }
 
 impl Way {
     async fn dial(&self) -> io::Result<EngineStream> {
         match self {
             Self::Ssh(arguments) => Ok(EngineStream(Box::new(SshStream::start(arguments)?))),
-            Self::Tcp { host, port, lookup, tls } => {
-                let dialling = dial_tcp((host, *port), lookup, tls.as_ref());
-                timeout(CONNECTS_WITHIN, dialling).await.unwrap_or_else(|_| {
-                    let within = CONNECTS_WITHIN.as_secs();
-                    let why = format!("no connection within {within} s");
-                    Err(io::Error::new(io::ErrorKind::TimedOut, why))
-                })
-            }
+            Self::Tcp(port) => timeout(CONNECTS_WITHIN, port.dial()).await.unwrap_or_else(|_| {
+                let within = CONNECTS_WITHIN.as_secs();
+                let why = format!("no connection within {within} s");
+                Err(io::Error::new(io::ErrorKind::TimedOut, why))
+            }),
         }
     }
 }
 
-async fn dial_tcp(
-    (host, port): (&str, u16),
-    lookup: &HostLookup,
-    tls: Option<&(TlsConnector, ServerName<'static>)>,
-) -> io::Result<EngineStream> {
-    let stream = lookup.connect(host, port).await.map_err(io::Error::other)?;
-    notice_silence(&stream)?;
-    Ok(match tls {
-        None => EngineStream(Box::new(stream)),
-        Some((tls, name)) => EngineStream(Box::new(tls.connect(name.clone(), stream).await?)),
-    })
+impl Port {
+    async fn dial(&self) -> io::Result<EngineStream> {
+        let connected = self.lookup.connect(&self.host, self.port).await;
+        let stream = connected.map_err(io::Error::other)?;
+        notice_silence(&stream)?;
+        Ok(match &self.tls {
+            None => EngineStream(Box::new(stream)),
+            Some((tls, name)) => EngineStream(Box::new(tls.connect(name.clone(), stream).await?)),
+        })
+    }
 }
 
 /// Lets the kernel notice that the other machine is gone: what comes over a stream may be silent for
