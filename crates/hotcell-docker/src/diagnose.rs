@@ -1,29 +1,51 @@
 //! What a Docker engine has that cells need.
 
 use hotcell_jail::process::Confinement;
-use hotcell_model::{Check, CheckStatus, Diagnosis, Error};
+use hotcell_model::{Check, CheckStatus, Diagnosis, Error, Isolation};
 
 use crate::disk::{Measured, measures};
 use crate::docker_host::DockerHost;
 use crate::driver::DockerDriver;
+use crate::engines::Engines;
 use crate::isolation;
 
-/// Looks at everything.
-pub(crate) fn diagnose(found: Result<&DockerHost, &Error>) -> Diagnosis {
+/// Looks at every engine.
+pub(crate) async fn diagnose(engines: &Engines) -> Diagnosis {
     let driver = DockerDriver::NAME.to_owned();
-    let host = match found {
-        Ok(host) => host,
-        Err(error) => {
-            // Cells can do without an engine: the native driver needs none.
-            let check = Check {
-                name: "Docker engine".to_owned(),
-                status: CheckStatus::Missing,
-                detail: error.message.clone(),
-                remedy: error.hint.clone(),
-            };
-            return Diagnosis { driver, checks: vec![check], isolation: None };
-        }
+    let all = match engines.all() {
+        Ok(all) => all,
+        Err(error) => return Diagnosis { driver, checks: vec![missing(&error)], isolation: None },
     };
+    let mut checks = Vec::new();
+    let mut isolation: Option<Isolation> = None;
+    for engine in all {
+        match engine.reach().await {
+            Ok(host) => {
+                checks.extend(found(&host));
+                // The least that a new cell has.
+                let here = isolation_at(&host);
+                isolation = Some(match isolation {
+                    Some(least) if least.missing.len() >= here.missing.len() => least,
+                    Some(_) | None => here,
+                });
+            }
+            Err(error) => checks.push(missing(&error)),
+        }
+    }
+    Diagnosis { driver, checks, isolation }
+}
+
+/// Cells can do without an engine: the native driver needs none.
+fn missing(error: &Error) -> Check {
+    Check {
+        name: "Docker engine".to_owned(),
+        status: CheckStatus::Missing,
+        detail: error.message.clone(),
+        remedy: error.hint.clone(),
+    }
+}
+
+fn found(host: &DockerHost) -> Vec<Check> {
     let info = &host.info;
     let fact = |name: &str, detail: String| Check {
         name: name.to_owned(),
@@ -44,10 +66,13 @@ pub(crate) fn diagnose(found: Result<&DockerHost, &Error>) -> Diagnosis {
     ];
     let warnings = info.warnings.iter().flatten();
     checks.extend(warnings.map(|warning| fact("warning", warning.trim().to_owned())));
-    let isolation = Some(isolation::describe(
+    checks
+}
+
+fn isolation_at(host: &DockerHost) -> Isolation {
+    isolation::describe(
         host,
         &Confinement::expected_in_container(),
         measures(host).unwrap_or(Measured::No),
-    ));
-    Diagnosis { driver, checks, isolation }
+    )
 }

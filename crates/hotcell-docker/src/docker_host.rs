@@ -1,6 +1,5 @@
 //! A Docker engine, and the way to it.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use bollard::models::SystemInfo;
@@ -8,10 +7,10 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use hotcell_model::{Error, Result};
 use tokio::time::timeout;
 
+use crate::engine_address::{EngineAddress, EngineSettings};
+use crate::engine_dial;
 use crate::failure::failed;
 
-/// Where an engine listens unless something else is said.
-const USUAL: &str = "unix:///var/run/docker.sock";
 /// An engine that does not answer within this is not there.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
 
@@ -24,25 +23,27 @@ pub(crate) struct DockerHost {
     pub(crate) docker: Docker,
     /// What it said of itself.
     pub(crate) info: SystemInfo,
-    /// Where it is, for people.
+    /// What it is called and where it is, for people.
     pub(crate) address: String,
-}
-
-/// The address that is meant.
-pub(crate) fn address(said: Option<&str>) -> String {
-    said.filter(|said| !said.is_empty()).unwrap_or(USUAL).to_owned()
+    settings: EngineSettings,
 }
 
 impl DockerHost {
-    /// Connects to the engine of an address as `DOCKER_HOST` has it.
-    pub(crate) async fn connect(address: Option<&str>) -> Result<Self> {
-        let address = self::address(address);
-        let path = socket_path(&address)?;
-        let shown = path.display().to_string();
+    /// Connects to an engine, wherever it is.
+    pub(crate) async fn connect(settings: &EngineSettings) -> Result<Self> {
+        let address = settings.shown();
         let fault = |what: &str, error: &bollard::errors::Error| failed(what, &address, error);
-        let docker =
-            Docker::connect_with_unix(&shown, ANSWERS_WITHIN.as_secs(), API_DEFAULT_VERSION)
-                .map_err(|error| fault("connect", &error))?;
+        let docker = match &settings.address {
+            EngineAddress::Unix { path } => Docker::connect_with_unix(
+                &path.display().to_string(),
+                ANSWERS_WITHIN.as_secs(),
+                API_DEFAULT_VERSION,
+            )
+            .map_err(|error| fault("connect", &error))?,
+            EngineAddress::Tcp { .. } | EngineAddress::Https { .. } | EngineAddress::Ssh { .. } => {
+                engine_dial::client(settings, ANSWERS_WITHIN.as_secs())?
+            }
+        };
         let greet = async {
             // Engines refuse versions that are newer than they are.
             let negotiated = docker.negotiate_version().await;
@@ -54,12 +55,22 @@ impl DockerHost {
             Ok(greeted) => greeted?,
             Err(_) => return Err(silent(&address, GREETS_WITHIN)),
         };
-        Ok(Self { docker, info, address })
+        Ok(Self { docker, info, address, settings: settings.clone() })
     }
 
     /// What the engine calls itself, for ever.
     pub(crate) fn id(&self) -> &str {
         self.info.id.as_deref().unwrap_or_default()
+    }
+
+    /// What was said of it.
+    pub(crate) fn settings(&self) -> &EngineSettings {
+        &self.settings
+    }
+
+    /// What the configuration calls it.
+    pub(crate) fn name(&self) -> &str {
+        &self.settings.name
     }
 
     /// An error of this engine.
@@ -82,18 +93,4 @@ pub(crate) fn silent(address: &str, within: Duration) -> Error {
         within.as_secs()
     ))
     .hint("look at the engine; cells that run go on without it")
-}
-
-/// The socket of an address. What a cell writes down is read where it lies, so its engine has to be on
-/// this machine.
-fn socket_path(address: &str) -> Result<PathBuf> {
-    match address.split_once("://") {
-        Some(("unix", path)) if path.starts_with('/') => Ok(path.into()),
-        Some(("tcp" | "http" | "https" | "ssh", _)) => Err(Error::unsupported(format!(
-            "the Docker engine {address} is reached over a network, and cells need one of this machine"
-        ))
-        .hint("set docker.host to the engine's socket, such as unix:///var/run/docker.sock")),
-        Some(_) | None => Err(Error::invalid(format!("{address:?} is no address of a Docker engine"))
-            .hint("write unix:///PATH/TO/docker.sock")),
-    }
 }

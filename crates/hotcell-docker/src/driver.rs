@@ -1,11 +1,12 @@
 //! The driver: cells as containers and volumes of a Docker engine.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use hotcell_egress::EgressSettings;
@@ -20,14 +21,14 @@ use hotcell_place::{
 };
 use rustix::process::{getegid, geteuid};
 use serde::{Deserialize, Serialize};
-use tokio::sync::OnceCell;
-use tokio::time::timeout;
 
 use crate::birth::{Birth, give_birth};
 use crate::container::{self, Shown};
 use crate::diagnose;
 use crate::disk::{self, Measured};
-use crate::docker_host::{DockerHost, address, silent};
+use crate::docker_host::DockerHost;
+use crate::engine_address::EngineSettings;
+use crate::engines::{Engine, Engines};
 use crate::images::find_or_pull;
 use crate::isolation::{self, enforced};
 use crate::keeping::{Keeping, await_keeper_end};
@@ -38,8 +39,6 @@ use crate::removal::remove_container;
 use crate::shown_files::write_names;
 use crate::volumes;
 
-/// An engine that can be used answers within this.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// How long what an engine can do is taken for granted.
 const KNOWN_FOR_S: u64 = 600;
 /// Whom execs of a container are when root made it.
@@ -52,8 +51,8 @@ pub struct DockerSettings {
     pub state_dir: PathBuf,
     /// The program that supervisors are.
     pub program: PathBuf,
-    /// The engine, as `DOCKER_HOST` has it; the usual socket when left out.
-    pub host: Option<String>,
+    /// The engines, or what is wrong with what was said of them: whoever needs none is not told.
+    pub engines: Result<Vec<EngineSettings>>,
     /// The image of cells that name none.
     pub image: Option<String>,
     /// Whose verdict on images counts.
@@ -72,20 +71,21 @@ pub struct DockerDriver {
     settings: DockerSettings,
     paths: DockerPaths,
     keeping: Keeping,
-    host: OnceCell<DockerHost>,
+    engines: Engines,
 }
 
 impl DockerDriver {
     /// The driver's name.
     pub const NAME: &'static str = "docker";
 
-    /// A driver; the engine is looked for when it is first needed.
+    /// A driver; each engine is looked for when it is first needed.
     #[must_use]
     pub fn new(settings: DockerSettings) -> Self {
         let paths = DockerPaths::new(&settings.state_dir);
         let keeping =
             Keeping { program: settings.program.clone(), egress: settings.egress.clone() };
-        Self { settings, paths, keeping, host: OnceCell::new() }
+        let engines = Engines::new(settings.engines.clone());
+        Self { settings, paths, keeping, engines }
     }
 
     pub(crate) fn keeping(&self) -> &Keeping {
@@ -94,10 +94,6 @@ impl DockerDriver {
 
     pub(crate) fn cell_paths(&self, cell: &CellId) -> CellPaths {
         self.paths.cell(cell)
-    }
-
-    async fn host(&self) -> Result<&DockerHost> {
-        self.host.get_or_try_init(|| DockerHost::connect(self.settings.host.as_deref())).await
     }
 }
 
@@ -108,34 +104,31 @@ impl Driver for DockerDriver {
     }
 
     async fn capabilities(&self) -> Result<DriverCapabilities> {
-        let path = self.paths.engine();
-        let known = read_json::<KnownEngine>(&path).unwrap_or_default();
-        let known = known.filter(|known| known.address == address(self.settings.host.as_deref()));
-        if let Some(known) = known.as_ref().filter(|known| known.is_fresh()) {
-            return Ok(known.capabilities.clone());
-        }
-        match (self.host().await, known) {
-            (Ok(host), _) => {
-                let known = KnownEngine::of(host);
-                if let Err(error) = self.paths.make().and_then(|()| write_json(&path, &known)) {
-                    tracing::warn!(%error, "what the Docker engine can do is not kept");
+        let mut together: Option<DriverCapabilities> = None;
+        let mut unknown = None;
+        for engine in self.engines.all()? {
+            match self.capabilities_of(engine).await {
+                Ok(found) => {
+                    together = Some(match together {
+                        Some(together) => of_both(&together, &found),
+                        None => found,
+                    });
                 }
-                Ok(known.capabilities)
+                Err(error) => unknown = unknown.or(Some(error)),
             }
-            // Cells that run go on without it, and whoever needs it is told.
-            (Err(_), Some(known)) => Ok(known.capabilities),
-            (Err(error), None) => Err(error),
         }
+        together.ok_or_else(|| unknown.unwrap_or_else(no_engines))
     }
 
     async fn reach(&self) -> Result<()> {
-        let host = self.host().await?;
-        match timeout(ANSWERS_WITHIN, host.docker.ping()).await {
-            Ok(answered) => {
-                answered.map(drop).map_err(|error| host.failed("be asked anything", &error))
+        let mut unreached = None;
+        for engine in self.engines.all()? {
+            match engine.reach().await {
+                Ok(_) => return Ok(()),
+                Err(error) => unreached = unreached.or(Some(error)),
             }
-            Err(_) => Err(silent(&host.address, ANSWERS_WITHIN)),
         }
+        Err(unreached.unwrap_or_else(no_engines))
     }
 
     fn usual_image(&self) -> Option<&str> {
@@ -143,7 +136,7 @@ impl Driver for DockerDriver {
     }
 
     async fn diagnose(&self) -> Diagnosis {
-        diagnose::diagnose(self.host().await.as_ref().copied())
+        diagnose::diagnose(&self.engines).await
     }
 
     async fn start(
@@ -158,8 +151,8 @@ impl Driver for DockerDriver {
         {
             return Ok(Placement { isolation });
         }
-        let host = self.host().await?;
-        let mut placed = match read::<Placed>(&paths, &paths.placed())? {
+        let placed = read::<Placed>(&paths, &paths.placed())?;
+        let host = match &placed {
             Some(placed) if placed.version > PLACED_VERSION => {
                 return Err(Error::unavailable(format!(
                     "cell {} was made by a newer hotcell",
@@ -167,10 +160,13 @@ impl Driver for DockerDriver {
                 ))
                 .hint("use that version, or kill the cell"));
             }
-            Some(placed) => {
-                check_engine(host, &placed)?;
-                placed
-            }
+            Some(placed) => self.engines.of(placed).await?,
+            None => self.choose().await?,
+        };
+        check_here(&host)?;
+        let host = &*host;
+        let mut placed = match placed {
+            Some(placed) => placed,
             None => self.place(host, &paths, spec, records).await?,
         };
         let state = self.paths.state_id().map_err(|error| at("read", &paths, &error))?;
@@ -246,9 +242,8 @@ impl Driver for DockerDriver {
     async fn stop(&self, cell: &CellId) -> Result<()> {
         let paths = self.paths.cell(cell);
         let Some(placed) = read::<Placed>(&paths, &paths.placed())? else { return Ok(()) };
-        let host = self.host().await?;
-        check_engine(host, &placed)?;
-        remove_container(host, &container::name(cell)).await?;
+        let host = self.engines.of(&placed).await?;
+        remove_container(&host, &container::name(cell)).await?;
         await_keeper_end(&paths).await.map(drop)
     }
 
@@ -262,16 +257,21 @@ impl Driver for DockerDriver {
 
     async fn clear(&self, cell: &CellId) -> Result<()> {
         let paths = self.paths.cell(cell);
-        let host = self.host().await?;
         // Where it cannot be read what a cell is, nothing of it is removed.
-        if let Some(placed) = read::<Placed>(&paths, &paths.placed())? {
-            check_engine(host, &placed)?;
+        let hosts = match read::<Placed>(&paths, &paths.placed())? {
+            Some(placed) => vec![self.engines.of(&placed).await?],
+            // Of a start that was killed, at whichever engine.
+            None => self.every_host().await?,
+        };
+        for host in &hosts {
+            remove_container(host, &container::name(cell)).await?;
+            // Of a start that was killed.
+            remove_container(host, &preparing::name(cell)).await?;
         }
-        remove_container(host, &container::name(cell)).await?;
-        // Of a start that was killed.
-        remove_container(host, &preparing::name(cell)).await?;
         let _no_keeper = await_keeper_end(&paths).await?;
-        volumes::remove(host, cell).await?;
+        for host in &hosts {
+            volumes::remove(host, cell).await?;
+        }
         match fs::remove_dir_all(paths.root()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(at("remove", &paths, &error))
@@ -320,7 +320,10 @@ impl Driver for DockerDriver {
         let state = self.paths.state_id().map_err(|error| {
             Error::unavailable(format!("cannot tell whose containers there are: {error}"))
         })?;
-        let mut found = cells_at(self.host().await?, &state).await?;
+        let mut found = BTreeSet::new();
+        for host in self.every_host().await? {
+            found.extend(cells_at(&host, &state).await?);
+        }
         let entries = fs::read_dir(self.paths.cells()).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         found.extend(names.filter_map(|name| name.parse::<CellId>().ok()));
@@ -361,7 +364,7 @@ impl KnownEngine {
     fn of(host: &DockerHost) -> Self {
         let enforced = enforced(host);
         Self {
-            address: host.address.clone(),
+            address: host.settings().address.to_string(),
             looked_at: Timestamp::now(),
             capabilities: DriverCapabilities {
                 machine: machine(host),
@@ -389,6 +392,50 @@ impl DockerDriver {
         tokio::task::spawn_blocking(move || keeping.begin(&program, &paths, &placed))
             .await
             .map_err(|error| Error::internal(format!("starting a keeper failed: {error}")))?
+    }
+
+    /// What an engine can do, as it says or as it said last.
+    async fn capabilities_of(&self, engine: &Engine) -> Result<DriverCapabilities> {
+        let path = self.paths.engine(engine.name());
+        let address = engine.settings().address.to_string();
+        let known = read_json::<KnownEngine>(&path).unwrap_or_default();
+        let known = known.filter(|known| known.address == address);
+        if let Some(known) = known.as_ref().filter(|known| known.is_fresh()) {
+            return Ok(known.capabilities.clone());
+        }
+        match (engine.host().await, known) {
+            (Ok(host), _) => {
+                let known = KnownEngine::of(&host);
+                if let Err(error) = self.paths.make().and_then(|()| write_json(&path, &known)) {
+                    tracing::warn!(%error, "what the Docker engine can do is not kept");
+                }
+                Ok(known.capabilities)
+            }
+            // Cells that run go on without it, and whoever needs it is told.
+            (Err(_), Some(known)) => Ok(known.capabilities),
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    /// The engine of a new cell.
+    async fn choose(&self) -> Result<Arc<DockerHost>> {
+        let mut unreached = None;
+        for engine in self.engines.all()? {
+            match engine.reach().await {
+                Ok(host) => return Ok(host),
+                Err(error) => unreached = unreached.or(Some(error)),
+            }
+        }
+        Err(unreached.unwrap_or_else(no_engines))
+    }
+
+    /// Every engine; one that cannot be reached is an error.
+    async fn every_host(&self) -> Result<Vec<Arc<DockerHost>>> {
+        let mut hosts = Vec::new();
+        for engine in self.engines.all()? {
+            hosts.push(engine.host().await?);
+        }
+        Ok(hosts)
     }
 
     /// Decides what a new cell is at this engine and writes it down.
@@ -425,6 +472,7 @@ impl DockerDriver {
             records: records.to_owned(),
             image: image.id,
             engine: host.id().to_owned(),
+            engine_name: Some(host.name().to_owned()),
             scratch: image.volumes,
             user: user(host),
             prepared: false,
@@ -457,15 +505,40 @@ fn user(host: &DockerHost) -> (u32, u32) {
     }
 }
 
-/// Whether a cell is at the engine that this process talks to.
-fn check_engine(host: &DockerHost, placed: &Placed) -> Result<()> {
-    match placed.engine == host.id() {
-        true => Ok(()),
-        false => Err(Error::unavailable(format!(
-            "the cell {} is at another Docker engine than the one at {}",
-            placed.spec.id, host.address
+/// Whether cells can be run at an engine: what a cell writes down is read where it lies.
+fn check_here(host: &DockerHost) -> Result<()> {
+    match host.settings().address.is_remote() {
+        false => Ok(()),
+        true => Err(Error::unsupported(format!(
+            "the Docker engine {} is reached over a network, and cells need one of this machine",
+            host.address
         ))
-        .hint("set docker.host or DOCKER_HOST to the engine that it was made at")),
+        .hint("name the engine's socket, such as unix:///var/run/docker.sock")),
+    }
+}
+
+fn no_engines() -> Error {
+    Error::invalid("the configuration names no Docker engine")
+        .hint("set docker.host, or leave out docker.engines for the usual one")
+}
+
+/// What holds of a cell, whichever of two engines it is at. One that is too big for one of them is told
+/// so there.
+fn of_both(one: &DriverCapabilities, other: &DriverCapabilities) -> DriverCapabilities {
+    DriverCapabilities {
+        machine: Machine {
+            memory_mb: one.machine.memory_mb.max(other.machine.memory_mb),
+            cpus: one.machine.cpus.max(other.machine.cpus),
+            pids: one.machine.pids.max(other.machine.pids),
+            disk_mb: one.machine.disk_mb.max(other.machine.disk_mb),
+        },
+        as_root: one.as_root && other.as_root,
+        own_root: one.own_root && other.own_root,
+        checkpoints: one.checkpoints && other.checkpoints,
+        memory_limit: one.memory_limit && other.memory_limit,
+        cpu_limit: one.cpu_limit && other.cpu_limit,
+        pids_limit: one.pids_limit && other.pids_limit,
+        disk_limit: one.disk_limit && other.disk_limit,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Cells in containers of a Docker engine.
+//! Cells in containers of Docker engines.
 //!
 //! A container is only where a cell runs: its root is the image's and read-only, and all that a cell
 //! keeps is in volumes. So a container that is gone is a cell that sleeps, and the next use makes
@@ -13,6 +13,14 @@ mod diagnose;
 mod disk;
 mod docker_host;
 mod driver;
+mod engine_address;
+#[cfg(test)]
+mod engine_address_tests;
+mod engine_dial;
+#[cfg(test)]
+mod engine_dial_tests;
+mod engine_tls;
+mod engines;
 mod failure;
 mod images;
 mod isolation;
@@ -25,7 +33,9 @@ mod preparing;
 mod remains;
 mod removal;
 mod shown_files;
+mod ssh_stream;
 mod volumes;
 
 pub use driver::{DockerDriver, DockerSettings};
+pub use engine_address::{EngineAddress, EngineSettings, PlainTcp};
 pub use keeper::keep;

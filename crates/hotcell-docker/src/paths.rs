@@ -28,6 +28,9 @@ pub(crate) struct Placed {
     pub(crate) user: (u32, u32),
     /// The engine that has its volumes, by what it calls itself.
     pub(crate) engine: String,
+    /// The same engine, by what the configuration called it then; none of the time when there was one.
+    #[serde(default)]
+    pub(crate) engine_name: Option<String>,
     /// Where its image wants to write.
     pub(crate) scratch: Vec<String>,
     /// Whether its volumes are as they have to be.
@@ -49,13 +52,17 @@ impl DockerPaths {
         self.root.join("programs")
     }
 
-    /// What is known of the engine.
-    pub(crate) fn engine(&self) -> PathBuf {
-        self.root.join("engine.json")
+    /// What is known of an engine.
+    pub(crate) fn engine(&self, name: &str) -> PathBuf {
+        self.engines().join(format!("{name}.json"))
+    }
+
+    fn engines(&self) -> PathBuf {
+        self.root.join("engines")
     }
 
     pub(crate) fn make(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.root)
+        fs::create_dir_all(self.engines())
     }
 
     pub(crate) fn cells(&self) -> PathBuf {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use hotcell_docker::{DockerDriver, DockerSettings};
+use hotcell_docker::{DockerDriver, DockerSettings, EngineSettings};
 use hotcell_model::{Driver, RequiredIsolation};
 use hotcell_testkit::driver_contract::{DriverPlace, run_driver_contract};
 
@@ -39,7 +39,7 @@ fn place(program: &Path, socket: &str, image: &str) -> Result<DriverPlace> {
     let settings = DockerSettings {
         state_dir: state.clone(),
         program: program.to_owned(),
-        host: Some(format!("unix://{socket}")),
+        engines: Ok(vec![EngineSettings::new("here", format!("unix://{socket}").parse()?)]),
         image: Some(image.to_owned()),
         scan: None,
         runtime: None,

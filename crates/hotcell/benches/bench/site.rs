@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hotcell_docker::{DockerDriver, DockerSettings};
+use hotcell_docker::{DockerDriver, DockerSettings, EngineAddress, EngineSettings};
 use hotcell_engine::{Engine, ExecEvent, PoolSettings, Settings};
 use hotcell_model::{
     Caller, CellId, CellInfo, CellKill, CellSpawn, Command, Driver, EndCause, ExecFollow,
@@ -74,10 +74,11 @@ fn native(state: &Path, hotcell: &Path, cgroups: CgroupUse) -> NativeDriver {
 }
 
 fn containers(state: &Path, hotcell: &Path, docker: &DockerEngine) -> DockerDriver {
+    let address = EngineAddress::Unix { path: docker.socket.clone() };
     DockerDriver::new(DockerSettings {
         state_dir: state.to_owned(),
         program: hotcell.to_owned(),
-        host: Some(format!("unix://{}", docker.socket.display())),
+        engines: Ok(vec![EngineSettings::new("bench", address)]),
         image: Some(docker.image.clone()),
         scan: None,
         runtime: None,

@@ -280,7 +280,10 @@ fn an_engine_or_an_image_that_is_not_there_is_told(world: &World) {
     );
     let refused =
         world.hotcell(["run", "true"]).env("HOTCELL_DOCKER_HOST", "tcp://127.0.0.1:1").run();
-    assert!(refused.stderr().contains("over a network"), "{refused:?}");
+    assert!(refused.stderr().contains("tcp://127.0.0.1:1: Connection refused"), "{refused:?}");
+    let heard = "tcp://192.0.2.1:2375";
+    let refused = world.hotcell(["run", "true"]).env("HOTCELL_DOCKER_HOST", heard).run();
+    assert!(refused.stderr().contains("without TLS"), "{refused:?}");
     let missing = "localhost:1/no/such:1";
     let refused = world.hotcell(["run", "--image", missing, "true"]).run();
     assert!(

@@ -1,0 +1,174 @@
+//! The engines of the configuration, each connected to when it is first needed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hotcell_model::{Error, Result};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use crate::docker_host::{DockerHost, silent};
+use crate::engine_address::EngineSettings;
+use crate::paths::Placed;
+
+/// How long an engine that could not be reached is left alone, and one that answered is taken to.
+const REMEMBERED_FOR: Duration = Duration::from_secs(3);
+/// An engine that can be used answers within this.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// One engine, and how far we have got with it.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    settings: EngineSettings,
+    way: Mutex<Way>,
+}
+
+#[derive(Debug, Default)]
+struct Way {
+    host: Option<Arc<DockerHost>>,
+    /// What came of looking for it last, and when.
+    looked: Option<(Instant, Result<()>)>,
+}
+
+impl Way {
+    fn remembered(&self) -> Option<&Result<()>> {
+        let (at, came) = self.looked.as_ref()?;
+        (at.elapsed() < REMEMBERED_FOR).then_some(came)
+    }
+}
+
+impl Engine {
+    fn new(settings: EngineSettings) -> Self {
+        Self { settings, way: Mutex::default() }
+    }
+
+    /// What was said of it.
+    pub(crate) fn settings(&self) -> &EngineSettings {
+        &self.settings
+    }
+
+    /// What the configuration calls it.
+    pub(crate) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// The engine, connected to. Whoever asks while another one waits for it waits, too.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub(crate) async fn host(&self) -> Result<Arc<DockerHost>> {
+        let mut way = self.way.lock().await;
+        if let Some(host) = &way.host {
+            return Ok(Arc::clone(host));
+        }
+        if let Some(Err(error)) = way.remembered() {
+            return Err(error.clone());
+        }
+        let connected = DockerHost::connect(&self.settings).await.map(Arc::new);
+        let came = connected.as_ref().map(drop).map_err(Clone::clone);
+        way.looked = Some((Instant::now(), came));
+        way.host = connected.as_ref().ok().map(Arc::clone);
+        connected
+    }
+
+    /// The engine, if it answers now or did so a moment ago.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub(crate) async fn reach(&self) -> Result<Arc<DockerHost>> {
+        let host = self.host().await?;
+        let mut way = self.way.lock().await;
+        if let Some(came) = way.remembered() {
+            return came.clone().map(|()| host);
+        }
+        let came = match timeout(ANSWERS_WITHIN, host.docker.ping()).await {
+            Ok(answered) => {
+                answered.map(drop).map_err(|error| host.failed("be asked anything", &error))
+            }
+            Err(_) => Err(silent(&host.address, ANSWERS_WITHIN)),
+        };
+        way.looked = Some((Instant::now(), came.clone()));
+        came.map(|()| host)
+    }
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Engines {
+    known: Result<Vec<Engine>>,
+}
+
+impl Engines {
+    /// Those of the configuration, or what is wrong with it.
+    pub(crate) fn new(settings: Result<Vec<EngineSettings>>) -> Self {
+        Self { known: settings.map(|all| all.into_iter().map(Engine::new).collect()) }
+    }
+
+    /// Each of them, in the order of the configuration.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub(crate) fn all(&self) -> Result<&[Engine]> {
+        self.known.as_deref().map_err(Clone::clone)
+    }
+
+    /// The engine of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<&Engine> {
+        self.known.as_ref().ok()?.iter().find(|engine| engine.name() == name)
+    }
+
+    /// The engine that a cell is at.
+    ///
+    /// # Errors
+    /// `unavailable` where it cannot be reached or the configuration names it no more. The cell is
+    /// there all the same.
+    pub(crate) async fn of(&self, placed: &Placed) -> Result<Arc<DockerHost>> {
+        self.engine_of(placed).await?.host().await.map_err(|error| kept(placed, error))
+    }
+
+    /// By the name that it had, or else by what it calls itself: names change.
+    async fn engine_of(&self, placed: &Placed) -> Result<&Engine> {
+        let all = self.all()?;
+        let named = placed.engine_name.as_deref().and_then(|name| self.find(name));
+        let mut unreached = Vec::new();
+        for engine in named.into_iter().chain(all) {
+            match engine.host().await {
+                Ok(host) if host.id() == placed.engine => return Ok(engine),
+                Ok(_) => {}
+                // What cannot be asked what it is, is what it was called.
+                Err(_) if named.is_some_and(|named| named.name() == engine.name()) => {
+                    return Ok(engine);
+                }
+                Err(error) => unreached.push(error),
+            }
+        }
+        match unreached.into_iter().next() {
+            Some(error) => Err(kept(placed, error)),
+            None => Err(self.elsewhere(placed, all)),
+        }
+    }
+
+    fn elsewhere(&self, placed: &Placed, all: &[Engine]) -> Error {
+        let cell = &placed.spec.id;
+        let there: Vec<String> = all.iter().map(|engine| engine.settings().shown()).collect();
+        let named = placed.engine_name.as_deref().unwrap_or(EngineSettings::DEFAULT);
+        let message = match (named == EngineSettings::DEFAULT, self.find(named)) {
+            (false, None) => format!(
+                "the cell {cell} is at the Docker engine {named}, another Docker engine than those \
+                 that the configuration names: {}",
+                there.join(", ")
+            ),
+            (true, _) | (false, Some(_)) => format!(
+                "the cell {cell} is at another Docker engine than the one at {}",
+                there.join(" or ")
+            ),
+        };
+        Error::unavailable(message)
+            .hint("name the engine that it was made at: docker.host, DOCKER_HOST or docker.engines")
+    }
+}
+
+fn kept(placed: &Placed, error: Error) -> Error {
+    let message = format!("{}; the cell {} is kept", error.message, placed.spec.id);
+    Error { message, ..error }
+}
