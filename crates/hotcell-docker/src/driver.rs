@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use hotcell_egress::EgressSettings;
+use hotcell_jail::process::Confinement;
 use hotcell_keeper::ensure_authority;
 use hotcell_link::ContainerOrder;
 use hotcell_model::{
-    CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE, Isolation, Machine,
-    Networks, PlacedCell, Placement, RequiredIsolation, Result, Timestamp,
+    CellId, CellSpec, Collectable, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE,
+    Isolation, Machine, Network, Networks, PlacedCell, Placement, Removed, RequiredIsolation,
+    Result, Thrift, Timestamp,
 };
 use hotcell_place::{
     ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, keep_image_env, read_json, write_json,
@@ -31,10 +33,12 @@ use crate::engine_address::EngineSettings;
 use crate::engines::{Engine, Engines};
 use crate::images::find_or_pull;
 use crate::isolation::{self, enforced};
+use crate::keeper::KeeperAsk;
 use crate::keeping::{Keeping, await_keeper_end};
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
 use crate::preparing;
 use crate::remains::cells_at;
+use crate::remote::{self, Begun, OutpostPlace, Relaying, RemoteStart};
 use crate::removal::remove_container;
 use crate::shown_files::write_names;
 use crate::volumes;
@@ -163,7 +167,6 @@ impl Driver for DockerDriver {
             Some(placed) => self.engines.of(placed).await?,
             None => self.choose().await?,
         };
-        check_here(&host)?;
         let host = &*host;
         let mut placed = match placed {
             Some(placed) => placed,
@@ -176,29 +179,6 @@ impl Driver for DockerDriver {
             placed.prepared = true;
             write_json(&paths.placed(), &placed).map_err(|error| at("write", &paths, &error))?;
         }
-        let volumes = volumes::find(host, &spec.id).await?;
-        let measured = disk::note(host, &paths, &volumes)?;
-        let files = write_names(&paths).map_err(|error| at("write", &paths, &error))?;
-        let trust = paths.trust();
-        let program = copy_of(&self.settings.program, &self.paths.programs())
-            .map_err(|error| at("copy the program for", &paths, &error))?;
-        let birthplace = paths.birthplace();
-        make_readable(&birthplace).map_err(|error| at("make", &paths, &error))?;
-        let (uid, gid) = placed.user;
-        let accounts = ACCOUNTS.map(|accounts| (paths.accounts(accounts), accounts));
-        let shown = Shown {
-            program: &program,
-            birthplace: &birthplace,
-            accounts: &accounts,
-            files: &files,
-            trust: Some(trust.as_path()).filter(|trust| trust.is_dir()),
-            tools,
-        };
-        let runtime = self.settings.runtime.as_deref();
-        let body = container::describe(&placed, &shown, enforced(host), &state, runtime);
-        let name = container::name(&spec.id);
-        let order = ContainerOrder { spec: placed.spec.clone(), uid, gid };
-        let birth = Birth { name: &name, body, order, paths: &paths, records: &placed.records };
         // What separated it in a former life: whoever dies before it is looked at leaves nothing that
         // passes for this one.
         match fs::remove_file(paths.isolation()) {
@@ -207,20 +187,23 @@ impl Driver for DockerDriver {
             }
             Ok(()) | Err(_) => {}
         }
-        // One that has ended, or that a start that died has left; what looked after it does not look
-        // after this one.
-        remove_container(host, &name).await?;
-        let no_keeper = await_keeper_end(&paths).await?;
-        paths.kept().forget_carrier().map_err(|error| at("write", &paths, &error))?;
-        let confinement = give_birth(host, birth).await?;
-        drop(no_keeper);
+        let program = self.copy_program(&paths)?;
+        let start =
+            Start { host, paths: &paths, placed: &placed, state: &state, program: &program };
+        let (confinement, measured) = match placed.outpost {
+            true => (self.start_there(start, tools).await?, Measured::Yes),
+            false => self.start_here(start, tools).await?,
+        };
         let isolation = isolation::describe(host, &confinement, measured);
+        let name = container::name(&spec.id);
         if let Err(error) = self.settings.required.check(&isolation) {
             remove_container(host, &name).await?;
             return Err(error);
         }
-        // Nothing runs yet that it would have to look after.
-        if let Err(error) = self.begin_keeper(&program, &paths, &placed).await {
+        // Nothing runs yet that it would have to look after. One at another machine has its outpost.
+        if !placed.outpost
+            && let Err(error) = self.begin_keeper(&program, &paths, &placed).await
+        {
             remove_container(host, &name).await?;
             return Err(error);
         }
@@ -233,10 +216,29 @@ impl Driver for DockerDriver {
         let stream = connect_in(paths.root(), LINK_SOCKET).map_err(|error| {
             Error::unavailable(format!("cannot connect to the supervisor of {cell}: {error}"))
         })?;
-        if stream.is_some() {
-            self.keeping.ensure(&paths);
+        let begun = Begun::find(&paths).map_err(|error| at("read", &paths, &error))?;
+        match (stream, begun) {
+            (Some(stream), None) => {
+                self.keeping.ensure(&paths);
+                Ok(Some(stream))
+            }
+            (Some(stream), Some(_)) => Ok(Some(stream)),
+            (None, None) => Ok(None),
+            (None, Some(_)) => self.connect_there(&paths).await,
         }
-        Ok(stream)
+    }
+
+    async fn tools_changed(&self, cell: &CellId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let Some(placed) = read::<Placed>(&paths, &paths.placed())? else { return Ok(()) };
+        if !placed.outpost || self.connect(cell).await?.is_none() {
+            return Ok(());
+        }
+        let host = self.engines.of(&placed).await?;
+        match remote::show_tools(&host, &paths, &placed).await? {
+            Some(ask) => self.ask_keeper(paths, ask).await,
+            None => Ok(()),
+        }
     }
 
     async fn stop(&self, cell: &CellId) -> Result<()> {
@@ -244,7 +246,13 @@ impl Driver for DockerDriver {
         let Some(placed) = read::<Placed>(&paths, &paths.placed())? else { return Ok(()) };
         let host = self.engines.of(&placed).await?;
         remove_container(&host, &container::name(cell)).await?;
-        await_keeper_end(&paths).await.map(drop)
+        await_keeper_end(&paths).await?;
+        if placed.outpost {
+            // With this the last of its records are here.
+            self.connect_there(&paths).await?;
+            remove_container(&host, &remote::outpost_name(cell)).await?;
+        }
+        Ok(())
     }
 
     async fn remove(&self, cell: &CellId) -> Result<()> {
@@ -267,6 +275,8 @@ impl Driver for DockerDriver {
             remove_container(host, &container::name(cell)).await?;
             // Of a start that was killed.
             remove_container(host, &preparing::name(cell)).await?;
+            self.take_last_records(host, &paths).await;
+            remove_container(host, &remote::outpost_name(cell)).await?;
         }
         let _no_keeper = await_keeper_end(&paths).await?;
         for host in &hosts {
@@ -278,6 +288,25 @@ impl Driver for DockerDriver {
             }
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    async fn collect(&self, thrift: &Thrift) -> Result<Vec<Removed>> {
+        let mut programs = Removed { kind: Collectable::Temporary, count: 0, bytes: 0 };
+        if self.paths.cells().exists() {
+            let state = self.paths.state_id().map_err(|error| {
+                Error::unavailable(format!("cannot tell whose programs there are: {error}"))
+            })?;
+            for engine in self.engines.all()? {
+                // One that cannot be reached keeps what it has until the next time.
+                if engine.settings().address.is_remote()
+                    && let Ok(host) = engine.host().await
+                {
+                    programs.count +=
+                        remote::collect_programs(&host, &state, thrift.dry_run).await?;
+                }
+            }
+        }
+        Ok(vec![programs])
     }
 
     async fn disk_bytes(&self, cell: &CellId) -> Result<Option<u64>> {
@@ -385,7 +414,131 @@ impl KnownEngine {
     }
 }
 
+/// What the start of a cell needs, wherever its engine is.
+#[derive(Debug, Clone, Copy)]
+struct Start<'a> {
+    host: &'a DockerHost,
+    paths: &'a CellPaths,
+    placed: &'a Placed,
+    state: &'a str,
+    /// The copy of the program.
+    program: &'a Path,
+}
+
 impl DockerDriver {
+    fn copy_program(&self, paths: &CellPaths) -> Result<PathBuf> {
+        copy_of(&self.settings.program, &self.paths.programs())
+            .map_err(|error| at("copy the program for", paths, &error))
+    }
+
+    /// Starts a cell at an engine of this machine.
+    async fn start_here(
+        &self,
+        start: Start<'_>,
+        tools: Option<&Path>,
+    ) -> Result<(Confinement, Measured)> {
+        let Start { host, paths, placed, state, program } = start;
+        let volumes = volumes::find(host, &placed.spec.id).await?;
+        let measured = disk::note(host, paths, &volumes)?;
+        let files = write_names(paths).map_err(|error| at("write", paths, &error))?;
+        let trust = paths.trust();
+        let birthplace = paths.birthplace();
+        make_readable(&birthplace).map_err(|error| at("make", paths, &error))?;
+        let (uid, gid) = placed.user;
+        let accounts = ACCOUNTS.map(|accounts| (paths.accounts(accounts), accounts));
+        let shown = Shown {
+            program,
+            birthplace: &birthplace,
+            accounts: &accounts,
+            files: &files,
+            trust: Some(trust.as_path()).filter(|trust| trust.is_dir()),
+            tools,
+        };
+        let runtime = self.settings.runtime.as_deref();
+        let body = container::describe(placed, &shown, enforced(host), state, runtime);
+        let name = container::name(&placed.spec.id);
+        let order = ContainerOrder { spec: placed.spec.clone(), uid, gid };
+        let birth = Birth { name: &name, body, order, paths, records: &placed.records };
+        // One that has ended, or that a start that died has left; what looked after it does not look
+        // after this one.
+        remove_container(host, &name).await?;
+        let no_keeper = await_keeper_end(paths).await?;
+        paths.kept().forget_carrier().map_err(|error| at("write", paths, &error))?;
+        let confinement = give_birth(host, birth).await?;
+        drop(no_keeper);
+        Ok((confinement, measured))
+    }
+
+    /// Starts a cell at an engine of another machine.
+    async fn start_there(&self, start: Start<'_>, tools: Option<&Path>) -> Result<Confinement> {
+        let Start { host, paths, placed, state, program } = start;
+        let relaying = Relaying { program: program.to_owned() };
+        let place = self.outpost_place(placed, state, program);
+        let start = RemoteStart { host, paths, place, tools, relaying: &relaying };
+        Box::pin(remote::start(start)).await
+    }
+
+    pub(crate) fn outpost_place<'a>(
+        &'a self,
+        placed: &'a Placed,
+        state: &'a str,
+        program: &'a Path,
+    ) -> OutpostPlace<'a> {
+        let (egress, runtime) = (&self.settings.egress, self.settings.runtime.as_deref());
+        OutpostPlace { placed, state, program, egress, runtime }
+    }
+
+    /// Connects to a cell that was begun at another machine.
+    pub(crate) async fn connect_there(&self, paths: &CellPaths) -> Result<Option<UnixStream>> {
+        let Some(placed) = read::<Placed>(paths, &paths.placed())? else { return Ok(None) };
+        let host = self.engines.of(&placed).await?;
+        let state = self.paths.state_id().map_err(|error| at("read", paths, &error))?;
+        let program = self.copy_program(paths)?;
+        let place = self.outpost_place(&placed, &state, &program);
+        let relaying = Relaying { program: program.clone() };
+        Box::pin(relaying.connect(&host, paths, place)).await
+    }
+
+    /// Whether a cell that was begun at another machine can have a network there.
+    pub(crate) fn check_carries(
+        &self,
+        paths: &CellPaths,
+        begun: &Begun,
+        network: &Network,
+    ) -> Result<()> {
+        let Some(placed) = read::<Placed>(paths, &paths.placed())? else { return Ok(()) };
+        let name = placed.engine_name.as_deref().unwrap_or(EngineSettings::DEFAULT);
+        let network_name = self.engines.find(name).map_or("", |engine| &engine.settings().network);
+        remote::check_carries(
+            (name, network_name),
+            begun.carries,
+            &self.settings.egress,
+            &placed.spec,
+            network,
+        )
+    }
+
+    /// Takes what is left of the records of a cell that is removed. What cannot be had then, because
+    /// nothing can be started there, goes with the cell.
+    async fn take_last_records(&self, host: &DockerHost, paths: &CellPaths) {
+        let begun = Begun::find(paths);
+        if matches!(begun, Ok(Some(_)))
+            && let Err(error) = self.connect_there(paths).await
+        {
+            tracing::warn!(%error, engine = host.name(), "the last records of a cell are not here");
+        }
+    }
+
+    pub(crate) async fn ask_keeper(&self, paths: CellPaths, ask: KeeperAsk) -> Result<()> {
+        let keeping = self.keeping.clone();
+        let asking = move || {
+            keeping.ask(&paths, &ask).map_err(|error| at("ask the keeper of", &paths, &error))?
+        };
+        tokio::task::spawn_blocking(asking)
+            .await
+            .map_err(|error| Error::internal(format!("asking a keeper failed: {error}")))?
+    }
+
     async fn begin_keeper(&self, program: &Path, paths: &CellPaths, placed: &Placed) -> Result<()> {
         let keeping = self.keeping.clone();
         let (program, paths, placed) = (program.to_owned(), paths.clone(), placed.clone());
@@ -473,6 +626,7 @@ impl DockerDriver {
             image: image.id,
             engine: host.id().to_owned(),
             engine_name: Some(host.name().to_owned()),
+            outpost: host.settings().address.is_remote(),
             scratch: image.volumes,
             user: user(host),
             prepared: false,
@@ -497,23 +651,14 @@ fn check_spec(spec: &CellSpec) -> Result<()> {
 
 /// Whom the container of a new cell runs as, by its own numbers.
 fn user(host: &DockerHost) -> (u32, u32) {
+    let is_remote = host.settings().address.is_remote();
     match (host.secures_by("rootless"), geteuid()) {
         // Its root is whoever runs the engine, without any capability.
         (true, _) => (0, 0),
+        // Whoever this process is, is nobody there.
+        (false, _) if is_remote => CELL_USER,
         (false, uid) if uid.is_root() => CELL_USER,
         (false, uid) => (uid.as_raw(), getegid().as_raw()),
-    }
-}
-
-/// Whether cells can be run at an engine: what a cell writes down is read where it lies.
-fn check_here(host: &DockerHost) -> Result<()> {
-    match host.settings().address.is_remote() {
-        false => Ok(()),
-        true => Err(Error::unsupported(format!(
-            "the Docker engine {} is reached over a network, and cells need one of this machine",
-            host.address
-        ))
-        .hint("name the engine's socket, such as unix:///var/run/docker.sock")),
     }
 }
 
@@ -552,7 +697,9 @@ fn make_readable(directory: &Path) -> io::Result<()> {
 fn machine(host: &DockerHost) -> Machine {
     let info = &host.info;
     let positive = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
-    let disk = info.docker_root_dir.as_deref().and_then(|root| rustix::fs::statvfs(root).ok());
+    // What is at that path here is not what the engine has.
+    let root = info.docker_root_dir.as_deref().filter(|_| !host.settings().address.is_remote());
+    let disk = root.and_then(|root| rustix::fs::statvfs(root).ok());
     Machine {
         memory_mb: positive(info.mem_total).map_or(1024, |bytes| bytes >> 20),
         cpus: positive(info.ncpu).and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(1),

@@ -235,9 +235,17 @@ pub struct EngineSettings {
     /// What `ssh` is to read instead of the user's configuration.
     #[serde(default)]
     pub ssh_config: Option<PathBuf>,
+    /// The network of an engine on another machine by which connections of its cells are carried.
+    #[serde(default = "usual_network")]
+    pub network: String,
     /// Who is asked for the addresses of names; the host's servers where there are none.
     #[serde(default)]
     pub nameservers: Vec<SocketAddr>,
+}
+
+/// The network that engines have of their own accord.
+fn usual_network() -> String {
+    "bridge".to_owned()
 }
 
 /// How a port of an engine is spoken to.
@@ -266,6 +274,7 @@ impl EngineSettings {
             tls_dir: None,
             plain_tcp: PlainTcp::default(),
             ssh_config: None,
+            network: usual_network(),
             nameservers: Vec::new(),
         }
     }

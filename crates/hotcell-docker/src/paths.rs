@@ -31,6 +31,9 @@ pub(crate) struct Placed {
     /// The same engine, by what the configuration called it then; none of the time when there was one.
     #[serde(default)]
     pub(crate) engine_name: Option<String>,
+    /// Whether its engine is on another machine, where a container beside it has its records.
+    #[serde(default)]
+    pub(crate) outpost: bool,
     /// Where its image wants to write.
     pub(crate) scratch: Vec<String>,
     /// Whether its volumes are as they have to be.

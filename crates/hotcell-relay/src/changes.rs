@@ -296,13 +296,14 @@ impl Changes {
     fn forget_forgotten(&self, have: &[HeldFile]) -> io::Result<()> {
         let has_bytes = |prefix: &str| {
             have.iter().any(|other| {
-                matches!(other.held, Held::Bytes { .. })
-                    && other.file.exec_prefix() == Some(prefix)
+                matches!(other.held, Held::Bytes { .. }) && other.file.exec_prefix() == Some(prefix)
             })
         };
         let here = list(&self.records)?;
         for HeldFile { file, held } in have {
-            let (Held::Link { target }, Some(prefix)) = (held, file.exec_prefix()) else { continue };
+            let (Held::Link { target }, Some(prefix)) = (held, file.exec_prefix()) else {
+                continue;
+            };
             let mut of_exec = here.iter().filter(|(other, kind)| {
                 *kind == FileType::RegularFile && other.exec_prefix() == Some(prefix)
             });

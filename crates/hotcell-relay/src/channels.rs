@@ -53,7 +53,8 @@ impl Channels {
             if open.len() >= MOST || open.contains_key(&channel) {
                 return Err(io::Error::other("the other end opens too many connections"));
             }
-            let one = Open { incoming: Some(incoming), credit: Arc::clone(&credit), is_told: false };
+            let one =
+                Open { incoming: Some(incoming), credit: Arc::clone(&credit), is_told: false };
             open.insert(channel, one);
         }
         let (out, all) = (Arc::clone(&self.outbox), Arc::clone(&self.open));

@@ -59,9 +59,8 @@ impl Copy {
 
     fn open_file(&self, file: &FileName) -> io::Result<(OwnedFd, u64)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = || {
-            rustix::fs::openat(&self.records, file.as_str(), flags, Mode::RUSR | Mode::WUSR)
-        };
+        let open =
+            || rustix::fs::openat(&self.records, file.as_str(), flags, Mode::RUSR | Mode::WUSR);
         let opened = match open() {
             // It was a link.
             Err(Errno::LOOP) => {

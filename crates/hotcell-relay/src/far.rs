@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use hotcell_place::connect_in;
-use tokio::io::{AsyncWrite, Interest};
 use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncWrite, Interest};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
@@ -121,10 +121,16 @@ async fn tell_records(outbox: &Outbox, place: FarPlace, have: Vec<HeldFile>) -> 
     let events: OwnedFd = changes.descriptor().try_clone_to_owned()?;
     outbox.tell_changes_first(changes).await;
     outbox.send(Frame::bare(Head::Caught)).await?;
-    #[expect(deprecated, reason = "the other way is unsafe, and this descriptor is a copy of our own")]
+    #[expect(
+        deprecated,
+        reason = "the other way is unsafe, and this descriptor is a copy of our own"
+    )]
     let events = AsyncFd::with_interest(events, Interest::READABLE)?;
     while !outbox.send_changes().await? {
-        events.readable().await?.clear_ready();
+        tokio::select! {
+            ready = events.readable() => ready?.clear_ready(),
+            () = outbox.over.notified() => {}
+        }
     }
     // With what was written while that was found out.
     outbox.send(Frame::bare(Head::Over)).await
@@ -133,7 +139,9 @@ async fn tell_records(outbox: &Outbox, place: FarPlace, have: Vec<HeldFile>) -> 
 /// Dials a socket for the other end.
 fn open(place: &FarPlace, channels: &Channels, channel: u32, door: &str) -> io::Result<()> {
     if !place.doors.iter().any(|known| known == door) {
-        return Err(io::Error::other(format!("the other end knocks at {door:?}, which is no door")));
+        return Err(io::Error::other(format!(
+            "the other end knocks at {door:?}, which is no door"
+        )));
     }
     match connect_in(&place.directory, door)? {
         Some(stream) => {

@@ -87,8 +87,19 @@ mod tests {
         for name in ["journal", "network.jsonl", "log/e_1.00000000000000000001", "log/e_1.gap"] {
             assert_eq!(FileName::try_from(name.to_owned()).map(String::from), Ok(name.to_owned()));
         }
-        let refused =
-            ["", "log", "log/", "log/..", "..", "../x", "/etc/passwd", "log/a/b", "x/y", "a b", ".x"];
+        let refused = [
+            "",
+            "log",
+            "log/",
+            "log/..",
+            "..",
+            "../x",
+            "/etc/passwd",
+            "log/a/b",
+            "x/y",
+            "a b",
+            ".x",
+        ];
         for name in refused {
             assert!(FileName::try_from(name.to_owned()).is_err(), "{name:?}");
         }

@@ -57,8 +57,13 @@ pub(crate) struct HeldFile {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Held {
     /// So many bytes, with the sum of their end.
-    Bytes { length: u64, sum: u32 },
-    Link { target: String },
+    Bytes {
+        length: u64,
+        sum: u32,
+    },
+    Link {
+        target: String,
+    },
 }
 
 /// One thing that is said.

@@ -69,13 +69,11 @@ pub(crate) fn open_file(records: impl AsFd, file: &FileName) -> io::Result<Opene
             let kind = FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
             Ok(if kind == FileType::RegularFile { Opened::File(opened) } else { Opened::Nothing })
         }
-        Err(Errno::LOOP) => {
-            match rustix::fs::readlinkat(&records, file.as_str(), Vec::new()) {
-                Ok(target) => Ok(target.into_string().map_or(Opened::Nothing, Opened::Link)),
-                Err(Errno::NOENT | Errno::INVAL) => Ok(Opened::Nothing),
-                Err(errno) => Err(errno.into()),
-            }
-        }
+        Err(Errno::LOOP) => match rustix::fs::readlinkat(&records, file.as_str(), Vec::new()) {
+            Ok(target) => Ok(target.into_string().map_or(Opened::Nothing, Opened::Link)),
+            Err(Errno::NOENT | Errno::INVAL) => Ok(Opened::Nothing),
+            Err(errno) => Err(errno.into()),
+        },
         // A socket, or nothing.
         Err(Errno::NOENT | Errno::NXIO) => Ok(Opened::Nothing),
         Err(errno) => Err(errno.into()),

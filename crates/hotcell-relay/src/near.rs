@@ -137,7 +137,8 @@ impl Doors<'_> {
             let listener = UnixListener::from_std(listener)?;
             let (out, channels) = (Arc::clone(self.outbox), Arc::clone(self.channels));
             let (next, door) = (Arc::clone(&next), door.clone());
-            let (name, told) = (self.place.tells.clone(), self.place.directory.join(&self.place.tells));
+            let (name, told) =
+                (self.place.tells.clone(), self.place.directory.join(&self.place.tells));
             tasks.spawn(async move {
                 loop {
                     let (stream, _) = listener.accept().await?;

@@ -15,6 +15,8 @@ pub(crate) struct Outbox {
     inner: Mutex<Inner>,
     /// Told when nothing can be sent any more.
     pub(crate) broken: Notify,
+    /// Told when nothing will be written any more: whoever sends something may be the one who sees it.
+    pub(crate) over: Notify,
 }
 
 struct Inner {
@@ -32,9 +34,12 @@ impl std::fmt::Debug for Outbox {
 
 impl Outbox {
     pub(crate) fn new(writer: impl AsyncWrite + Send + 'static) -> Self {
-        let inner =
-            Inner { writer: Box::pin(writer), changes: None, buffer: BytesMut::with_capacity(4096) };
-        Self { inner: Mutex::new(inner), broken: Notify::new() }
+        let inner = Inner {
+            writer: Box::pin(writer),
+            changes: None,
+            buffer: BytesMut::with_capacity(4096),
+        };
+        Self { inner: Mutex::new(inner), broken: Notify::new(), over: Notify::new() }
     }
 
     /// From now on these changes are told before everything else.
@@ -50,7 +55,7 @@ impl Outbox {
     /// Sends what was written; whether nothing will be any more.
     pub(crate) async fn send_changes(&self) -> io::Result<bool> {
         self.send_all(None).await?;
-        Ok(self.inner.lock().await.changes.as_ref().is_some_and(Changes::is_over))
+        Ok(self.inner.lock().await.is_over())
     }
 
     async fn send_all(&self, frame: Option<Frame>) -> io::Result<()> {
@@ -59,11 +64,18 @@ impl Outbox {
         if sent.is_err() {
             self.broken.notify_one();
         }
+        if inner.is_over() {
+            self.over.notify_one();
+        }
         sent
     }
 }
 
 impl Inner {
+    fn is_over(&self) -> bool {
+        self.changes.as_ref().is_some_and(Changes::is_over)
+    }
+
     async fn send(&mut self, frame: Option<Frame>) -> io::Result<()> {
         // One that says nothing of the cell waits for nothing.
         let is_about_cell = frame.as_ref().is_none_or(|frame| frame.head != Head::Alive);

@@ -212,14 +212,16 @@ async fn an_end_that_breaks_off_ends_the_other_and_nobody_listens() {
 
 #[tokio::test]
 async fn a_door_that_there_is_none_of_and_a_file_that_is_not_to_be_replaced_end_it() {
-    for (head, payload) in
-        [(r#"{"open":{"channel":1,"door":"../secret.sock"}}"#, ""), (r#"{"put":{"file":"cell.json"}}"#, "{}")]
-    {
+    for (head, payload) in [
+        (r#"{"open":{"channel":1,"door":"../secret.sock"}}"#, ""),
+        (r#"{"put":{"file":"cell.json"}}"#, "{}"),
+    ] {
         let both = Both::new();
         let (near, far) = duplex(1024);
         let (far_in, far_out) = tokio::io::split(far);
         let (_near_in, mut near_out) = tokio::io::split(near);
-        let mut frame = u32::try_from(head.len() + payload.len()).expect("short").to_le_bytes().to_vec();
+        let mut frame =
+            u32::try_from(head.len() + payload.len()).expect("short").to_le_bytes().to_vec();
         frame.extend(u16::try_from(head.len()).expect("short").to_le_bytes());
         frame.extend(head.bytes());
         frame.extend(payload.bytes());

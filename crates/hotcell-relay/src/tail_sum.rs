@@ -18,11 +18,7 @@ pub(crate) fn tail_sum(file: BorrowedFd<'_>, length: u64) -> io::Result<Option<u
 }
 
 /// Fills a buffer from a place in a file, as far as the file goes.
-pub(crate) fn read_at(
-    file: BorrowedFd<'_>,
-    buffer: &mut [u8],
-    offset: u64,
-) -> io::Result<usize> {
+pub(crate) fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {
