@@ -275,6 +275,7 @@ impl Driver for DockerDriver {
             remove_container(host, &container::name(cell)).await?;
             // Of a start that was killed.
             remove_container(host, &preparing::name(cell)).await?;
+            remove_container(host, &remote::program_name(cell)).await?;
             self.take_last_records(host, &paths).await;
             remove_container(host, &remote::outpost_name(cell)).await?;
         }

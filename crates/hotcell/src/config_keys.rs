@@ -309,6 +309,7 @@ const FIRST: &[Key] = &[
     driver_keys::DOCKER_HOST,
     driver_keys::DOCKER_IMAGE,
     driver_keys::DOCKER_RUNTIME,
+    driver_keys::DOCKER_NETWORK,
     driver_keys::DOCKER_REQUIRE,
     image_keys::ALLOW,
     image_keys::REQUIRE_DIGEST,

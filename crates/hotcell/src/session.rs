@@ -219,6 +219,9 @@ fn docker_engines(config: &Config, environment: &Environment) -> Result<Vec<Engi
     };
     let mut engine = EngineSettings::new(EngineSettings::DEFAULT, address);
     engine.nameservers = config.egress.nameservers.clone();
+    if !config.docker.network.is_empty() {
+        engine.network.clone_from(&config.docker.network);
+    }
     Ok(vec![engine])
 }
 

@@ -27,7 +27,7 @@ pub(crate) use begun::Begun;
 pub use connect::connect;
 pub use outpost::outpost;
 pub(crate) use outpost_container::{OutpostPlace, name as outpost_name};
-pub(crate) use program_volume::collect as collect_programs;
+pub(crate) use program_volume::{collect as collect_programs, name as program_name};
 pub use relay::relay;
 pub(crate) use relaying::Relaying;
 pub(crate) use start::{RemoteStart, check_carries, show_tools, start};

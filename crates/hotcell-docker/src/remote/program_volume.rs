@@ -13,7 +13,7 @@ use bollard::query_parameters::{
     RemoveVolumeOptions,
 };
 use hotcell_keeper::{LockWait, lock_in};
-use hotcell_model::{Error, Result};
+use hotcell_model::{CellId, Error, Result};
 use hotcell_place::{read_json, write_json};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,11 @@ const FILE: &str = "hotcell";
 const FILLED_AT: &str = "/hotcell-program";
 /// Not to be read by cells: what runs from it cannot be inspected.
 const MODE: u32 = 0o511;
+
+/// The name of the container that is never started, by which a cell fills the volume.
+pub(crate) fn name(cell: &CellId) -> String {
+    format!("hotcell-{cell}-program")
+}
 
 /// Where the program is on the engine's machine; it is copied there if it is not yet.
 pub(super) async fn ensure(
@@ -61,7 +66,7 @@ pub(super) async fn ensure(
     if read_json::<Filled>(&filled_file).map_err(failed)?.as_ref() == Some(&full) {
         return Ok(mountpoint.0.join(FILE));
     }
-    let container = format!("hotcell-program-{}", place.state);
+    let container = name(&place.placed.spec.id);
     remove_container(host, &container).await?;
     let body = ContainerCreateBody {
         image: Some(place.placed.image.clone()),

@@ -33,6 +33,7 @@ mod diagnosis;
 mod docker;
 mod docker_faults;
 mod docker_network;
+mod docker_remote;
 mod egress;
 mod egress_lifetimes;
 mod ends_of_execs;
