@@ -32,6 +32,7 @@ fn described(limits: impl FnOnce(&mut Limits), enforced: Enforced) -> ContainerC
         user: (1000, 1000),
         engine: "ABCD".to_owned(),
         engine_name: None,
+        engine_data: None,
         scratch: vec!["/data".to_owned(), "/tmp".to_owned()],
         prepared: true,
     };
