@@ -33,6 +33,7 @@ fn described(limits: impl FnOnce(&mut Limits), enforced: Enforced) -> ContainerC
         engine: "ABCD".to_owned(),
         outpost: false,
         engine_name: None,
+        engine_data: None,
         scratch: vec!["/data".to_owned(), "/tmp".to_owned()],
         prepared: true,
     };

@@ -6,6 +6,7 @@ use hotcell_model::{Check, CheckStatus, Diagnosis, Error, Isolation};
 use crate::disk::{Measured, measures};
 use crate::docker_host::DockerHost;
 use crate::driver::DockerDriver;
+use crate::engine_address::EngineSettings;
 use crate::engines::Engines;
 use crate::isolation;
 
@@ -58,7 +59,7 @@ fn found(host: &DockerHost) -> Vec<Check> {
         Check {
             name: "Docker engine".to_owned(),
             status: CheckStatus::Ok,
-            detail: format!("{} at {}", text(&info.server_version), host.address),
+            detail: told(host, &text(&info.server_version)),
             remedy: None,
         },
         fact("storage", text(&info.driver)),
@@ -67,6 +68,18 @@ fn found(host: &DockerHost) -> Vec<Check> {
     let warnings = info.warnings.iter().flatten();
     checks.extend(warnings.map(|warning| fact("warning", warning.trim().to_owned())));
     checks
+}
+
+/// An engine by what it is called and where it is, with what the configuration says of one of several.
+fn told(host: &DockerHost, version: &str) -> String {
+    let settings = host.settings();
+    let at = format!("{version} at {}", settings.address);
+    if settings.name == EngineSettings::DEFAULT {
+        return at;
+    }
+    let labels = settings.labels.iter().map(|(label, value)| format!(", {label}={value}"));
+    let labels = labels.collect::<String>();
+    format!("{}: {at}, weight {}{labels}", settings.name, settings.weight)
 }
 
 fn isolation_at(host: &DockerHost) -> Isolation {

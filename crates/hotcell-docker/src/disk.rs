@@ -28,7 +28,8 @@ pub(crate) fn measures(host: &DockerHost) -> Result<Measured> {
         return Ok(Measured::Yes);
     }
     let root = host.info.docker_root_dir.as_deref().map(Path::new);
-    let Some(root) = root.filter(|_| geteuid().is_root() && !host.secures_by("rootless")) else {
+    let is_here = !host.settings().address.is_remote() && !host.secures_by("rootless");
+    let Some(root) = root.filter(|_| geteuid().is_root() && is_here) else {
         return Ok(Measured::No);
     };
     let volumes = root.join("volumes");

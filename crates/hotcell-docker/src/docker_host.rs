@@ -63,6 +63,12 @@ impl DockerHost {
         self.info.id.as_deref().unwrap_or_default()
     }
 
+    /// Where it has its data, in its own words.
+    pub(crate) fn data(&self) -> String {
+        let said = |text: &Option<String>| text.clone().unwrap_or_default();
+        format!("{}:{}", said(&self.info.name), said(&self.info.docker_root_dir))
+    }
+
     /// What was said of it.
     pub(crate) fn settings(&self) -> &EngineSettings {
         &self.settings

@@ -1,50 +1,43 @@
 //! The driver: cells as containers and volumes of a Docker engine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use hotcell_egress::EgressSettings;
-use hotcell_jail::process::Confinement;
 use hotcell_keeper::ensure_authority;
-use hotcell_link::ContainerOrder;
 use hotcell_model::{
     CellId, CellSpec, Collectable, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE,
-    Isolation, Machine, Network, Networks, PlacedCell, Placement, Removed, RequiredIsolation,
-    Result, Thrift, Timestamp,
+    Isolation, Networks, PlacedCell, Placement, Remains, Removed, RequiredIsolation, Result,
+    Thrift,
 };
-use hotcell_place::{
-    ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, keep_image_env, read_json, write_json,
-};
+use hotcell_place::{ImageScan, add_image_env, connect_in, keep_image_env, read_json, write_json};
 use rustix::process::{getegid, geteuid};
-use serde::{Deserialize, Serialize};
 
-use crate::birth::{Birth, give_birth};
-use crate::container::{self, Shown};
+use crate::container;
 use crate::diagnose;
-use crate::disk::{self, Measured};
+use crate::disk::Measured;
 use crate::docker_host::DockerHost;
 use crate::engine_address::EngineSettings;
 use crate::engines::{Engine, Engines};
 use crate::images::find_or_pull;
-use crate::isolation::{self, enforced};
-use crate::keeper::KeeperAsk;
+use crate::isolation;
 use crate::keeping::{Keeping, await_keeper_end};
+use crate::known_engine::{capabilities_of, of_both};
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
+use crate::placement;
 use crate::preparing;
 use crate::remains::cells_at;
-use crate::remote::{self, Begun, OutpostPlace, Relaying, RemoteStart};
+use crate::remote::{self, Begun};
 use crate::removal::remove_container;
-use crate::shown_files::write_names;
+use crate::starting::Start;
 use crate::volumes;
 
-/// How long what an engine can do is taken for granted.
-const KNOWN_FOR_S: u64 = 600;
 /// Whom execs of a container are when root made it.
 const CELL_USER: (u32, u32) = (1000, 1000);
 
@@ -72,10 +65,10 @@ pub struct DockerSettings {
 /// Places cells in containers.
 #[derive(Debug)]
 pub struct DockerDriver {
-    settings: DockerSettings,
-    paths: DockerPaths,
-    keeping: Keeping,
-    engines: Engines,
+    pub(crate) settings: DockerSettings,
+    pub(crate) paths: DockerPaths,
+    pub(crate) keeping: Keeping,
+    pub(crate) engines: Engines,
 }
 
 impl DockerDriver {
@@ -108,20 +101,37 @@ impl Driver for DockerDriver {
     }
 
     async fn capabilities(&self) -> Result<DriverCapabilities> {
+        self.capabilities_on(&BTreeMap::new()).await
+    }
+
+    async fn capabilities_on(&self, on: &BTreeMap<String, String>) -> Result<DriverCapabilities> {
+        let engines = placement::with_labels(self.engines.all()?, on)?;
+        let looked = engines.into_iter().map(|engine| capabilities_of(&self.paths, engine));
         let mut together: Option<DriverCapabilities> = None;
         let mut unknown = None;
-        for engine in self.engines.all()? {
-            match self.capabilities_of(engine).await {
-                Ok(found) => {
-                    together = Some(match together {
-                        Some(together) => of_both(&together, &found),
-                        None => found,
-                    });
-                }
-                Err(error) => unknown = unknown.or(Some(error)),
+        for found in join_all(looked).await {
+            match (found, &together) {
+                (Ok(found), Some(others)) => together = Some(of_both(others, &found)),
+                (Ok(found), None) => together = Some(found),
+                (Err(error), _) => unknown = unknown.or(Some(error)),
             }
         }
         together.ok_or_else(|| unknown.unwrap_or_else(no_engines))
+    }
+
+    async fn reach_cell(&self, cell: &CellId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        match read::<Placed>(&paths, &paths.placed())? {
+            Some(placed) => self.engines.reach(&placed).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    async fn engine_of(&self, cell: &CellId) -> Result<Option<String>> {
+        let paths = self.paths.cell(cell);
+        let placed = read::<Placed>(&paths, &paths.placed())?;
+        let there_are_several = self.engines.all().is_ok_and(|all| all.len() > 1);
+        Ok(placed.and_then(|placed| placed.engine_name).filter(|_| there_are_several))
     }
 
     async fn reach(&self) -> Result<()> {
@@ -165,7 +175,7 @@ impl Driver for DockerDriver {
                 .hint("use that version, or kill the cell"));
             }
             Some(placed) => self.engines.of(placed).await?,
-            None => self.choose().await?,
+            None => self.choose(spec).await?,
         };
         let host = &*host;
         let mut placed = match placed {
@@ -342,25 +352,61 @@ impl Driver for DockerDriver {
         write_json(&paths.placed(), &placed).map_err(|error| at("give out", &paths, &error))
     }
 
-    async fn remains(&self) -> Result<Vec<CellId>> {
+    async fn remains(&self) -> Result<Remains> {
         // Of one that was never used nothing can be there.
         if !self.paths.cells().exists() {
-            return Ok(Vec::new());
+            return Ok(Remains::default());
         }
         let state = self.paths.state_id().map_err(|error| {
             Error::unavailable(format!("cannot tell whose containers there are: {error}"))
         })?;
         let mut found = BTreeSet::new();
-        for host in self.every_host().await? {
-            found.extend(cells_at(&host, &state).await?);
+        let mut unseen = Vec::new();
+        let engines = self.engines.all()?;
+        for host in join_all(engines.iter().map(Engine::reach)).await {
+            let cells = match host {
+                Ok(host) => cells_at(&host, &state).await,
+                Err(error) => Err(error),
+            };
+            match cells {
+                Ok(cells) => found.extend(cells),
+                Err(error) => unseen.push(error),
+            }
+        }
+        if !unseen.is_empty() && unseen.len() == engines.len() {
+            return Err(unseen.remove(0));
         }
         let entries = fs::read_dir(self.paths.cells()).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         found.extend(names.filter_map(|name| name.parse::<CellId>().ok()));
-        Ok(found.into_iter().collect())
+        Ok(Remains { cells: found.into_iter().collect(), unseen })
     }
 
     async fn list(&self) -> Result<Vec<PlacedCell>> {
+        let cells = self.placed_cells()?.into_iter().map(|(placed, paths)| PlacedCell {
+            spec: placed.spec,
+            isolation: read_json(&paths.isolation()).unwrap_or_default(),
+        });
+        Ok(cells.collect())
+    }
+}
+
+impl DockerDriver {
+    /// The engine of a new cell. Others may be placed meanwhile: room is a matter of fairness.
+    async fn choose(&self, spec: &CellSpec) -> Result<Arc<DockerHost>> {
+        let engines = self.engines.all()?;
+        let mut given = BTreeMap::new();
+        if engines.len() > 1 {
+            for (placed, _) in self.placed_cells()? {
+                let engine = placed.engine_name.unwrap_or(placed.engine);
+                *given.entry(engine).or_default() += placed.spec.limits.memory_mb;
+            }
+        }
+        placement::choose(engines, spec, &given).await
+    }
+
+    /// What is written down of every cell that can be used.
+    fn placed_cells(&self) -> Result<Vec<(Placed, CellPaths)>> {
         let directory = self.paths.cells();
         let failed = |error: io::Error| {
             Error::unavailable(format!("cannot list {}: {error}", directory.display()))
@@ -375,212 +421,9 @@ impl Driver for DockerDriver {
             let paths = CellPaths::at(entry.map_err(failed)?.path());
             // A cell whose description cannot be read is not one that can be used.
             let Ok(Some(placed)) = read_json::<Placed>(&paths.placed()) else { continue };
-            let isolation = read_json(&paths.isolation()).unwrap_or_default();
-            cells.push(PlacedCell { spec: placed.spec, isolation });
+            cells.push((placed, paths));
         }
         Ok(cells)
-    }
-}
-
-/// What an engine can do, as it was when somebody last looked.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct KnownEngine {
-    address: String,
-    looked_at: Timestamp,
-    capabilities: DriverCapabilities,
-}
-
-impl KnownEngine {
-    fn of(host: &DockerHost) -> Self {
-        let enforced = enforced(host);
-        Self {
-            address: host.settings().address.to_string(),
-            looked_at: Timestamp::now(),
-            capabilities: DriverCapabilities {
-                machine: machine(host),
-                as_root: false,
-                own_root: true,
-                checkpoints: false,
-                memory_limit: enforced.memory,
-                cpu_limit: enforced.cpu,
-                pids_limit: enforced.pids,
-                disk_limit: matches!(disk::measures(host), Ok(Measured::Yes)),
-            },
-        }
-    }
-
-    fn is_fresh(&self) -> bool {
-        let now = Timestamp::now();
-        self.looked_at <= now && now < self.looked_at.plus_seconds(KNOWN_FOR_S)
-    }
-}
-
-/// What the start of a cell needs, wherever its engine is.
-#[derive(Debug, Clone, Copy)]
-struct Start<'a> {
-    host: &'a DockerHost,
-    paths: &'a CellPaths,
-    placed: &'a Placed,
-    state: &'a str,
-    /// The copy of the program.
-    program: &'a Path,
-}
-
-impl DockerDriver {
-    fn copy_program(&self, paths: &CellPaths) -> Result<PathBuf> {
-        copy_of(&self.settings.program, &self.paths.programs())
-            .map_err(|error| at("copy the program for", paths, &error))
-    }
-
-    /// Starts a cell at an engine of this machine.
-    async fn start_here(
-        &self,
-        start: Start<'_>,
-        tools: Option<&Path>,
-    ) -> Result<(Confinement, Measured)> {
-        let Start { host, paths, placed, state, program } = start;
-        let volumes = volumes::find(host, &placed.spec.id).await?;
-        let measured = disk::note(host, paths, &volumes)?;
-        let files = write_names(paths).map_err(|error| at("write", paths, &error))?;
-        let trust = paths.trust();
-        let birthplace = paths.birthplace();
-        make_readable(&birthplace).map_err(|error| at("make", paths, &error))?;
-        let (uid, gid) = placed.user;
-        let accounts = ACCOUNTS.map(|accounts| (paths.accounts(accounts), accounts));
-        let shown = Shown {
-            program,
-            birthplace: &birthplace,
-            accounts: &accounts,
-            files: &files,
-            trust: Some(trust.as_path()).filter(|trust| trust.is_dir()),
-            tools,
-        };
-        let runtime = self.settings.runtime.as_deref();
-        let body = container::describe(placed, &shown, enforced(host), state, runtime);
-        let name = container::name(&placed.spec.id);
-        let order = ContainerOrder { spec: placed.spec.clone(), uid, gid };
-        let birth = Birth { name: &name, body, order, paths, records: &placed.records };
-        // One that has ended, or that a start that died has left; what looked after it does not look
-        // after this one.
-        remove_container(host, &name).await?;
-        let no_keeper = await_keeper_end(paths).await?;
-        paths.kept().forget_carrier().map_err(|error| at("write", paths, &error))?;
-        let confinement = give_birth(host, birth).await?;
-        drop(no_keeper);
-        Ok((confinement, measured))
-    }
-
-    /// Starts a cell at an engine of another machine.
-    async fn start_there(&self, start: Start<'_>, tools: Option<&Path>) -> Result<Confinement> {
-        let Start { host, paths, placed, state, program } = start;
-        let relaying = Relaying { program: program.to_owned() };
-        let place = self.outpost_place(placed, state, program);
-        let start = RemoteStart { host, paths, place, tools, relaying: &relaying };
-        Box::pin(remote::start(start)).await
-    }
-
-    pub(crate) fn outpost_place<'a>(
-        &'a self,
-        placed: &'a Placed,
-        state: &'a str,
-        program: &'a Path,
-    ) -> OutpostPlace<'a> {
-        let (egress, runtime) = (&self.settings.egress, self.settings.runtime.as_deref());
-        OutpostPlace { placed, state, program, egress, runtime }
-    }
-
-    /// Connects to a cell that was begun at another machine.
-    pub(crate) async fn connect_there(&self, paths: &CellPaths) -> Result<Option<UnixStream>> {
-        let Some(placed) = read::<Placed>(paths, &paths.placed())? else { return Ok(None) };
-        let host = self.engines.of(&placed).await?;
-        let state = self.paths.state_id().map_err(|error| at("read", paths, &error))?;
-        let program = self.copy_program(paths)?;
-        let place = self.outpost_place(&placed, &state, &program);
-        let relaying = Relaying { program: program.clone() };
-        Box::pin(relaying.connect(&host, paths, place)).await
-    }
-
-    /// Whether a cell that was begun at another machine can have a network there.
-    pub(crate) fn check_carries(
-        &self,
-        paths: &CellPaths,
-        begun: &Begun,
-        network: &Network,
-    ) -> Result<()> {
-        let Some(placed) = read::<Placed>(paths, &paths.placed())? else { return Ok(()) };
-        let name = placed.engine_name.as_deref().unwrap_or(EngineSettings::DEFAULT);
-        let network_name = self.engines.find(name).map_or("", |engine| &engine.settings().network);
-        remote::check_carries(
-            (name, network_name),
-            begun.carries,
-            &self.settings.egress,
-            &placed.spec,
-            network,
-        )
-    }
-
-    /// Takes what is left of the records of a cell that is removed. What cannot be had then, because
-    /// nothing can be started there, goes with the cell.
-    async fn take_last_records(&self, host: &DockerHost, paths: &CellPaths) {
-        let begun = Begun::find(paths);
-        if matches!(begun, Ok(Some(_)))
-            && let Err(error) = self.connect_there(paths).await
-        {
-            tracing::warn!(%error, engine = host.name(), "the last records of a cell are not here");
-        }
-    }
-
-    pub(crate) async fn ask_keeper(&self, paths: CellPaths, ask: KeeperAsk) -> Result<()> {
-        let keeping = self.keeping.clone();
-        let asking = move || {
-            keeping.ask(&paths, &ask).map_err(|error| at("ask the keeper of", &paths, &error))?
-        };
-        tokio::task::spawn_blocking(asking)
-            .await
-            .map_err(|error| Error::internal(format!("asking a keeper failed: {error}")))?
-    }
-
-    async fn begin_keeper(&self, program: &Path, paths: &CellPaths, placed: &Placed) -> Result<()> {
-        let keeping = self.keeping.clone();
-        let (program, paths, placed) = (program.to_owned(), paths.clone(), placed.clone());
-        tokio::task::spawn_blocking(move || keeping.begin(&program, &paths, &placed))
-            .await
-            .map_err(|error| Error::internal(format!("starting a keeper failed: {error}")))?
-    }
-
-    /// What an engine can do, as it says or as it said last.
-    async fn capabilities_of(&self, engine: &Engine) -> Result<DriverCapabilities> {
-        let path = self.paths.engine(engine.name());
-        let address = engine.settings().address.to_string();
-        let known = read_json::<KnownEngine>(&path).unwrap_or_default();
-        let known = known.filter(|known| known.address == address);
-        if let Some(known) = known.as_ref().filter(|known| known.is_fresh()) {
-            return Ok(known.capabilities.clone());
-        }
-        match (engine.host().await, known) {
-            (Ok(host), _) => {
-                let known = KnownEngine::of(&host);
-                if let Err(error) = self.paths.make().and_then(|()| write_json(&path, &known)) {
-                    tracing::warn!(%error, "what the Docker engine can do is not kept");
-                }
-                Ok(known.capabilities)
-            }
-            // Cells that run go on without it, and whoever needs it is told.
-            (Err(_), Some(known)) => Ok(known.capabilities),
-            (Err(error), None) => Err(error),
-        }
-    }
-
-    /// The engine of a new cell.
-    async fn choose(&self) -> Result<Arc<DockerHost>> {
-        let mut unreached = None;
-        for engine in self.engines.all()? {
-            match engine.reach().await {
-                Ok(host) => return Ok(host),
-                Err(error) => unreached = unreached.or(Some(error)),
-            }
-        }
-        Err(unreached.unwrap_or_else(no_engines))
     }
 
     /// Every engine; one that cannot be reached is an error.
@@ -628,6 +471,7 @@ impl DockerDriver {
             engine: host.id().to_owned(),
             engine_name: Some(host.name().to_owned()),
             outpost: host.settings().address.is_remote(),
+            engine_data: Some(host.data()),
             scratch: image.volumes,
             user: user(host),
             prepared: false,
@@ -668,49 +512,10 @@ fn no_engines() -> Error {
         .hint("set docker.host, or leave out docker.engines for the usual one")
 }
 
-/// What holds of a cell, whichever of two engines it is at. One that is too big for one of them is told
-/// so there.
-fn of_both(one: &DriverCapabilities, other: &DriverCapabilities) -> DriverCapabilities {
-    DriverCapabilities {
-        machine: Machine {
-            memory_mb: one.machine.memory_mb.max(other.machine.memory_mb),
-            cpus: one.machine.cpus.max(other.machine.cpus),
-            pids: one.machine.pids.max(other.machine.pids),
-            disk_mb: one.machine.disk_mb.max(other.machine.disk_mb),
-        },
-        as_root: one.as_root && other.as_root,
-        own_root: one.own_root && other.own_root,
-        checkpoints: one.checkpoints && other.checkpoints,
-        memory_limit: one.memory_limit && other.memory_limit,
-        cpu_limit: one.cpu_limit && other.cpu_limit,
-        pids_limit: one.pids_limit && other.pids_limit,
-        disk_limit: one.disk_limit && other.disk_limit,
-    }
-}
-
-/// Makes a directory that every user of a container can look into.
-fn make_readable(directory: &Path) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
-}
-
-/// What the machine of an engine has to share out.
-fn machine(host: &DockerHost) -> Machine {
-    let info = &host.info;
-    let positive = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
-    // What is at that path here is not what the engine has.
-    let root = info.docker_root_dir.as_deref().filter(|_| !host.settings().address.is_remote());
-    let disk = root.and_then(|root| rustix::fs::statvfs(root).ok());
-    Machine {
-        memory_mb: positive(info.mem_total).map_or(1024, |bytes| bytes >> 20),
-        cpus: positive(info.ncpu).and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(1),
-        pids: 32_768,
-        disk_mb: disk
-            .map_or(u64::MAX >> 20, |found| found.f_blocks.saturating_mul(found.f_frsize) >> 20),
-    }
-}
-
-fn read<T: serde::de::DeserializeOwned>(paths: &CellPaths, file: &Path) -> Result<Option<T>> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(
+    paths: &CellPaths,
+    file: &Path,
+) -> Result<Option<T>> {
     read_json(file).map_err(|error| at("read", paths, &error))
 }
 

@@ -243,9 +243,8 @@ pub struct EngineSettings {
     pub nameservers: Vec<SocketAddr>,
 }
 
-/// The network that engines have of their own accord.
 fn usual_network() -> String {
-    "bridge".to_owned()
+    EngineSettings::USUAL_NETWORK.to_owned()
 }
 
 /// How a port of an engine is spoken to.
@@ -262,6 +261,9 @@ pub(crate) enum OverTcp<'a> {
 impl EngineSettings {
     /// The name of the one engine of a configuration that names none.
     pub const DEFAULT: &'static str = "default";
+
+    /// The network that engines have of their own accord.
+    pub const USUAL_NETWORK: &'static str = "bridge";
 
     /// One with nothing said besides.
     #[must_use]

@@ -246,7 +246,7 @@ impl Sshd {
     async fn start(socket: &str) -> Option<Self> {
         let program = Path::new("/usr/sbin/sshd");
         if !program.exists() || !rustix::process::geteuid().is_root() {
-            skip("ssh", "no sshd can be started");
+            skip("docker", "no sshd can be started");
             return None;
         }
         let place = tempfile::tempdir().expect("a directory");

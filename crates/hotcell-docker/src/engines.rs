@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use hotcell_model::{Error, Result};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -88,6 +89,10 @@ impl Engine {
             Err(_) => Err(silent(&host.address, ANSWERS_WITHIN)),
         };
         way.looked = Some((Instant::now(), came.clone()));
+        if came.is_err() {
+            // Whatever answers there next says anew what it is.
+            way.host = None;
+        }
         came.map(|()| host)
     }
 }
@@ -126,25 +131,37 @@ impl Engines {
         self.engine_of(placed).await?.host().await.map_err(|error| kept(placed, error))
     }
 
-    /// By the name that it had, or else by what it calls itself: names change.
+    /// The engine that a cell is at, if it answers now or did so a moment ago.
+    ///
+    /// # Errors
+    /// As for [`Engines::of`].
+    pub(crate) async fn reach(&self, placed: &Placed) -> Result<Arc<DockerHost>> {
+        self.engine_of(placed).await?.reach().await.map_err(|error| kept(placed, error))
+    }
+
+    /// By the name that it had, or else by what it says it is: names change.
     async fn engine_of(&self, placed: &Placed) -> Result<&Engine> {
         let all = self.all()?;
-        let named = placed.engine_name.as_deref().and_then(|name| self.find(name));
-        let mut unreached = Vec::new();
-        for engine in named.into_iter().chain(all) {
-            match engine.host().await {
-                Ok(host) if host.id() == placed.engine => return Ok(engine),
-                Ok(_) => {}
+        if let Some(named) = placed.engine_name.as_deref().and_then(|name| self.find(name)) {
+            match named.host().await {
+                Ok(host) if host.id() != placed.engine => {}
                 // What cannot be asked what it is, is what it was called.
-                Err(_) if named.is_some_and(|named| named.name() == engine.name()) => {
-                    return Ok(engine);
-                }
-                Err(error) => unreached.push(error),
+                Ok(_) | Err(_) => return Ok(named),
             }
         }
-        match unreached.into_iter().next() {
-            Some(error) => Err(kept(placed, error)),
-            None => Err(self.elsewhere(placed, all)),
+        let mut found = Vec::new();
+        let mut unreached = None;
+        for (engine, host) in all.iter().zip(join_all(all.iter().map(Engine::host)).await) {
+            match host {
+                Ok(host) if is_it(&host, placed) => found.push(engine),
+                Ok(_) => {}
+                Err(error) => unreached = unreached.or(Some(error)),
+            }
+        }
+        match (found.as_slice(), unreached) {
+            ([engine], _) => Ok(engine),
+            ([], Some(error)) => Err(kept(placed, error)),
+            ([], None) | ([_, _, ..], _) => Err(self.elsewhere(placed, all)),
         }
     }
 
@@ -166,6 +183,12 @@ impl Engines {
         Error::unavailable(message)
             .hint("name the engine that it was made at: docker.host, DOCKER_HOST or docker.engines")
     }
+}
+
+/// Whether an engine is the one of a cell, whatever it is called now.
+fn is_it(host: &DockerHost, placed: &Placed) -> bool {
+    let has_data = placed.engine_data.as_ref().is_none_or(|data| *data == host.data());
+    host.id() == placed.engine && has_data
 }
 
 fn kept(placed: &Placed, error: Error) -> Error {

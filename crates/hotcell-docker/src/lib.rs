@@ -26,15 +26,18 @@ mod images;
 mod isolation;
 mod keeper;
 mod keeping;
+mod known_engine;
 mod labels;
 mod network;
 mod paths;
+mod placement;
 mod preparing;
 mod remains;
 mod remote;
 mod removal;
 mod shown_files;
 mod ssh_stream;
+mod starting;
 mod volumes;
 
 pub use driver::{DockerDriver, DockerSettings};

@@ -34,6 +34,9 @@ pub(crate) struct Placed {
     /// Whether its engine is on another machine, where a container beside it has its records.
     #[serde(default)]
     pub(crate) outpost: bool,
+    /// Where that engine has its data, in its own words: copies of a machine call themselves the same.
+    #[serde(default)]
+    pub(crate) engine_data: Option<String>,
     /// Where its image wants to write.
     pub(crate) scratch: Vec<String>,
     /// Whether its volumes are as they have to be.

@@ -39,8 +39,10 @@ pub(crate) async fn cell_info(site: &Site, request: CellInfo) -> Result<CellDeta
     let execs = site.live_execs(&stored.spec.id).await?;
     let attachments = site.store.list_attachments(&stored.spec.id).await?;
     let cell = Cell::from_spec(&spec, state, stored.isolation);
-    let image_digest = site.driver(&spec.driver)?.image_digest(&spec.id).await?;
-    Ok(CellDetails { cell, stats, execs, image_digest, attachments })
+    let driver = site.driver(&spec.driver)?;
+    let image_digest = driver.image_digest(&spec.id).await?;
+    let engine = driver.engine_of(&spec.id).await?;
+    Ok(CellDetails { cell, stats, execs, image_digest, engine, attachments })
 }
 
 /// Notes that a client works in a cell, and shows the cell.

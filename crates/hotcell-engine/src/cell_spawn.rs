@@ -112,7 +112,7 @@ impl<'a> Spawn<'a> {
         };
         site.allowed_image(image)?;
         let image = image.to_owned();
-        let capabilities = driver.capabilities().await?;
+        let capabilities = driver.capabilities_on(&request.on).await?;
         let limits = request.limits.resolve(&capabilities.machine)?;
         check::enforceable(&request.limits, &capabilities)?;
         let workspace = site.allowed_workspace(request, &**driver).await?;
@@ -406,6 +406,7 @@ impl<'a> Spawn<'a> {
             env: request.env.clone(),
             secrets: self.secrets.clone(),
             checkpoint_before: request.checkpoint_before,
+            on: request.on.clone(),
             created_at: Timestamp::now(),
         }
     }

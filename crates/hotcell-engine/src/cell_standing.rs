@@ -24,13 +24,22 @@ impl Site {
     pub(crate) async fn standing(&self, cell: &StoredCell) -> Standing {
         let looked = match self.has_supervisor(&cell.spec).await {
             Ok(true) => Ok(Standing::Is(CellState::Ready)),
-            Ok(false) => self.resting(cell).await,
+            Ok(false) => self.resting_in_reach(cell).await,
             Err(error) => Err(error),
         };
         looked.unwrap_or_else(|error| {
             tracing::warn!(cell = %cell.spec.id, %error, "a cell cannot be looked at");
             Standing::Is(CellState::Unavailable)
         })
+    }
+
+    /// Where a cell stands that has no supervisor: one that could not wake does not rest.
+    async fn resting_in_reach(&self, cell: &StoredCell) -> Result<Standing> {
+        let standing = self.resting(cell).await?;
+        if let Standing::Is(CellState::Asleep | CellState::Stopped) = standing {
+            self.driver(&cell.spec.driver)?.reach_cell(&cell.spec.id).await?;
+        }
+        Ok(standing)
     }
 
     /// Where a cell stands that has no supervisor.

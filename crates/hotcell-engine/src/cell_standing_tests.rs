@@ -31,6 +31,7 @@ fn spec(keep: Keep) -> CellSpec {
         env: BTreeMap::new(),
         secrets: Vec::new(),
         checkpoint_before: None,
+        on: BTreeMap::new(),
         created_at: CREATED,
     }
 }

@@ -21,6 +21,8 @@ const MAX_CODE_BYTES: usize = 1 << 20;
 const MAX_PATH_BYTES: usize = 4095;
 const MAX_KEY_BYTES: usize = 256;
 const MAX_GRANTS: usize = 32;
+const MAX_LABELS: usize = 16;
+const MAX_LABEL_BYTES: usize = 64;
 
 /// Checks a spawn as far as that needs no driver.
 pub(crate) fn cell_spawn(request: &CellSpawn) -> Result<()> {
@@ -29,6 +31,7 @@ pub(crate) fn cell_spawn(request: &CellSpawn) -> Result<()> {
     }
     variables(&request.env)?;
     secrets(&request.secrets)?;
+    labels(&request.on)?;
     ttl("ttl", request.ttl_s)?;
     ttl("idle ttl", request.idle_ttl_s)?;
     idempotency_key(request.idempotency_key.as_deref())
@@ -46,6 +49,25 @@ pub(crate) fn secrets(grants: &[SecretGrant]) -> Result<()> {
         SecretForm::Header(_) => None,
     };
     variables(&grants.iter().filter_map(name).collect())
+}
+
+/// Checks the form of labels.
+fn labels(on: &BTreeMap<String, String>) -> Result<()> {
+    if on.len() > MAX_LABELS {
+        return Err(Error::invalid(format!("a place cannot be asked for {} labels", on.len()))
+            .hint(format!("ask for at most {MAX_LABELS}")));
+    }
+    let is_plain = |text: &str| {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
+        !text.is_empty() && text.len() <= MAX_LABEL_BYTES && text.bytes().all(allowed)
+    };
+    match on.iter().find(|(label, value)| !is_plain(label) || !is_plain(value)) {
+        None => Ok(()),
+        Some((label, value)) => Err(Error::invalid(format!(
+            "{label:?}={value:?} is no label of a place"
+        ))
+        .hint("label and value have letters, digits, . _ - and /, such as gpu=yes, engine=west")),
+    }
 }
 
 /// Refuses limits that were asked for by name and would not hold.

@@ -206,6 +206,7 @@ fn bare_spec(id: CellId, tenant: Tenant, created_at: Timestamp) -> CellSpec {
         env: BTreeMap::new(),
         secrets: Vec::new(),
         checkpoint_before: None,
+        on: BTreeMap::new(),
         created_at,
     }
 }

@@ -47,8 +47,10 @@ async fn compare(
 ) -> Result<()> {
     let listed: HashSet<CellId> = driver.list().await?.into_iter().map(|it| it.spec.id).collect();
     let remains = driver.remains().await?;
-    done.discovered += remains.len() as u64;
-    for cell in remains {
+    let unseen = remains.unseen.iter();
+    done.errors.extend(unseen.map(|error| format!("driver {}: {error}", driver.name())));
+    done.discovered += remains.cells.len() as u64;
+    for cell in remains.cells {
         let cleared = match listed.contains(&cell) {
             // Its files are whole: it has ended, and somebody died while removing it.
             true => site.clear_if_ended(driver, &cell).await.map(|it| (it, &mut done.cleaned_up)),

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use hotcell_model::{
     Caller, CellId, CellRef, CellSpawn, CellSpec, Command, Diagnosis, Driver, DriverCapabilities,
     Error, ExecId, ExecPoll, ExecRun, Isolation, Keep, Layer, Machine, OutputFilter, PlacedCell,
-    Placement, Query, Result,
+    Placement, Query, Remains, Result,
 };
 use hotcell_store::SqliteStore;
 use tempfile::TempDir;
@@ -157,10 +157,10 @@ impl Driver for FakeDriver {
         Ok(())
     }
 
-    async fn remains(&self) -> Result<Vec<CellId>> {
+    async fn remains(&self) -> Result<Remains> {
         let mut remains: Vec<_> = self.cells.lock().unwrap().keys().cloned().collect();
         remains.extend(self.orphans.lock().unwrap().iter().cloned());
-        Ok(remains)
+        Ok(remains.into())
     }
 
     async fn clear(&self, cell: &CellId) -> Result<()> {

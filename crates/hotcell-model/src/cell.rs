@@ -139,6 +139,9 @@ pub struct CellSpec {
     /// Before which of its commands a checkpoint is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_before: Option<CheckpointBefore>,
+    /// Labels that its place must have, for a driver with several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub on: BTreeMap<String, String>,
     /// When it was spawned.
     pub created_at: Timestamp,
 }
@@ -156,7 +159,9 @@ impl CellSpec {
     pub fn shape(&self) -> String {
         let Limits { memory_mb, cpus, pids, disk_mb, disk_files } = self.limits;
         let cpus = cpus.map(f64::to_bits);
-        format!("{} {memory_mb} {cpus:?} {pids} {disk_mb} {disk_files} {}", self.driver, self.image)
+        let on: String = self.on.iter().map(|(label, value)| format!("{label}={value} ")).collect();
+        let Self { driver, image, .. } = self;
+        format!("{driver} {on}{memory_mb} {cpus:?} {pids} {disk_mb} {disk_files} {image}")
     }
 
     /// The driver that has to make changes of the host visible in the cell; none where they are
@@ -207,6 +212,9 @@ pub struct Cell {
     /// Before which of its commands a checkpoint is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_before: Option<CheckpointBefore>,
+    /// The labels that were asked of its place.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub on: BTreeMap<String, String>,
     /// What separates it from the host; known once it has been started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
@@ -231,6 +239,7 @@ impl Cell {
             workspace: spec.workspace.clone(),
             secrets: names_of(&spec.secrets),
             checkpoint_before: spec.checkpoint_before,
+            on: spec.on.clone(),
             isolation,
         }
     }

@@ -1,5 +1,6 @@
 //! The port to the places where cells live.
 
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -7,7 +8,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CellId, CellSpec, Checkpointer, Images, Isolation, Networks, Projects, Removed, Result, Thrift,
+    CellId, CellSpec, Checkpointer, Error, Images, Isolation, Networks, Projects, Removed, Result,
+    Thrift,
 };
 
 /// What the machine behind a driver has.
@@ -61,6 +63,21 @@ pub struct PlacedCell {
     pub isolation: Option<Isolation>,
 }
 
+/// What a driver has of cells, wherever it was looked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Remains {
+    /// Cells that there is anything of.
+    pub cells: Vec<CellId>,
+    /// Why it could not be looked everywhere: what is there is not known, and is left alone.
+    pub unseen: Vec<Error>,
+}
+
+impl From<Vec<CellId>> for Remains {
+    fn from(cells: Vec<CellId>) -> Self {
+        Self { cells, unseen: Vec::new() }
+    }
+}
+
 /// How a check of the machine came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -111,6 +128,34 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// What can be enforced here. Cheap after the first call.
     async fn capabilities(&self) -> Result<DriverCapabilities>;
 
+    /// What can be enforced in the places that have all of these labels.
+    ///
+    /// # Errors
+    /// `not_found` where no place has them; `unsupported` where all cells are at one place.
+    async fn capabilities_on(&self, on: &BTreeMap<String, String>) -> Result<DriverCapabilities> {
+        match on.is_empty() {
+            true => self.capabilities().await,
+            false => Err(Error::unsupported(format!(
+                "all cells of the driver {} are at one place, and it has no labels",
+                self.name()
+            ))
+            .hint("leave out `on`, or choose the driver docker with several engines")),
+        }
+    }
+
+    /// Whether the place of a cell that has no supervisor can be reached, so that it could wake. Cheap
+    /// enough to be asked for every cell of a list.
+    async fn reach_cell(&self, cell: &CellId) -> Result<()> {
+        let _ = cell;
+        Ok(())
+    }
+
+    /// Which of several places a cell is at, by name; `None` where there is but one.
+    async fn engine_of(&self, cell: &CellId) -> Result<Option<String>> {
+        let _ = cell;
+        Ok(None)
+    }
+
     /// Whether what places cells can be reached now.
     async fn reach(&self) -> Result<()> {
         self.capabilities().await.map(drop)
@@ -155,7 +200,7 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     async fn list(&self) -> Result<Vec<PlacedCell>>;
 
     /// Every cell of this state directory that there is anything of, also what can be used no more.
-    async fn remains(&self) -> Result<Vec<CellId>>;
+    async fn remains(&self) -> Result<Remains>;
 
     /// Removes what there is of a cell that is not listed. Idempotent.
     async fn clear(&self, cell: &CellId) -> Result<()> {

@@ -93,6 +93,7 @@ pub use code_stats::{CodeFigures, CodeStats, ToolFigures};
 pub use digest::Digest;
 pub use driver::{
     Check, CheckStatus, Diagnosis, Driver, DriverCapabilities, Machine, PlacedCell, Placement,
+    Remains,
 };
 pub use error::{Error, ErrorCode, QuotaHit, Result};
 pub use exec::{

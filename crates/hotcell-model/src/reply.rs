@@ -153,6 +153,10 @@ pub struct CellDetails {
     /// What the content of its image is called by, whatever the image's name means by now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_digest: Option<String>,
+    /// Which of its driver's places it is at, by the name that the configuration has for it; none
+    /// where there is but one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
     /// Clients that said that they work in it, the latest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,

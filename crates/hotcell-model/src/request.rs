@@ -241,6 +241,9 @@ pub struct CellSpawn {
     pub checkpoint_before: Option<CheckpointBefore>,
     /// The driver that places it; the engine's default when left out.
     pub driver: Option<String>,
+    /// Labels that the place of the cell must have, for a driver with several: `engine` is the name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub on: BTreeMap<String, String>,
     /// A second spawn with the same key within 24 h answers with the first one's cell. One that
     /// was made for one command is answered as stopped when it has ended and something ran in it:
     /// a run in it with the key of the first is answered from its records.
@@ -263,6 +266,7 @@ impl Default for CellSpawn {
             secrets: Vec::new(),
             checkpoint_before: None,
             driver: None,
+            on: BTreeMap::new(),
             idempotency_key: None,
         }
     }

@@ -13,7 +13,8 @@ use hotcell_jail::signals::send_by_pidfd;
 use hotcell_keeper::{Environment, LockWait, WhichProcess, ensure_authority};
 use hotcell_model::{
     CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, Images, Networks,
-    PlacedCell, Placement, Projects, PullWatch, Removed, RequiredIsolation, Result, Thrift,
+    PlacedCell, Placement, Projects, PullWatch, Remains, Removed, RequiredIsolation, Result,
+    Thrift,
 };
 use hotcell_place::{ImageScan, copy_of, keep_image_env, read_json, write_json};
 use hotcell_registry::RegistrySettings;
@@ -222,8 +223,8 @@ impl Driver for NativeDriver {
         self.blocking(|native| native.list()).await
     }
 
-    async fn remains(&self) -> Result<Vec<CellId>> {
-        self.blocking(|native| native.remains()).await
+    async fn remains(&self) -> Result<Remains> {
+        self.blocking(|native| native.remains()).await.map(Remains::from)
     }
 
     async fn clear(&self, cell: &CellId) -> Result<()> {

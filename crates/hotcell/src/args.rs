@@ -185,6 +185,10 @@ pub(crate) struct Shape {
     /// Where it is placed, native or docker; unless given as the configuration says.
     #[arg(long, value_name = "DRIVER")]
     pub(crate) driver: Option<String>,
+    /// Place it at a Docker engine with this label, such as gpu=yes, or engine=NAME. May be given
+    /// several times.
+    #[arg(long, value_name = "LABEL=VALUE", value_parser = values::label)]
+    pub(crate) on: Vec<(String, String)>,
     /// What it can reach over the network; unless given none.
     #[arg(long, value_name = "RULE", conflicts_with = "allow")]
     pub(crate) net: Option<NoNet>,

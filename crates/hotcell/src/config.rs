@@ -21,6 +21,7 @@ use crate::config_keys::{KEYS, Key};
 use crate::config_tenants;
 use crate::config_toolbox::ToolboxConfig;
 use crate::driver_keys::DockerConfig;
+use crate::engine_keys;
 use crate::environment::Environment;
 use crate::ledger_keys::LedgerConfig;
 use crate::own_file;
@@ -320,6 +321,7 @@ impl Config {
             for (name, value) in read_file(&path, &text, &mut config.toolbox)? {
                 if config.take_secret_place(&name, &value)?
                     || config_tenants::take(&mut config.tenants, &name, &value)?
+                    || engine_keys::take(&mut config.docker.engines, &name, &value)?
                 {
                     continue;
                 }
@@ -347,6 +349,7 @@ impl Config {
             config.apply(TENANT, tenant, Origin::Flag("--tenant"))?;
         }
         config.settle_state_dir(environment, overrides)?;
+        engine_keys::check(&config)?;
         Ok(config)
     }
 
@@ -373,7 +376,9 @@ impl Config {
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Cow<'static, str>, Value, &Origin)> {
         let keys = KEYS.iter().zip(&self.origins);
         let keys = keys.map(|(key, origin)| (key.name.into(), (key.get)(self), origin));
-        let of_tables = config_tenants::entries(&self.tenants).chain(self.toolbox.entries());
+        let of_tables = config_tenants::entries(&self.tenants)
+            .chain(engine_keys::entries(&self.docker.engines))
+            .chain(self.toolbox.entries());
         keys.chain(of_tables.map(|(name, value)| (name.into(), value, &self.tables_origin)))
     }
 

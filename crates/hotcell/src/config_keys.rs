@@ -307,6 +307,7 @@ const FIRST: &[Key] = &[
     driver_keys::NATIVE_LEVEL,
     driver_keys::NATIVE_REQUIRE,
     driver_keys::DOCKER_HOST,
+    driver_keys::DOCKER_TLS_DIR,
     driver_keys::DOCKER_IMAGE,
     driver_keys::DOCKER_RUNTIME,
     driver_keys::DOCKER_NETWORK,

@@ -260,3 +260,38 @@ fn what_is_said_of_tenants_is_taken_and_what_means_nothing_refused() {
         assert!(page.contains(&row), "the page lacks the row\n{row}");
     }
 }
+
+#[test]
+fn engines_are_declared_by_name_and_the_page_has_every_key() {
+    use crate::engine_keys::{ENGINE_KEYS, EngineTable, entries, take};
+
+    let mut table = EngineTable::new();
+    for (name, value) in [
+        ("docker.engines.west.host", "ssh://me@far:2222"),
+        ("docker.engines.west.weight", "3"),
+        ("docker.engines.west.labels", "gpu=yes,zone=b"),
+        ("docker.engines.east.host", "tcp://10.0.0.7:2376"),
+        ("docker.engines.east.tls_dir", "/certs"),
+    ] {
+        assert!(take(&mut table, name, value).unwrap(), "{name}");
+    }
+    assert!(!take(&mut table, "docker.host", "unix:///a").unwrap());
+    let shown: Vec<String> =
+        entries(&table).map(|(name, value)| format!("{name} = {value}")).collect();
+    assert_eq!(
+        shown,
+        [
+            r#"docker.engines.east.host = "tcp://10.0.0.7:2376""#,
+            "docker.engines.east.weight = 1",
+            r#"docker.engines.east.tls_dir = "/certs""#,
+            r#"docker.engines.west.host = "ssh://me@far:2222""#,
+            "docker.engines.west.weight = 3",
+            r#"docker.engines.west.labels = "gpu=yes,zone=b""#,
+        ]
+    );
+    let page = include_str!("../../../docs/docker.md");
+    for key in ENGINE_KEYS {
+        let row = format!("| `{}` | {} |", key.name, key.about);
+        assert!(page.contains(&row), "the page lacks the row\n{row}");
+    }
+}

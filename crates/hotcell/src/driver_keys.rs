@@ -4,12 +4,17 @@ use hotcell_model::{ImageName, IsolationLevel, LAYER_NAMES};
 
 use crate::config::Cgroups;
 use crate::config_keys::{Key, choice, list};
+use crate::engine_keys::EngineTable;
 
 /// What is said of the driver docker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct DockerConfig {
     /// The engine; empty for the usual one.
     pub(crate) host: String,
+    /// The directory of the certificates for it; empty for none.
+    pub(crate) tls_dir: String,
+    /// Engines by name, instead of the one above.
+    pub(crate) engines: EngineTable,
     /// The image of cells that name none; empty for none.
     pub(crate) image: String,
     /// The runtime of containers; empty for the engine's.
@@ -77,13 +82,27 @@ pub(crate) const DOCKER_HOST: Key = Key {
     name: "docker.host",
     variable: "HOTCELL_DOCKER_HOST",
     default: "",
-    about: "the Docker engine of the driver docker, such as unix:///run/user/1000/docker.sock; \
-            unless given that of DOCKER_HOST, or unix:///var/run/docker.sock",
+    about: "the Docker engine of the driver docker, such as unix:///run/user/1000/docker.sock, \
+            tcp://HOST:2376 or ssh://USER@HOST; unless given that of DOCKER_HOST, or \
+            unix:///var/run/docker.sock",
     set: |config, text| {
         config.docker.host = text.to_owned();
         Ok(())
     },
     get: |config| config.docker.host.clone().into(),
+};
+
+pub(crate) const DOCKER_TLS_DIR: Key = Key {
+    name: "docker.tls_dir",
+    variable: "HOTCELL_DOCKER_TLS_DIR",
+    default: "",
+    about: "the directory of ca.pem, cert.pem and key.pem for an engine that is reached over TLS; \
+            unless given that of DOCKER_CERT_PATH, with DOCKER_TLS_VERIFY ~/.docker",
+    set: |config, text| {
+        config.docker.tls_dir = text.to_owned();
+        Ok(())
+    },
+    get: |config| config.docker.tls_dir.clone().into(),
 };
 
 pub(crate) const DOCKER_IMAGE: Key = Key {

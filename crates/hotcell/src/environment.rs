@@ -44,6 +44,10 @@ pub(crate) struct Environment {
     pub(crate) docker_config: Option<PathBuf>,
     /// `DOCKER_HOST`: where clients of Docker look for its engine.
     pub(crate) docker_host: Option<String>,
+    /// `DOCKER_CERT_PATH`: where clients of Docker have their certificates.
+    pub(crate) docker_cert_path: Option<PathBuf>,
+    /// `DOCKER_TLS_VERIFY`: whether clients of Docker speak TLS.
+    pub(crate) docker_tls: bool,
     /// `TERM`: what the terminal understands.
     pub(crate) term: Option<String>,
     /// `VISUAL`, or else `EDITOR`: with what a person edits text.
@@ -90,6 +94,8 @@ impl Environment {
                 "LANG" => environment.lang = value.into_string().ok(),
                 "DOCKER_CONFIG" => environment.docker_config = absolute(&value),
                 "DOCKER_HOST" => environment.docker_host = value.into_string().ok(),
+                "DOCKER_CERT_PATH" => environment.docker_cert_path = absolute(&value),
+                "DOCKER_TLS_VERIFY" => environment.docker_tls = true,
                 "TERM" => environment.term = value.into_string().ok(),
                 "HOTCELL_HTTP_TOKEN" => {
                     let token = value
@@ -113,6 +119,13 @@ impl Environment {
 }
 
 impl Environment {
+    /// Where the certificates lie by which clients of Docker speak TLS, if they do.
+    pub(crate) fn docker_certificates(&self) -> Option<PathBuf> {
+        let usual = || self.home.as_ref().map(|home| home.join(".docker"));
+        let of_clients = || self.docker_config.clone().or_else(usual).filter(|_| self.docker_tls);
+        self.docker_cert_path.clone().or_else(of_clients)
+    }
+
     /// The secret in a variable that the configuration names; none where it is not set.
     ///
     /// # Errors

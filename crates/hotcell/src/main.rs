@@ -13,6 +13,7 @@ mod config_toolbox;
 mod conversation;
 mod default_cell;
 mod driver_keys;
+mod engine_keys;
 mod environment;
 mod errors;
 mod file_args;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_auth::FileTokenStore;
-use hotcell_docker::{DockerDriver, DockerSettings, EngineAddress, EngineSettings};
+use hotcell_docker::{DockerDriver, DockerSettings};
 use hotcell_engine::{
     AllowedNames, AllowedSecrets, AllowedWorkspaces, Engine, ExecStream, FileTransfer, Policies,
     PolicyUse, PortStream, Quota, Settings, TenantSettings,
@@ -26,6 +26,7 @@ use hotcell_store::SqliteStore;
 use crate::config::{Cgroups, Config, SecretPlace};
 use crate::config_toolbox;
 use crate::default_cell::of_directory;
+use crate::engine_keys;
 use crate::environment::Environment;
 use crate::policy_file::PolicyFile;
 use crate::pull_bar::PullBar;
@@ -210,28 +211,13 @@ fn egress(config: &Config) -> EgressSettings {
     EgressSettings { of_tenants: tenant_bytes(config), ..config.egress.clone() }
 }
 
-/// The engine of the configuration, or else that of clients of Docker.
-fn docker_engines(config: &Config, environment: &Environment) -> Result<Vec<EngineSettings>> {
-    let said = Some(&config.docker.host).filter(|text| !text.is_empty());
-    let address = match said.or(environment.docker_host.as_ref()) {
-        Some(text) => text.parse()?,
-        None => EngineAddress::usual(),
-    };
-    let mut engine = EngineSettings::new(EngineSettings::DEFAULT, address);
-    engine.nameservers = config.egress.nameservers.clone();
-    if !config.docker.network.is_empty() {
-        engine.network.clone_from(&config.docker.network);
-    }
-    Ok(vec![engine])
-}
-
 fn docker_settings(config: &Config, environment: &Environment, program: &Path) -> DockerSettings {
     let said = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     let docker = &config.docker;
     DockerSettings {
         state_dir: config.state_dir.clone(),
         program: program.to_owned(),
-        engines: docker_engines(config, environment),
+        engines: engine_keys::engines(config, environment),
         image: said(&docker.image),
         scan: scan(config),
         runtime: said(&docker.runtime),

@@ -150,6 +150,16 @@ pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Reads `LABEL=VALUE`.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((label, value)) if !label.is_empty() && !value.is_empty() => {
+            Ok((label.to_owned(), value.to_owned()))
+        }
+        Some(_) | None => Err(format!("{text:?} is no label; write LABEL=VALUE, as in gpu=yes")),
+    }
+}
+
 /// Reads a number of CPUs, in fractions too.
 pub(crate) fn cpus(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {

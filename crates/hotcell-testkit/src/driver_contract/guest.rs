@@ -67,6 +67,7 @@ pub(super) fn spec(driver: &dyn Driver) -> CellSpec {
         env: BTreeMap::new(),
         secrets: Vec::new(),
         checkpoint_before: None,
+        on: BTreeMap::new(),
         created_at: Timestamp::now(),
     }
 }

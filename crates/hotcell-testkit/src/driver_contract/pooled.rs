@@ -79,11 +79,11 @@ pub(super) async fn what_there_is_of_cells_is_found_until_it_is_removed(
 ) -> Result<()> {
     let guest = Guest::start(place).await?;
     let id = guest.spec.id.clone();
-    ensure!(guest.driver.remains().await? == std::slice::from_ref(&id));
+    ensure!(guest.driver.remains().await?.cells == std::slice::from_ref(&id));
     guest.driver.stop(&id).await?;
-    ensure!(guest.driver.remains().await? == std::slice::from_ref(&id));
+    ensure!(guest.driver.remains().await?.cells == std::slice::from_ref(&id));
     guest.driver.clear(&id).await?;
-    ensure!(guest.driver.remains().await?.is_empty());
+    ensure!(guest.driver.remains().await?.cells.is_empty());
     guest.driver.clear(&id).await?;
     Ok(())
 }

@@ -76,6 +76,7 @@ fn facts(cell: &Cell, details: &CellDetails) -> Vec<(&'static str, String)> {
         ("state", cell.state.as_str().to_owned()),
         ("image", image),
         ("driver", cell.driver.clone()),
+        ("engine", details.engine.clone().unwrap_or_default()),
         ("created", cell.created_at.to_string()),
         ("lasts", lasts),
         ("network", cell.network.to_string()),
@@ -86,6 +87,8 @@ fn facts(cell: &Cell, details: &CellDetails) -> Vec<(&'static str, String)> {
         ("processes", used(pids, limits.pids.to_string())),
         ("cpus", limits.cpus.map_or("no limit".to_owned(), |cpus| format!("at most {cpus}"))),
     ];
+    // Said only where there are several.
+    facts.retain(|(name, value)| *name != "engine" || !value.is_empty());
     if !cell.secrets.is_empty() {
         let names: Vec<&str> = cell.secrets.iter().map(SecretName::as_str).collect();
         facts.push(("secrets", names.join(", ")));

@@ -1,5 +1,7 @@
 //! The cell that a `hotcell run` runs in: a new one, or one that is there.
 
+use std::collections::BTreeMap;
+
 use hotcell_model::{
     Alias, Cell, CellInfo, CellKill, CellRef, CellSpawn, Error, ErrorCode, Keep, KillWait, Result,
     SecretGrant, WorkspaceMode,
@@ -114,6 +116,7 @@ pub(super) fn asked_for(shape: &Shape) -> CellSpawn {
     CellSpawn {
         image: shape.image(),
         driver: shape.driver.clone(),
+        on: shape.on.iter().cloned().collect(),
         limits: shape.limits(),
         network: shape.network(),
         workspace: shape.workspace.clone(),
@@ -127,7 +130,13 @@ pub(super) fn check_as_asked(cell: &Cell, shape: &Shape) -> Result<()> {
     let limits = &cell.limits;
     let mebibytes = |mb: u64| format!("{mb} MiB");
     let cpus = |cpus: Option<f64>| cpus.map_or("no limit".to_owned(), |cpus| cpus.to_string());
+    let on: BTreeMap<_, _> = shape.on.iter().cloned().collect();
+    let labels = |on: &BTreeMap<String, String>| {
+        let labels: Vec<String> = on.iter().map(|(name, it)| format!("{name}={it}")).collect();
+        if labels.is_empty() { "nothing".to_owned() } else { labels.join(",") }
+    };
     let differences = [
+        differing("--on", Some(&on).filter(|on| !on.is_empty()), &cell.on, labels),
         differing("--image", shape.image.as_ref(), &cell.image, String::clone),
         differing("--driver", shape.driver.as_ref(), &cell.driver, String::clone),
         differing("--memory", shape.memory.as_ref(), &limits.memory_mb, |mb| mebibytes(*mb)),

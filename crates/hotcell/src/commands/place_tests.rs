@@ -26,6 +26,7 @@ fn cell() -> Cell {
         network: Network::None,
         workspace: None,
         checkpoint_before: None,
+        on: std::collections::BTreeMap::new(),
         secrets: Vec::new(),
         isolation: None,
     }
@@ -33,6 +34,7 @@ fn cell() -> Cell {
 
 fn shape() -> Shape {
     Shape {
+        on: Vec::new(),
         allow: Vec::new(),
         image: None,
         driver: None,

@@ -7,7 +7,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use crate::world::{
-    Chance, Finished, OwnEngine, World, ask_engine, docker, eventually, labelled, unique,
+    Chance, Finished, OwnEngine, SMALL_IMAGE, World, ask_engine, docker, eventually, labelled,
+    small_root, unique,
 };
 
 in_worlds! { [docker]
@@ -20,20 +21,6 @@ in_worlds! { [docker]
     what_is_left_at_the_engine_is_found_by_its_label,
 }
 
-/// A root with a shell and a few tools.
-fn small_root(world: &World) -> Vec<u8> {
-    let root = world.home().join(unique("small"));
-    fs::create_dir_all(root.join("bin")).unwrap();
-    fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
-    for tool in ["sh", "cat", "echo", "sleep", "seq", "touch"] {
-        std::os::unix::fs::symlink("busybox", root.join("bin").join(tool)).unwrap();
-    }
-    let packed = std::process::Command::new("tar").arg("-C").arg(&root).args(["-c", "."]).output();
-    packed.unwrap().stdout
-}
-
-const IMAGE: &str = "hotcell-test-small";
-
 /// Hotcell at an engine of the test's own.
 struct There<'a> {
     world: &'a World,
@@ -44,7 +31,7 @@ impl There<'_> {
     fn hotcell(&self, args: &[&str]) -> Finished {
         let call = self.world.hotcell([]).args(args.iter().copied());
         let call = call.env("HOTCELL_DOCKER_HOST", &self.address);
-        call.env("HOTCELL_DOCKER_IMAGE", format!("{IMAGE}:1")).run()
+        call.env("HOTCELL_DOCKER_IMAGE", format!("{SMALL_IMAGE}:1")).run()
     }
 
     fn text(&self, args: &[&str]) -> String {
@@ -54,7 +41,7 @@ impl There<'_> {
 
 fn an_engine_that_is_killed_under_load_loses_no_command_and_no_file(world: &World) {
     let Some(mut engine) = OwnEngine::start(None) else { return };
-    engine.give_image(IMAGE, &small_root(world));
+    engine.give_image(SMALL_IMAGE, &small_root(world.home()));
     let there = There { world, address: engine.address() };
     let script =
         "touch file; i=0; while [ $i -lt 60 ]; do echo $i; i=$((i+1)); sleep 0.02; done; exit 7";
@@ -92,7 +79,7 @@ fn an_engine_that_is_killed_under_load_loses_no_command_and_no_file(world: &Worl
 
 fn an_engine_without_room_is_told_and_nothing_is_left(world: &World) {
     let Some(engine) = OwnEngine::start(Some(128)) else { return };
-    engine.give_image(IMAGE, &small_root(world));
+    engine.give_image(SMALL_IMAGE, &small_root(world.home()));
     let there = There { world, address: engine.address() };
     there.text(&["run", "--cell", "before", "echo kept > file"]);
     let filler = engine.data().join("filler");

@@ -31,6 +31,7 @@ mod damaged_state;
 mod detached_execs;
 mod diagnosis;
 mod docker;
+mod docker_engines;
 mod docker_faults;
 mod docker_network;
 mod docker_remote;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hotcell_model::{
     Alias, CellAttach, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats,
-    CheckpointBefore, Isolation, Keep, KillWait, Network, Reply, Request, RequestedLimits, Result,
-    SecretGrant, Workspace,
+    CheckpointBefore, Error, Isolation, Keep, KillWait, Network, Reply, Request, RequestedLimits,
+    Result, SecretGrant, Workspace,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -31,7 +31,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "cell_attach",
         toolset: Toolset::Cell,
-        about: "Show a cell's roots and what runs in it, to go on with earlier work.",
+        about: "Show a cell's roots and live execs, to go on with earlier work.",
         effect: Effect::Reads,
         input: schema::of::<Attach>,
         output: schema::of::<Attached>,
@@ -54,7 +54,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "cell_info",
         toolset: Toolset::Cell,
-        about: "Show a cell: isolation, use of resources, live execs.",
+        about: "Show a cell: isolation, resources, live execs.",
         effect: Effect::Reads,
         input: schema::of::<Named>,
         output: schema::of::<Details>,
@@ -82,7 +82,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Spawn {
-    /// host: the machine's own programs
+    /// host: the machine's programs
     #[serde(default = "host")]
     image: String,
     /// a name, usable as cell
@@ -101,12 +101,14 @@ struct Spawn {
     #[schemars(with = "Option<WorkspaceSchema>")]
     workspace: Option<Workspace>,
     env: Option<BTreeMap<String, String>>,
-    /// names the operator allowed; each becomes a variable, or a header added outside the cell
+    /// names the operator allowed, as variables or headers
     secrets: Option<Vec<String>>,
     /// destructive
     #[schemars(with = "Option<String>")]
     checkpoint_before: Option<CheckpointBefore>,
     driver: Option<String>,
+    /// label=value
+    on: Option<String>,
     idempotency_key: Option<String>,
 }
 
@@ -194,9 +196,21 @@ fn spawn(arguments: JsonObject) -> Result<Request> {
         secrets: grants(asked.secrets.unwrap_or_default())?,
         checkpoint_before: asked.checkpoint_before,
         driver: asked.driver,
+        on: labels(asked.on.as_deref().unwrap_or_default())?,
         idempotency_key: asked.idempotency_key,
     }
     .into())
+}
+
+/// Labels of a place, separated by commas.
+fn labels(text: &str) -> Result<BTreeMap<String, String>> {
+    let labels = text.split(',').map(str::trim).filter(|label| !label.is_empty());
+    let pairs = labels.map(|label| match label.split_once('=') {
+        Some((label, value)) => Ok((label.trim().to_owned(), value.trim().to_owned())),
+        None => Err(Error::invalid(format!("on: {label:?} is no label of a place"))
+            .hint("write label=value, such as gpu=yes; engine=NAME names one")),
+    });
+    pairs.collect()
 }
 
 fn grants(texts: Vec<String>) -> Result<Vec<SecretGrant>> {

@@ -58,6 +58,10 @@ pub(super) struct SpawnCell {
     checkpoint_before: Option<CheckpointBefore>,
     /// The driver that places it.
     driver: Option<String>,
+    /// Labels that its place must have, where the driver has several: `{"gpu": "yes"}`; `engine` stands
+    /// for the place's name.
+    #[serde(default)]
+    on: BTreeMap<String, String>,
     /// A second request with this key within 24 hours is answered with the first one's cell.
     idempotency_key: Option<String>,
 }
@@ -84,6 +88,7 @@ impl From<SpawnCell> for CellSpawn {
             secrets: asked.secrets,
             checkpoint_before: asked.checkpoint_before,
             driver: asked.driver,
+            on: asked.on,
             idempotency_key: asked.idempotency_key,
         }
     }

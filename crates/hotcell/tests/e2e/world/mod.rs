@@ -12,6 +12,7 @@ mod machine;
 mod mcp_client;
 mod outside;
 mod own_engine;
+mod own_sshd;
 mod polling;
 mod processes;
 mod registry;
@@ -40,7 +41,8 @@ pub(crate) use machine::{
 };
 pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use outside::{Outside, pattern};
-pub(crate) use own_engine::OwnEngine;
+pub(crate) use own_engine::{OwnEngine, SMALL_IMAGE, small_root};
+pub(crate) use own_sshd::OwnSshd;
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
     cpu_ticks, descendants, fd_count, handles, has_pending, inotify_count, is_alive, kill_9,

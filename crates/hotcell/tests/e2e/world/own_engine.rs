@@ -10,7 +10,22 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Need, eventually, is_root, require};
+use super::{Need, eventually, is_root, require, unique};
+
+/// An image with a shell and a few tools.
+pub(crate) const SMALL_IMAGE: &str = "hotcell-test-small";
+
+/// What it is made of, put together below a directory.
+pub(crate) fn small_root(below: &Path) -> Vec<u8> {
+    let root = below.join(unique("small"));
+    fs::create_dir_all(root.join("bin")).unwrap();
+    fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
+    for tool in ["sh", "cat", "echo", "sleep", "seq", "touch"] {
+        std::os::unix::fs::symlink("busybox", root.join("bin").join(tool)).unwrap();
+    }
+    let packed = Command::new("tar").arg("-C").arg(&root).args(["-c", "."]).output();
+    packed.unwrap().stdout
+}
 
 /// An engine with a place of its own. It touches nothing of the machine's network.
 pub(crate) struct OwnEngine {
@@ -18,11 +33,18 @@ pub(crate) struct OwnEngine {
     process: Child,
     /// Its data lie in memory of this size, if it is bounded.
     in_memory: bool,
+    /// What it is told besides.
+    told: Vec<String>,
 }
 
 impl OwnEngine {
     /// Starts an engine, whose data may be in so many MiB of memory; `None` where there can be none.
     pub(crate) fn start(bound_mb: Option<u32>) -> Option<Self> {
+        Self::start_told(bound_mb, Vec::new())
+    }
+
+    /// Starts an engine that is told something besides.
+    pub(crate) fn start_told(bound_mb: Option<u32>, told: Vec<String>) -> Option<Self> {
         let can = is_root() && Command::new("dockerd").arg("--version").output().is_ok();
         require(
             Need::Docker,
@@ -39,8 +61,8 @@ impl OwnEngine {
                 .status();
             assert!(mounted.unwrap().success());
         }
-        let process = run(place.path(), bound_mb.is_some());
-        let engine = Self { place, process, in_memory: bound_mb.is_some() };
+        let process = run(place.path(), bound_mb.is_some(), &told);
+        let engine = Self { place, process, in_memory: bound_mb.is_some(), told };
         engine.await_answer();
         Some(engine)
     }
@@ -68,7 +90,7 @@ impl OwnEngine {
     pub(crate) fn restart(&mut self) {
         eventually("the engine is started again", || {
             let _ = fs::remove_file(self.place.path().join("pid"));
-            self.process = run(self.place.path(), self.in_memory);
+            self.process = run(self.place.path(), self.in_memory, &self.told);
             loop {
                 if self.try_ask("GET", "/info", &[]).is_some() {
                     return true;
@@ -136,7 +158,7 @@ impl Drop for OwnEngine {
     }
 }
 
-fn run(place: &Path, in_memory: bool) -> Child {
+fn run(place: &Path, in_memory: bool, told: &[String]) -> Child {
     let log = File::options().create(true).append(true).open(place.join("log")).unwrap();
     let mut command = Command::new("dockerd");
     command.arg("--data-root").arg(place.join("data"));
@@ -144,6 +166,7 @@ fn run(place: &Path, in_memory: bool) -> Child {
     command.arg("--pidfile").arg(place.join("pid"));
     command.arg("--host").arg(format!("unix://{}", place.join("d.sock").display()));
     command.args(["--bridge", "none", "--iptables=false", "--ip-forward=false"]);
+    command.args(told);
     if in_memory {
         command.args(["--storage-driver", "vfs"]);
     }
