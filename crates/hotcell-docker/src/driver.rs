@@ -256,10 +256,14 @@ impl Driver for DockerDriver {
         let Some(placed) = read::<Placed>(&paths, &paths.placed())? else { return Ok(()) };
         let host = self.engines.of(&placed).await?;
         remove_container(&host, &container::name(cell)).await?;
+        if placed.outpost && !remote::was_ready(&paths) {
+            // Nothing ever ran in it, and whoever began it may be gone.
+            remove_container(&host, &remote::outpost_name(cell)).await?;
+            Begun::forget(&paths).map_err(|error| at("write", &paths, &error))?;
+        }
         await_keeper_end(&paths).await?;
         if placed.outpost {
-            // With this the last of its records are here.
-            self.connect_there(&paths).await?;
+            self.take_last_records(&host, &paths).await;
             remove_container(&host, &remote::outpost_name(cell)).await?;
         }
         Ok(())

@@ -89,7 +89,13 @@ fn enforce(keeping: &Keeping, paths: &CellPaths, cell: &CellId, network: &Networ
     write_json(&paths.kept().network(), network).map_err(failed)?;
     if connect_in(paths.root(), LINK_SOCKET).map_err(failed)?.is_none() {
         // Nothing runs in it. It obeys when it wakes.
-        return Ok(());
+        if Begun::find(paths).map_err(failed)?.is_none() {
+            return Ok(());
+        }
+        return Err(Error::unavailable(format!(
+            "the cell {cell} could not be told just now what it may reach"
+        ))
+        .hint("it is written down, and obeyed as soon as its engine can be reached; try again"));
     }
     // The keeper tells the carrier what is written down. One that is not there allows nothing, and
     // one that comes begins with that.

@@ -134,8 +134,8 @@ impl DockerDriver {
         )
     }
 
-    /// Takes what is left of the records of a cell that is removed. What cannot be had then, because
-    /// nothing can be started there, goes with the cell.
+    /// Takes what is left of the records of a cell that has no supervisor any more. What cannot be had,
+    /// because nothing can be started there, is left to the next one, and goes with the cell.
     pub(crate) async fn take_last_records(&self, host: &DockerHost, paths: &CellPaths) {
         let begun = Begun::find(paths);
         if matches!(begun, Ok(Some(_)))

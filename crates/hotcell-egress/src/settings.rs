@@ -30,6 +30,9 @@ pub struct EgressSettings {
     /// added to requests.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
+    /// The certificates that are trusted instead of all those, where this is not the host.
+    #[serde(default)]
+    pub trusted: Option<PathBuf>,
     /// Bytes in both directions that the cells of a tenant may carry together in a day of UTC.
     #[serde(default)]
     pub of_tenants: TenantBytes,
@@ -65,6 +68,7 @@ impl Default for EgressSettings {
             max_bytes: None,
             bytes_per_s: None,
             ca_file: None,
+            trusted: None,
             of_tenants: TenantBytes::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! Whom the host trusts: what is said to a host with a secret in it is said to that host alone.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,6 +49,30 @@ impl Trust {
             }
         }
         trust
+    }
+
+    /// Those of a file and nobody else.
+    #[must_use]
+    pub fn of_file(file: &Path) -> Self {
+        match read(file) {
+            Ok(roots) => Self { roots, lacking: None },
+            Err(why) => Self { roots: Vec::new(), lacking: Some(why) },
+        }
+    }
+
+    /// The text of what the host trusts, and of a file besides.
+    ///
+    /// # Errors
+    /// A file that is there cannot be read.
+    pub fn text_of_host(besides: Option<&Path>) -> io::Result<String> {
+        let bundles = BUNDLES.iter().map(|path| Path::new("/").join(path));
+        let bundle = bundles.into_iter().find(|path| path.is_file());
+        let mut text = String::new();
+        for file in bundle.iter().map(PathBuf::as_path).chain(besides) {
+            text.push_str(&std::fs::read_to_string(file)?);
+            text.push('\n');
+        }
+        Ok(text)
     }
 
     /// How hosts are spoken to, by HTTP/1.1 over TLS.

@@ -29,6 +29,7 @@ use rustix::process::{
     DumpableBehavior, Gid, Pid, PidfdFlags, Resource, Rlimit, Uid, WaitOptions, pidfd_open,
     set_dumpable_behavior, waitpid,
 };
+use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::tenant_egress::allowance;
 use crate::{KeptPlace, WhichProcess, authority, let_go_of_streams};
@@ -530,7 +531,10 @@ fn header_plan(cell: Served<'_>, settings: &EgressSettings, lent: &[LentSecret])
         grants: cell.spec.secrets.clone(),
         lent: lent.to_vec(),
         authority: authority::find(cell.place).ok().flatten(),
-        trust: Trust::of_host(settings.ca_file.as_deref()),
+        trust: match &settings.trusted {
+            Some(file) => Trust::of_file(file),
+            None => Trust::of_host(settings.ca_file.as_deref()),
+        },
     }
 }
 
@@ -568,5 +572,9 @@ fn give_up_root(uid: u32, gid: u32) -> rustix::io::Result<()> {
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     rustix::thread::set_thread_groups(&[])?;
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid)
+    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    // With another user they are gone; who stays root of a container has them still.
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets)
 }

@@ -4,7 +4,7 @@
 //! sends every other file as far as it goes, and then the journal as far as it went when the round
 //! began: what it says is never of output that was not sent.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use crate::file_name::{FileName, JOURNAL, LOGS};
 use crate::frame::{Frame, Head, Held, HeldFile, PIECE_BYTES};
 use crate::held::{Opened, directory_flags, list, open_file, size_of};
-use crate::tail_sum::{read_at, tail_sum};
+use crate::tail_sum::read_after;
 
 /// What is told of a directory.
 const WATCHED: WatchFlags = WatchFlags::MODIFY
@@ -26,6 +26,10 @@ const WATCHED: WatchFlags = WatchFlags::MODIFY
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::MOVED_TO);
 const EVENTS_BYTES: usize = 16 << 10;
+/// The sum of nothing.
+const EMPTY: u32 = 0;
+/// Files that are looked at in a row before something is said, if only that this end is there.
+const LOOKS: u32 = 256;
 
 /// What was sent of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,14 +38,39 @@ enum Sent {
     Link { target: String },
 }
 
+/// By what the kernel tells what changes. Users have only so many of them.
+#[derive(Debug)]
+struct Watch {
+    events: OwnedFd,
+    records: i32,
+    logs: Option<i32>,
+    beside: i32,
+}
+
+impl Watch {
+    fn begin(records: &Path, beside: &Path) -> io::Result<Option<Self>> {
+        let events = match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
+            Ok(events) => events,
+            Err(Errno::MFILE | Errno::NOSPC) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let add = |path: &Path| match inotify::add_watch(&events, path, WATCHED) {
+            Ok(watch) => Ok(Some(watch)),
+            Err(Errno::NOSPC) => Ok(None),
+            Err(errno) => Err(io::Error::from(errno)),
+        };
+        let (Some(records), Some(beside)) = (add(records)?, add(beside)?) else { return Ok(None) };
+        Ok(Some(Self { events, records, logs: None, beside }))
+    }
+}
+
 /// What has changed since it was sent.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    events: OwnedFd,
+    watch: Option<Watch>,
+    /// What files looked like, where nobody tells when they change.
+    seen: HashMap<FileName, (u64, i64, u64)>,
     records: OwnedFd,
-    records_watch: i32,
-    logs_watch: Option<i32>,
-    beside_watch: i32,
     beside: PathBuf,
     /// Files beside the records that are told.
     told: Vec<String>,
@@ -52,6 +81,10 @@ pub(crate) struct Changes {
     /// Files to look at.
     dirty: BTreeSet<FileName>,
     dirty_beside: BTreeSet<String>,
+    /// A file that is on its way to another name, by the number of that event.
+    leaving: Option<(u32, FileName)>,
+    /// Files that have other names since they were sent.
+    moved: VecDeque<(FileName, FileName)>,
     /// A file that is being sent in pieces, and how far in this round.
     current: Option<(FileName, u64)>,
     /// How far the journal may be sent in this round.
@@ -69,16 +102,11 @@ impl Changes {
         over: String,
         have: Vec<HeldFile>,
     ) -> io::Result<Self> {
-        let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let opened = rustix::fs::openat(CWD, records, directory_flags(), Mode::empty())?;
-        let records_watch = inotify::add_watch(&events, records, WATCHED)?;
-        let beside_watch = inotify::add_watch(&events, beside, WATCHED)?;
         let mut changes = Self {
-            events,
+            watch: Watch::begin(records, beside)?,
+            seen: HashMap::new(),
             records: opened,
-            records_watch,
-            logs_watch: None,
-            beside_watch,
             beside: beside.to_owned(),
             dirty_beside: told.iter().cloned().collect(),
             told,
@@ -86,6 +114,8 @@ impl Changes {
             over,
             sent: HashMap::new(),
             dirty: BTreeSet::new(),
+            leaving: None,
+            moved: VecDeque::new(),
             current: None,
             journal_to: None,
             journal_goes_on: false,
@@ -103,9 +133,9 @@ impl Changes {
         Ok(changes)
     }
 
-    /// Ready to be read when there is something new.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.events.as_fd()
+    /// Ready to be read when there is something new; `None` where one has to look.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().map(|watch| watch.events.as_fd())
     }
 
     /// The next of what is to be sent; `None` when a round is done: everything that was there when it
@@ -116,7 +146,10 @@ impl Changes {
             self.journal_to = Some(self.journal_size()?);
             self.take_events()?;
         }
-        loop {
+        if let Some((from, to)) = self.moved.pop_front() {
+            return Ok(Some(Frame::bare(Head::Moved { from, to })));
+        }
+        for _ in 0..LOOKS {
             if let Some(file) = self.dirty_beside.pop_first() {
                 match std::fs::read(self.beside.join(&file)) {
                     Ok(bytes) => return Ok(Some(Frame::new(Head::Put { file }, bytes))),
@@ -124,16 +157,23 @@ impl Changes {
                     Err(error) => return Err(error),
                 }
             }
-            let Some(file) = self.next_file() else { break };
+            let Some(file) = self.next_file() else {
+                self.journal_to = None;
+                if std::mem::take(&mut self.journal_goes_on) {
+                    self.dirty.extend(FileName::in_records(JOURNAL));
+                }
+                return Ok(None);
+            };
             if let Some(frame) = self.piece(file)? {
                 return Ok(Some(frame));
             }
         }
-        self.journal_to = None;
-        if std::mem::take(&mut self.journal_goes_on) {
-            self.dirty.extend(FileName::in_records(JOURNAL));
-        }
-        Ok(None)
+        Ok(Some(Frame::bare(Head::Alive)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn watch_nothing(&mut self) {
+        self.watch = None;
     }
 
     /// Whether nothing was written any more when the last round began.
@@ -185,35 +225,33 @@ impl Changes {
             }
             None => size,
         };
-        let offset = match self.sent.get(&file) {
-            Some(Sent::Bytes { length, sum })
-                if *length <= size && tail_sum(opened.as_fd(), *length)? == Some(*sum) =>
-            {
-                *length
+        let known = match self.sent.get(&file) {
+            Some(Sent::Bytes { length, sum }) if *length <= size => Some((*length, *sum)),
+            // Another file by now, or one that was cut.
+            Some(Sent::Bytes { .. } | Sent::Link { .. }) | None => None,
+        };
+        let room = |offset: u64| {
+            usize::try_from(end.saturating_sub(offset)).unwrap_or(PIECE_BYTES).min(PIECE_BYTES)
+        };
+        let more = match known {
+            Some((length, sum)) => read_after(opened.as_fd(), (length, sum), room(length))?
+                .map(|(piece, sum)| (length, piece, sum)),
+            None => None,
+        };
+        let (offset, piece, sum) = match more {
+            Some((_, piece, _)) if piece.is_empty() => {
+                self.current = None;
+                return Ok(None);
             }
-            // Another file by now, or one that was written over.
-            Some(Sent::Bytes { .. } | Sent::Link { .. }) | None => 0,
+            Some(more) => more,
+            None => match read_after(opened.as_fd(), (0, EMPTY), room(0))? {
+                Some((piece, sum)) => (0, piece, sum),
+                None => (0, Vec::new(), EMPTY),
+            },
         };
-        let is_known = matches!(self.sent.get(&file), Some(Sent::Bytes { length, .. })
-            if offset == *length);
-        if is_known && offset >= end {
-            self.current = None;
-            return Ok(None);
-        }
-        let room = usize::try_from(end - offset.min(end)).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
-        let mut piece = vec![0; room];
-        let read = read_at(opened.as_fd(), &mut piece, offset)?;
-        piece.truncate(read);
-        let length = offset + read as u64;
-        let Some(sum) = tail_sum(opened.as_fd(), length)? else {
-            // It was cut just now, and is looked at again.
-            self.sent.remove(&file);
-            self.current = None;
-            self.dirty.insert(file.clone());
-            return Ok(Some(Frame::bare(Head::Write { file, offset: 0 })));
-        };
+        let length = offset + piece.len() as u64;
+        self.current = (length < end && !piece.is_empty()).then(|| (file.clone(), end));
         self.sent.insert(file.clone(), Sent::Bytes { length, sum });
-        self.current = (length < end && read > 0).then(|| (file.clone(), end));
         Ok(Some(Frame::new(Head::Write { file, offset }, piece)))
     }
 
@@ -227,8 +265,9 @@ impl Changes {
 
     /// Takes what the kernel has told.
     fn take_events(&mut self) -> io::Result<()> {
+        let Some(watch) = &self.watch else { return self.look_for_changes() };
         let mut buffer = [MaybeUninit::<u8>::uninit(); EVENTS_BYTES];
-        let events = self.events.try_clone()?;
+        let events = watch.events.try_clone()?;
         let mut reader = Reader::new(&events, &mut buffer);
         let mut missed = false;
         loop {
@@ -237,7 +276,7 @@ impl Changes {
                     missed |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
                     let name = event.file_name().and_then(|name| name.to_str().ok());
                     if let Some(name) = name {
-                        self.note(event.wd(), name)?;
+                        self.note(event.wd(), name, event.events(), event.cookie())?;
                     }
                 }
                 Err(Errno::INTR) => {}
@@ -254,30 +293,72 @@ impl Changes {
         Ok(())
     }
 
-    fn note(&mut self, watch: i32, name: &str) -> io::Result<()> {
-        if watch == self.records_watch && name == LOGS {
-            self.logs_watch = None;
+    fn note(&mut self, from: i32, name: &str, what: ReadFlags, cookie: u32) -> io::Result<()> {
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        if from == watch.records && name == LOGS {
+            watch.logs = None;
             return self.look_everywhere();
         }
-        if watch == self.records_watch {
-            self.dirty.extend(FileName::in_records(name));
-        } else if Some(watch) == self.logs_watch {
-            self.dirty.extend(FileName::in_logs(name));
-        } else if watch == self.beside_watch && name == self.over {
-            self.is_over = true;
-        } else if watch == self.beside_watch && self.told.iter().any(|told| told == name) {
-            self.dirty_beside.insert(name.to_owned());
+        if from == watch.beside {
+            self.is_over |= name == self.over;
+            if self.told.iter().any(|told| told == name) {
+                self.dirty_beside.insert(name.to_owned());
+            }
+            return Ok(());
         }
+        let file = if from == watch.records {
+            FileName::in_records(name)
+        } else if Some(from) == watch.logs {
+            FileName::in_logs(name)
+        } else {
+            None
+        };
+        let Some(file) = file else { return Ok(()) };
+        self.dirty.insert(file.clone());
+        if what.contains(ReadFlags::MOVED_FROM) {
+            self.leaving = Some((cookie, file));
+        } else if what.contains(ReadFlags::MOVED_TO)
+            && let Some((_, from)) = self.leaving.take_if(|(other, _)| *other == cookie)
+            && let Some(sent) = self.sent.remove(&from)
+        {
+            // Whoever reads the copy knows it by what it is, not only by its name.
+            self.sent.insert(file.clone(), sent);
+            self.moved.push_back((from, file));
+        }
+        Ok(())
+    }
+
+    /// Finds what has changed by looking at all of it.
+    fn look_for_changes(&mut self) -> io::Result<()> {
+        self.is_over |= self.beside.join(&self.over).exists();
+        self.dirty_beside.extend(self.told.iter().cloned());
+        let mut seen = HashMap::new();
+        for (file, _) in list(&self.records)? {
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            let Ok(found) = rustix::fs::statat(&self.records, file.as_str(), flags) else {
+                continue;
+            };
+            let looks = (found.st_ino, found.st_mtime, u64::try_from(found.st_size).unwrap_or(0));
+            // What was written within the second looks the same.
+            if self.seen.get(&file) != Some(&looks) || found.st_mtime + 2 > now() {
+                self.dirty.insert(file.clone());
+            }
+            seen.insert(file, looks);
+        }
+        self.dirty.extend(self.sent.keys().filter(|file| !seen.contains_key(*file)).cloned());
+        self.seen = seen;
         Ok(())
     }
 
     /// Every file is looked at.
     fn look_everywhere(&mut self) -> io::Result<()> {
-        if self.logs_watch.is_none() {
+        if let Some(watch) = &mut self.watch
+            && watch.logs.is_none()
+        {
             match rustix::fs::openat(&self.records, LOGS, directory_flags(), Mode::empty()) {
                 Ok(logs) => {
                     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&logs));
-                    self.logs_watch = Some(inotify::add_watch(&self.events, path, WATCHED)?);
+                    watch.logs = Some(inotify::add_watch(&watch.events, path, WATCHED)?);
                 }
                 Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno.into()),
@@ -293,7 +374,7 @@ impl Changes {
 
     /// Output that was let go of where the copy is, is let go of here: there is nothing of it there but
     /// a link that says how much it was.
-    fn forget_forgotten(&self, have: &[HeldFile]) -> io::Result<()> {
+    pub(crate) fn forget_forgotten(&self, have: &[HeldFile]) -> io::Result<()> {
         let has_bytes = |prefix: &str| {
             have.iter().any(|other| {
                 matches!(other.held, Held::Bytes { .. }) && other.file.exec_prefix() == Some(prefix)
@@ -321,4 +402,9 @@ impl Changes {
         }
         Ok(())
     }
+}
+
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.ok().and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(i64::MAX)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -87,7 +87,9 @@ fn apply(copy: &mut Copy, frame: &Frame) {
     let applied = match &frame.head {
         Head::Write { file, offset } => copy.write(file, *offset, &frame.payload),
         Head::Link { file, target } => copy.link(file, target),
+        Head::Moved { from, to } => copy.rename(from, to),
         Head::Gone { file } => copy.remove(file),
+        Head::Alive => Ok(()),
         Head::Put { file } => copy.put(file, &frame.payload),
         Head::Have
         | Head::Begin
@@ -96,7 +98,7 @@ fn apply(copy: &mut Copy, frame: &Frame) {
         | Head::Data { .. }
         | Head::Grant { .. }
         | Head::End { .. }
-        | Head::Alive
+        | Head::Forgotten
         | Head::Over => panic!("{frame:?} is no change"),
     };
     applied.expect("applied");
@@ -177,8 +179,30 @@ fn what_is_cut_written_over_or_another_file_is_sent_anew() {
     fs::write(both.far("log/e_1.0001"), b"aaaaXXXXcc").expect("written over");
     fs::rename(both.far("network.jsonl"), both.far("network.1.jsonl")).expect("renamed");
     append(&both.far("network.jsonl"), b"new and longer than the old");
+    let before = fs::metadata(both.near("network.jsonl")).expect("there").ino();
     copy_all(&mut changes, &mut copy);
     both.assert_same();
+    let after = fs::metadata(both.near("network.1.jsonl")).expect("there").ino();
+    assert_eq!(before, after, "readers know a file that was renamed");
+}
+
+#[test]
+fn where_the_kernel_tells_nothing_everything_is_looked_at() {
+    let both = Both::new();
+    append(&both.far("journal"), b"one\n");
+    let (mut changes, mut copy) = both.begin();
+    changes.watch_nothing();
+    copy_all(&mut changes, &mut copy);
+    both.assert_same();
+    append(&both.far("journal"), b"two\n");
+    append(&both.far("log/e_1.0001"), b"output");
+    copy_all(&mut changes, &mut copy);
+    both.assert_same();
+    fs::remove_file(both.far("log/e_1.0001")).expect("removed");
+    fs::write(both.far.path().join("over.json"), b"{}").expect("written");
+    copy_all(&mut changes, &mut copy);
+    both.assert_same();
+    assert!(changes.is_over());
 }
 
 #[test]

@@ -73,6 +73,16 @@ impl Copy {
         Ok((opened, length))
     }
 
+    pub(crate) fn rename(&mut self, from: &FileName, to: &FileName) -> io::Result<()> {
+        self.last = None;
+        let renamed =
+            rustix::fs::renameat(&self.records, from.as_str(), &self.records, to.as_str());
+        match renamed {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     pub(crate) fn link(&mut self, file: &FileName, target: &str) -> io::Result<()> {
         self.remove(file)?;
         Ok(rustix::fs::symlinkat(target, &self.records, file.as_str())?)

@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, sleep_until};
+use tokio::time::{Instant, interval, sleep, sleep_until};
 
 use crate::changes::Changes;
 use crate::channels::Channels;
@@ -24,6 +24,9 @@ use crate::outbox::Outbox;
 /// How often each end says that it is there, and how long the other waits for it.
 pub(crate) const ALIVE_APART: Duration = Duration::from_secs(5);
 pub(crate) const SILENT_FOR: Duration = Duration::from_secs(25);
+
+/// How long apart it is looked where the kernel does not tell.
+const LOOK_APART: Duration = Duration::from_millis(100);
 
 /// What of the far machine is carried.
 #[derive(Debug, Clone)]
@@ -70,6 +73,11 @@ pub async fn serve(
                     let have = std::mem::take(&mut have);
                     tasks.spawn(async move { tell_records(&out, place, have).await });
                 }
+                Head::Forgotten => {
+                    let links = serde_json::from_slice::<Vec<HeldFile>>(&payload)?;
+                    let out = Arc::clone(&outbox);
+                    tasks.spawn(async move { out.forget(&links).await });
+                }
                 Head::Open { channel, door } => open(&place, &channels, channel, &door)?,
                 Head::Data { channel } => channels.take(channel, payload)?,
                 Head::Grant { channel } => channels.grant(channel)?,
@@ -82,6 +90,7 @@ pub async fn serve(
                 | Head::Caught
                 | Head::Write { .. }
                 | Head::Link { .. }
+                | Head::Moved { .. }
                 | Head::Gone { .. }
                 | Head::Over => return Err(io::Error::other("the other end says what it cannot")),
             }
@@ -106,7 +115,7 @@ pub async fn serve(
 }
 
 /// Says from time to time that this end is there.
-pub(crate) async fn stay_alive(outbox: &Outbox) -> io::Result<()> {
+async fn stay_alive(outbox: &Outbox) -> io::Result<()> {
     let mut ticks = interval(ALIVE_APART);
     loop {
         ticks.tick().await;
@@ -118,22 +127,32 @@ pub(crate) async fn stay_alive(outbox: &Outbox) -> io::Result<()> {
 async fn tell_records(outbox: &Outbox, place: FarPlace, have: Vec<HeldFile>) -> io::Result<()> {
     let FarPlace { directory, records, tells, over, .. } = place;
     let changes = Changes::begin(&records, &directory, tells, over, have)?;
-    let events: OwnedFd = changes.descriptor().try_clone_to_owned()?;
+    let events = changes.descriptor().map(|events| events.try_clone_to_owned()).transpose()?;
     outbox.tell_changes_first(changes).await;
     outbox.send(Frame::bare(Head::Caught)).await?;
-    #[expect(
-        deprecated,
-        reason = "the other way is unsafe, and this descriptor is a copy of our own"
-    )]
-    let events = AsyncFd::with_interest(events, Interest::READABLE)?;
+    let events = events.map(watched).transpose()?;
     while !outbox.send_changes().await? {
+        let changed = async {
+            match &events {
+                Some(events) => events.readable().await.map(|mut ready| ready.clear_ready()),
+                None => {
+                    sleep(LOOK_APART).await;
+                    Ok(())
+                }
+            }
+        };
         tokio::select! {
-            ready = events.readable() => ready?.clear_ready(),
+            changed = changed => changed?,
             () = outbox.over.notified() => {}
         }
     }
     // With what was written while that was found out.
     outbox.send(Frame::bare(Head::Over)).await
+}
+
+#[expect(deprecated, reason = "the other way is unsafe, and this descriptor is a copy of our own")]
+fn watched(events: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(events, Interest::READABLE)
 }
 
 /// Dials a socket for the other end.

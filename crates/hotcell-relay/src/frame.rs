@@ -35,8 +35,12 @@ pub(crate) enum Head {
     Write { file: FileName, offset: u64 },
     /// Far: a file of the records is a link.
     Link { file: FileName, target: String },
+    /// Far: a file of the records has another name.
+    Moved { from: FileName, to: FileName },
     /// Far: a file of the records is gone.
     Gone { file: FileName },
+    /// Near: output of which it has only links that say how much there was.
+    Forgotten,
     /// Both: a file beside the records is this.
     Put { file: String },
     /// Both: so that the other one knows.

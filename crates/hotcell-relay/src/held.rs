@@ -52,6 +52,20 @@ pub(crate) fn describe(records: &Path) -> io::Result<Vec<HeldFile>> {
     Ok(held)
 }
 
+/// Those of logs that are links.
+pub(crate) fn links(records: &Path) -> io::Result<Vec<HeldFile>> {
+    let records = rustix::fs::openat(CWD, records, directory_flags(), Mode::empty())?;
+    let mut links = Vec::new();
+    for (file, kind) in list(&records)? {
+        if matches!(kind, FileType::Symlink | FileType::Unknown)
+            && let Opened::Link(target) = open_file(&records, &file)?
+        {
+            links.push(HeldFile { file, held: Held::Link { target } });
+        }
+    }
+    Ok(links)
+}
+
 /// What is at a name.
 #[derive(Debug)]
 pub(crate) enum Opened {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Mutex, Notify};
 
 use crate::changes::Changes;
-use crate::frame::{Frame, Head};
+use crate::frame::{Frame, Head, HeldFile};
 
 /// The way out of an end.
 pub(crate) struct Outbox {
@@ -52,6 +52,14 @@ impl Outbox {
         self.send_all(Some(frame)).await
     }
 
+    /// Lets go of output that the other end has let go of.
+    pub(crate) async fn forget(&self, links: &[HeldFile]) -> io::Result<()> {
+        match &self.inner.lock().await.changes {
+            Some(changes) => changes.forget_forgotten(links),
+            None => Ok(()),
+        }
+    }
+
     /// Sends what was written; whether nothing will be any more.
     pub(crate) async fn send_changes(&self) -> io::Result<bool> {
         self.send_all(None).await?;
@@ -80,7 +88,9 @@ impl Inner {
         // One that says nothing of the cell waits for nothing.
         let is_about_cell = frame.as_ref().is_none_or(|frame| frame.head != Head::Alive);
         if let Some(mut changes) = self.changes.take_if(|_| is_about_cell) {
-            let told = self.tell(&mut changes).await;
+            // What is written while that goes on is later than what is to be sent after it.
+            let until_quiet = frame.is_none();
+            let told = self.tell(&mut changes, until_quiet).await;
             self.changes = Some(changes);
             told?;
         }
@@ -90,12 +100,12 @@ impl Inner {
         self.writer.flush().await
     }
 
-    async fn tell(&mut self, changes: &mut Changes) -> io::Result<()> {
+    async fn tell(&mut self, changes: &mut Changes, until_quiet: bool) -> io::Result<()> {
         loop {
             while let Some(change) = changes.next()? {
                 self.write(&change).await?;
             }
-            if changes.is_quiet() {
+            if !until_quiet || changes.is_quiet() {
                 return Ok(());
             }
         }

@@ -13,7 +13,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::{FarPlace, NearPlace, relay, serve};
+use crate::{FarPlace, Near, NearPlace, relay, serve};
 
 struct Both {
     far: TempDir,
@@ -43,15 +43,16 @@ impl Both {
         }
     }
 
-    fn near(&self) -> NearPlace {
-        NearPlace {
+    fn near(&self) -> Near {
+        let place = NearPlace {
             directory: self.near.path().to_owned(),
             records: self.near.path().join("records"),
             doors: vec!["link.sock".to_owned()],
             hears: vec!["ready.json".to_owned()],
             ready: "ready.json".to_owned(),
             tells: "network.json".to_owned(),
-        }
+        };
+        Near::look(place).expect("looked")
     }
 
     /// Both ends with a narrow stream between them.

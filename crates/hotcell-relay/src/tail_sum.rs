@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 /// More than one record takes.
-const WINDOW: u64 = 32 << 10;
+pub(crate) const WINDOW: u64 = 32 << 10;
 
 /// The sum of the end of the first `length` bytes of a file; `None` if it has fewer.
 pub(crate) fn tail_sum(file: BorrowedFd<'_>, length: u64) -> io::Result<Option<u32>> {
@@ -17,8 +17,29 @@ pub(crate) fn tail_sum(file: BorrowedFd<'_>, length: u64) -> io::Result<Option<u
     Ok((read == window.len()).then(|| crc32fast::hash(&window)))
 }
 
+/// What is in a file after the first `length` bytes, up to `most` of it, and the sum of the end of all
+/// that; `None` if those bytes do not end as this sum says. It is read once, so that what is told of it
+/// is of one moment.
+pub(crate) fn read_after(
+    file: BorrowedFd<'_>,
+    (length, sum): (u64, u32),
+    most: usize,
+) -> io::Result<Option<(Vec<u8>, u32)>> {
+    let begin = length.saturating_sub(WINDOW);
+    let window = usize::try_from(length - begin).unwrap_or(0);
+    let mut bytes = vec![0; window + most];
+    let read = read_at(file, &mut bytes, begin)?;
+    bytes.truncate(read);
+    if bytes.get(..window).map(crc32fast::hash) != Some(sum) {
+        return Ok(None);
+    }
+    let end = bytes.len().saturating_sub(usize::try_from(WINDOW).unwrap_or(0));
+    let sum = crc32fast::hash(&bytes[end..]);
+    Ok(Some((bytes.split_off(window), sum)))
+}
+
 /// Fills a buffer from a place in a file, as far as the file goes.
-pub(crate) fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {

@@ -1,6 +1,6 @@
 //! That a cell may have a supervisor somewhere else, or records that are not all here.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 
 use hotcell_place::{read_json, write_json};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::paths::CellPaths;
 
 /// Written before a supervisor is started, and removed when it is over and all of its records are here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Begun {
     /// Whether its outpost has a network to carry connections to.
     pub(crate) carries: bool,
@@ -19,11 +19,18 @@ pub(crate) struct Begun {
 
 impl Begun {
     pub(crate) fn find(paths: &CellPaths) -> io::Result<Option<Self>> {
-        read_json(&path(paths))
+        match read_json(&path(paths)) {
+            // Of a machine that lost power: what it said is lost, and that it was begun is not.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(Self::default())),
+            found => found,
+        }
     }
 
     pub(crate) fn note(&self, paths: &CellPaths) -> io::Result<()> {
-        write_json(&path(paths), self)
+        write_json(&path(paths), self)?;
+        // The cell goes on whatever becomes of this machine.
+        File::open(path(paths))?.sync_all()?;
+        File::open(paths.root())?.sync_all()
     }
 
     pub(crate) fn forget(paths: &CellPaths) -> io::Result<()> {

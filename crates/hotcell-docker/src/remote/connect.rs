@@ -2,7 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -11,11 +13,14 @@ use hotcell_relay::{FarPlace, serve};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use super::{FAILED, OVER, PLACE, READY, RECORDS, WAITING};
+use super::{BEGUN, FAILED, OVER, OWN, PLACE, READY, RECORDS, WAITING};
 use crate::paths::LINK_SOCKET;
 
 /// What is read at once.
 const PIECE_BYTES: usize = 64 << 10;
+/// How often it is looked whether the outpost has begun, and how long apart.
+const TRIES: u32 = 4000;
+const APART: Duration = Duration::from_millis(5);
 
 /// Sockets of a cell's place that are shown on the other side.
 pub(super) const DOORS: [&str; 3] = [LINK_SOCKET, KEEPER_SOCKET, CARRIER_SOCKET];
@@ -45,7 +50,20 @@ pub fn connect() -> ExitCode {
     }
 }
 
+/// Waits until the first process of the outpost has done away with what a former one told.
+fn await_outpost() -> io::Result<()> {
+    let begun = Path::new(OWN).join(BEGUN);
+    for _ in 0..TRIES {
+        if begun.exists() {
+            return Ok(());
+        }
+        std::thread::sleep(APART);
+    }
+    Err(io::Error::other("the outpost of the cell does not begin"))
+}
+
 fn serve_streams(place: FarPlace) -> io::Result<()> {
+    await_outpost()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let own =

@@ -23,6 +23,8 @@ mod relaying;
 mod start;
 mod upload;
 
+use crate::paths::CellPaths;
+
 pub(crate) use begun::Begun;
 pub use connect::connect;
 pub use outpost::outpost;
@@ -32,10 +34,20 @@ pub use relay::relay;
 pub(crate) use relaying::Relaying;
 pub(crate) use start::{RemoteStart, check_carries, show_tools, start};
 
+/// Whether the supervisor of a cell was ever heard of here, in its present life.
+pub(crate) fn was_ready(paths: &CellPaths) -> bool {
+    paths.root().join(READY).exists()
+}
+
 /// Where an outpost has the cell's place, its records and what it keeps.
 const PLACE: &str = "/.hotcell/place";
 const RECORDS: &str = "/.hotcell/records";
 const KEEPS: &str = "/.hotcell/keeps";
+
+/// What is the outpost's own, and goes with its container.
+const OWN: &str = "/.hotcell/own";
+/// The file there that says that what a former outpost told is not told any more.
+const BEGUN: &str = "begun";
 
 /// Volumes that only the outpost of a cell sees whole.
 pub(crate) const BESIDE: [&str; 2] = [PLACE_VOLUME, RECORDS_VOLUME];

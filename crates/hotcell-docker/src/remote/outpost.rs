@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
-use super::{FAILED, ORDER, OVER, PLACE, READY, TOOLS, WAITING};
+use super::{BEGUN, FAILED, ORDER, OVER, OWN, PLACE, READY, TOOLS, WAITING};
 use crate::birth::give_order;
 use crate::carrier_id::share_records;
 use crate::keeper::look_after;
@@ -27,7 +27,9 @@ use crate::paths::{CellPaths, LINK_SOCKET, Placed};
 /// The word by which an outpost is told to wait for the first process of its cell.
 pub(super) const BIRTH: &str = "birth";
 /// Whoever starts a cell does so at once.
-const BORN_WITHIN: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
+const BORN_WITHIN: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
+/// How long is waited before a cell is looked after again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How long an outpost stays after its cell. Whoever wants the records later starts another one.
 const STAYS_FOR: Duration = Duration::from_secs(600);
 
@@ -44,10 +46,19 @@ pub(super) struct OutpostOrder {
 #[must_use]
 pub fn outpost(args: &[OsString]) -> ExitCode {
     let place = PathBuf::from(PLACE);
-    let begins = args.first().is_some_and(|word| word == BIRTH);
-    let kept = keep(&place, begins);
-    let over = fs::write(place.join(OVER), b"{}");
-    match kept.and(over) {
+    let mut begins = args.first().is_some_and(|word| word == BIRTH);
+    let kept = loop {
+        let kept = keep(&place, begins);
+        // A cell that runs is looked after again, whatever went wrong.
+        match connect_in(&place, LINK_SOCKET) {
+            Ok(None) => break kept.and_then(|()| end(&place)),
+            Ok(Some(_)) | Err(_) => {
+                begins = false;
+                thread::sleep(AGAIN_AFTER);
+            }
+        }
+    };
+    match kept {
         Ok(()) => {
             thread::sleep(STAYS_FOR);
             ExitCode::SUCCESS
@@ -56,24 +67,38 @@ pub fn outpost(args: &[OsString]) -> ExitCode {
     }
 }
 
+/// Says that there is no supervisor, and that nothing will be written any more.
+fn end(place: &Path) -> io::Result<()> {
+    forget(place, READY)?;
+    fs::write(place.join(OVER), b"{}")
+}
+
 fn keep(place: &Path, begins: bool) -> io::Result<()> {
     let paths = CellPaths::at(place.to_owned());
     let missing = || io::Error::other("the outpost was told nothing of its cell");
     let placed: Placed = read_json(&paths.placed())?.ok_or_else(missing)?;
     let order: OutpostOrder = read_json(&place.join(ORDER))?.ok_or_else(missing)?;
-    forget(place, OVER)?;
-    if begins {
-        for file in [WAITING, READY, FAILED] {
-            forget(place, file)?;
-        }
-        remove_other_tools(place, order.tools.as_deref())?;
-        if let Err(error) = begin(&paths, &placed) {
-            return write_json(&place.join(FAILED), &error.to_string());
-        }
-    } else if connect_in(place, LINK_SOCKET)?.is_none() {
-        return Ok(());
+    // What a former outpost told is not told by this one.
+    let (stale, runs) = match begins {
+        true => (&[OVER, WAITING, FAILED, READY][..], false),
+        false => (&[OVER, WAITING, FAILED][..], connect_in(place, LINK_SOCKET)?.is_some()),
+    };
+    for file in stale {
+        forget(place, file)?;
     }
-    look_after(&paths, &placed, order.egress, || Ok(()))
+    if begins {
+        remove_other_tools(place, order.tools.as_deref())?;
+    } else if !runs {
+        forget(place, READY)?;
+    }
+    fs::write(Path::new(OWN).join(BEGUN), b"{}")?;
+    if begins && let Err(error) = begin(&paths, &placed) {
+        return write_json(&place.join(FAILED), &error.to_string());
+    }
+    match begins || runs {
+        true => look_after(&paths, &placed, order.egress, || Ok(())),
+        false => Ok(()),
+    }
 }
 
 fn forget(place: &Path, file: &str) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! The container beside a cell of another machine, described for its engine.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use bollard::models::{
@@ -7,7 +8,7 @@ use bollard::models::{
     MountVolumeOptions,
 };
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, InspectNetworkOptions, StartContainerOptions,
+    CreateContainerOptionsBuilder, InspectNetworkOptions, ListImagesOptions, StartContainerOptions,
 };
 use hotcell_egress::EgressSettings;
 use hotcell_link::CONTAINER_PROGRAM;
@@ -16,7 +17,7 @@ use hotcell_model::{CellId, Result};
 use super::outpost::BIRTH;
 use super::program_volume;
 use super::upload::Bundle;
-use super::{KEEPS, PLACE, PLACE_VOLUME, RECORDS, RECORDS_VOLUME};
+use super::{KEEPS, OWN, PLACE, PLACE_VOLUME, RECORDS, RECORDS_VOLUME};
 use crate::docker_host::DockerHost;
 use crate::failure::{NOT_FOUND, status};
 use crate::isolation::enforced;
@@ -25,6 +26,7 @@ use crate::paths::{CellPaths, Placed};
 use crate::removal::remove_container;
 use crate::volumes::{self, PURPOSES};
 
+const OWN_OPTIONS: &str = "rw,nosuid,nodev,noexec,mode=700,size=65536,nr_inodes=16";
 /// What it may use: a keeper, a carrier and some ends of relays.
 const MEMORY_BYTES: i64 = 512 << 20;
 const PIDS: i64 = 256;
@@ -67,9 +69,13 @@ pub(crate) async fn begin(
     begins: Option<Bundle>,
 ) -> Result<()> {
     let program = program_volume::ensure(host, paths, place).await?;
+    let image = match begins {
+        Some(_) => place.placed.image.clone(),
+        None => any_image(host, &place.placed.image).await?,
+    };
     let container = name(&place.placed.spec.id);
     let carries = can_carry(host).await?;
-    let body = describe(host, place, &program, carries, begins.is_some());
+    let body = describe(host, place, (&image, &program), carries, begins.is_some());
     let options = CreateContainerOptionsBuilder::default().name(&container).build();
     let made = host.docker.create_container(Some(options), body).await;
     made.map_err(|error| host.failed("make the outpost of a cell", &error))?;
@@ -89,10 +95,22 @@ pub(crate) async fn begin(
     started
 }
 
+/// The image of a cell, or any other that the engine has where that one was removed: an outpost runs
+/// none of its files.
+async fn any_image(host: &DockerHost, wanted: &str) -> Result<String> {
+    match host.docker.inspect_image(wanted).await {
+        Err(error) if status(&error) == Some(NOT_FOUND) => {}
+        Ok(_) | Err(_) => return Ok(wanted.to_owned()),
+    }
+    let images = host.docker.list_images(None::<ListImagesOptions>).await;
+    let images = images.map_err(|error| host.failed("list its images", &error))?;
+    Ok(images.into_iter().next().map_or_else(|| wanted.to_owned(), |image| image.id))
+}
+
 fn describe(
     host: &DockerHost,
     place: OutpostPlace<'_>,
-    program: &Path,
+    (image, program): (&str, &Path),
     carries: bool,
     begins: bool,
 ) -> ContainerCreateBody {
@@ -110,6 +128,7 @@ fn describe(
         network_mode: Some(network.to_owned()),
         ipc_mode: Some("private".to_owned()),
         mounts: Some(mounts(cell, program)),
+        tmpfs: Some(HashMap::from([(OWN.to_owned(), OWN_OPTIONS.to_owned())])),
         memory: enforced.memory.then_some(MEMORY_BYTES),
         pids_limit: enforced.pids.then_some(PIDS),
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
@@ -120,7 +139,7 @@ fn describe(
     };
     ContainerCreateBody {
         // It has its files from there and runs none of them.
-        image: Some(place.placed.image.clone()),
+        image: Some(image.to_owned()),
         hostname: Some("outpost".to_owned()),
         user: Some("0:0".to_owned()),
         entrypoint: Some(entrypoint),

@@ -48,23 +48,25 @@ pub(super) async fn ensure(
     let failed = |error: io::Error| at("copy the program for", paths, &error);
     let version = place.program.file_name().unwrap_or_default().to_string_lossy();
     let volume = format!("{version}-{}", place.state);
-    let directory = place.program.parent().unwrap_or(Path::new("/"));
     let file = File::open(place.program).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
+    // Beside the copies, which are tidied up: that of the driver.
+    let programs = place.program.parent().unwrap_or(Path::new("/"));
+    let own = programs.parent().unwrap_or(programs).to_owned();
+    let noted = own.join(format!("filled-{}.json", host.name()));
     // Whoever fills it is alone; the others find it full.
     let lock = format!("filling-{}.lock", host.name());
-    let directory = directory.to_owned();
-    let locking = move || lock_in(&directory, &lock, LockWait::Wait);
+    let locking = move || lock_in(&own, &lock, LockWait::Wait);
     let _lock = tokio::task::spawn_blocking(locking)
         .await
         .map_err(|error| Error::internal(format!("waiting for a lock failed: {error}")))?
         .map_err(failed)?;
-    let mountpoint = make(host, &volume, place.state).await?;
-    // Whoever has filled it says so; a volume that was made since has another time.
-    let filled_file = place.program.with_extension(format!("at-{}", host.name()));
-    let full = Filled { engine: host.id().to_owned(), made_at: mountpoint.1, size };
-    if read_json::<Filled>(&filled_file).map_err(failed)?.as_ref() == Some(&full) {
-        return Ok(mountpoint.0.join(FILE));
+    let (mountpoint, made_at) = make(host, &volume, place.state).await?;
+    // A volume that was made since has another time.
+    let full = Filled { engine: host.id().to_owned(), volume: volume.clone(), made_at, size };
+    let mut filled: Vec<Filled> = read_json(&noted).unwrap_or_default().unwrap_or_default();
+    if full.made_at.is_some() && filled.contains(&full) {
+        return Ok(mountpoint.join(FILE));
     }
     let container = name(&place.placed.spec.id);
     remove_container(host, &container).await?;
@@ -88,17 +90,20 @@ pub(super) async fn ensure(
     let options = CreateContainerOptionsBuilder::default().name(&container).build();
     let made = host.docker.create_container(Some(options), body).await;
     made.map_err(|error| host.failed("make a container", &error))?;
-    let filled = fill(host, &container, file, size).await;
+    let came = fill(host, &container, file, size).await;
     remove_container(host, &container).await?;
-    filled?;
-    write_json(&filled_file, &full).map_err(failed)?;
-    Ok(mountpoint.0.join(FILE))
+    came?;
+    filled.retain(|other| other.volume != full.volume);
+    filled.push(full);
+    write_json(&noted, &filled).map_err(failed)?;
+    Ok(mountpoint.join(FILE))
 }
 
 /// A volume that the program was copied to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Filled {
     engine: String,
+    volume: String,
     made_at: Option<String>,
     size: u64,
 }

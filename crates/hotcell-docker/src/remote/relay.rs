@@ -1,5 +1,6 @@
 //! `hotcell relay`: a process of this machine that shows a cell of another one here, and ends with it.
 
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +11,7 @@ use futures_util::StreamExt;
 use hotcell_keeper::{LockWait, Side, answer_order, belong_to_nobody, take_order};
 use hotcell_link::CONTAINER_PROGRAM;
 use hotcell_model::{Error, Result};
-use hotcell_relay::{NearPlace, Told};
+use hotcell_relay::{Near, NearPlace, Told};
 use serde::{Deserialize, Serialize};
 
 use super::READY;
@@ -71,6 +72,9 @@ fn run(order: &RelayOrder) -> Result<()> {
     runtime.block_on(async {
         let host = DockerHost::connect(&order.engine).await?;
         Box::pin(carry(&host, order)).await?;
+        // From here on nobody looks for them there.
+        let records = File::open(&order.records).map_err(|error| broken(&error))?;
+        rustix::fs::syncfs(&records).map_err(|errno| broken(&errno.into()))?;
         Begun::forget(&paths).map_err(|error| broken(&error))?;
         // All of it is here. One that stays is removed by the next start, or ends by itself.
         remove_container(&host, &order.outpost).await
@@ -79,6 +83,15 @@ fn run(order: &RelayOrder) -> Result<()> {
 
 /// Shows the cell here until it is over.
 async fn carry(host: &DockerHost, order: &RelayOrder) -> Result<()> {
+    let place = NearPlace {
+        directory: order.directory.clone(),
+        records: order.records.clone(),
+        doors: DOORS.map(str::to_owned).to_vec(),
+        hears: TELLS.map(str::to_owned).to_vec(),
+        ready: READY.to_owned(),
+        tells: TAKES.to_owned(),
+    };
+    let near = Near::look(place).map_err(|error| broken(&error))?;
     let options = CreateExecOptions {
         attach_stdin: Some(true),
         attach_stdout: Some(true),
@@ -108,15 +121,7 @@ async fn carry(host: &DockerHost, order: &RelayOrder) -> Result<()> {
         };
         std::future::ready(part)
     });
-    let place = NearPlace {
-        directory: order.directory.clone(),
-        records: order.records.clone(),
-        doors: DOORS.map(str::to_owned).to_vec(),
-        hears: TELLS.map(str::to_owned).to_vec(),
-        ready: READY.to_owned(),
-        tells: TAKES.to_owned(),
-    };
-    let relayed = hotcell_relay::relay(place, bytes, input, |told| match told {
+    let relayed = hotcell_relay::relay(near, bytes, input, |told| match told {
         Told::Caught => answer_order(&KeepOutcome::Done),
     })
     .await;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bollard::query_parameters::InspectContainerOptions;
-use hotcell_keeper::{Environment, LockWait, order_keeper};
+use hotcell_keeper::{Environment, HeldLock, LockWait, order_keeper};
 use hotcell_model::{Error, Result};
 use hotcell_place::connect_in;
 use tokio::time::sleep;
@@ -13,7 +13,6 @@ use tokio::time::sleep;
 use super::begun::Begun;
 use super::outpost_container::{self, OutpostPlace};
 use super::relay::RelayOrder;
-use crate::container;
 use crate::docker_host::DockerHost;
 use crate::driver::at;
 use crate::engine_address::EngineAddress;
@@ -26,6 +25,8 @@ use crate::removal::remove_container;
 const RELAY: &str = "relay";
 /// How long a cell may take to be shown by a relay that another process has started.
 const SHOWN_WITHIN: Duration = Duration::from_secs(30);
+/// How often one is started that ends at once.
+const TRIES: u32 = 5;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What relays are started with.
@@ -49,57 +50,70 @@ impl Relaying {
             if let Some(stream) = dial(paths)? {
                 return Ok(Some(stream));
             }
-            let begun = Begun::find(paths).map_err(|error| at("read", paths, &error))?;
-            if begun.is_none() {
+            if !is_begun(paths)? {
                 return Ok(None);
+            }
+            if Instant::now() >= until {
+                return Err(Error::unavailable(format!(
+                    "the cell {} at {} is not shown here within {} s",
+                    place.placed.spec.id,
+                    host.address,
+                    SHOWN_WITHIN.as_secs()
+                ))
+                .hint("it may just be starting there; try again"));
             }
             let lock = paths.kept().lock_keeper(LockWait::Try);
             match lock.map_err(|error| at("look for the relay of", paths, &error))? {
-                Some(lock) => {
-                    drop(lock);
-                    self.find(host, paths, place).await?;
-                }
-                None if Instant::now() >= until => {
-                    return Err(Error::unavailable(format!(
-                        "the cell {} at {} is not shown here within {} s",
-                        place.placed.spec.id,
-                        host.address,
-                        SHOWN_WITHIN.as_secs()
-                    ))
-                    .hint("it may just be starting there; try again"));
-                }
+                Some(lock) => self.find(host, paths, place, lock).await?,
                 None => sleep(LOOK_AGAIN).await,
             }
         }
     }
 
-    /// Starts a relay for a cell that has none, and an outpost where that is gone as well.
+    /// Starts a relay for a cell that has none, and an outpost where that is gone as well. Whoever
+    /// changes something there has the lock.
     async fn find(
         &self,
         host: &DockerHost,
         paths: &CellPaths,
         place: OutpostPlace<'_>,
+        lock: HeldLock,
     ) -> Result<()> {
-        let cell = &place.placed.spec.id;
-        let outpost = outpost_container::name(cell);
-        if !is_running(host, &container::name(cell)).await? {
-            // One that was made and never started has nothing to tell, and is in the way.
-            remove_container(host, &container::name(cell)).await?;
+        if !is_begun(paths)? {
+            return Ok(());
         }
+        let outpost = outpost_container::name(&place.placed.spec.id);
         if !is_running(host, &outpost).await? {
             remove_container(host, &outpost).await?;
             outpost_container::begin(host, paths, place, None).await?;
         }
+        drop(lock);
         self.order(host, paths, place.placed).await
     }
 
-    /// Starts a relay, and waits until it has shown what there is.
-    pub(super) async fn order(
+    /// Starts a relay that stays: one that found the lock taken by whoever looked for it just then is
+    /// gone.
+    pub(super) async fn begin(
         &self,
         host: &DockerHost,
         paths: &CellPaths,
         placed: &Placed,
     ) -> Result<()> {
+        for _ in 0..TRIES {
+            self.order(host, paths, placed).await?;
+            let lock = paths.kept().lock_keeper(LockWait::Try);
+            if lock.map_err(|error| at("look for the relay of", paths, &error))?.is_none() {
+                return Ok(());
+            }
+        }
+        Err(Error::unavailable(format!(
+            "the relay of the cell {} at {} does not stay",
+            placed.spec.id, host.address
+        )))
+    }
+
+    /// Starts a relay, and waits until it has shown what there is.
+    async fn order(&self, host: &DockerHost, paths: &CellPaths, placed: &Placed) -> Result<()> {
         let order = RelayOrder {
             directory: paths.root().to_owned(),
             records: placed.records.clone(),
@@ -123,6 +137,10 @@ impl Relaying {
             .map_err(|error| at("start the relay of", paths, &error))?;
         ordered.into_result()
     }
+}
+
+fn is_begun(paths: &CellPaths) -> Result<bool> {
+    Ok(Begun::find(paths).map_err(|error| at("read", paths, &error))?.is_some())
 }
 
 /// A stream to what is shown of a cell, if anything is.

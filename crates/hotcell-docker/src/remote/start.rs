@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bollard::query_parameters::StartContainerOptions;
-use hotcell_egress::EgressSettings;
+use hotcell_egress::{EgressSettings, Trust};
 use hotcell_jail::process::Confinement;
-use hotcell_keeper::NETWORK;
+use hotcell_keeper::{HeldLock, NETWORK};
 use hotcell_model::{CellSpec, Error, Network, Result};
 use hotcell_place::{ACCOUNTS, read_json};
 use tokio::time::{Instant, sleep, timeout};
@@ -31,6 +31,8 @@ use crate::removal::remove_container;
 use crate::shown_files::write_names;
 use crate::volumes::{self, PURPOSES};
 
+/// Whom an outpost trusts where secrets are added to requests.
+const TRUSTED: &str = "trusted.pem";
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How long apart it is looked whether a container lives.
 const ALIVE_APART: Duration = Duration::from_secs(1);
@@ -54,8 +56,11 @@ pub(crate) async fn start(start: RemoteStart<'_>) -> Result<Confinement> {
     for container in [&name, &outpost] {
         remove_container(host, container).await?;
     }
-    drop(await_keeper_end(paths).await?);
-    let begun = match timeout(READY_WITHIN, begin(start, &name)).await {
+    // Until there is a relay nobody else looks for the cell there.
+    let lock = await_keeper_end(paths).await?;
+    // It may take as long as it takes.
+    let program = program_volume::ensure(host, paths, place).await?;
+    let begun = match timeout(READY_WITHIN, begin(start, &name, &program, lock)).await {
         Ok(begun) => begun,
         Err(_) => Err(Error::unavailable(format!(
             "the container {name} was not ready within {} s",
@@ -76,7 +81,12 @@ pub(crate) async fn start(start: RemoteStart<'_>) -> Result<Confinement> {
     begun
 }
 
-async fn begin(start: RemoteStart<'_>, name: &str) -> Result<Confinement> {
+async fn begin(
+    start: RemoteStart<'_>,
+    name: &str,
+    program: &Path,
+    lock: Option<HeldLock>,
+) -> Result<Confinement> {
     let RemoteStart { host, paths, place, tools, relaying } = start;
     let placed = place.placed;
     let carries = check_network(host, paths, place).await?;
@@ -93,14 +103,14 @@ async fn begin(start: RemoteStart<'_>, name: &str) -> Result<Confinement> {
     };
     let bundle = bundle(paths, place, shown_tools.as_ref()).map_err(|error| failed(&error))?;
     outpost_container::begin(host, paths, place, Some(bundle)).await?;
-    let program = program_volume::ensure(host, paths, place).await?;
     let there = volumes::mountpoint(host, &placed.spec.id, PLACE_VOLUME).await?;
     let tools_there = shown_tools.as_ref().map(|(_, name)| there.join(TOOLS).join(name));
-    let body = describe(start, &there, &program, tools_there.as_deref());
+    let body = describe(start, &there, program, tools_there.as_deref());
     create(host, name, &body).await?;
     let begun = Begun { carries, tools: shown_tools };
     begun.note(paths).map_err(|error| failed(&error))?;
-    relaying.order(host, paths, placed).await?;
+    drop(lock);
+    relaying.begin(host, paths, placed).await?;
     await_file(host, start, None, WAITING).await?;
     let started = host.docker.start_container(name, None::<StartContainerOptions>).await;
     started.map_err(|error| host.failed("start a container", &error))?;
@@ -144,10 +154,10 @@ fn bundle(
 ) -> io::Result<Bundle> {
     let mut bundle = Bundle::new();
     let mut egress = place.egress.clone();
-    if let Some(ca_file) = egress.ca_file.take() {
-        bundle.file_of("ca.pem", 0o644, &ca_file)?;
-        egress.ca_file = Some(Path::new(super::PLACE).join("ca.pem"));
-    }
+    // Whom the carrier trusts with secrets is this machine's to say, not its image's.
+    let trusted = Trust::text_of_host(egress.ca_file.take().as_deref())?;
+    bundle.file(TRUSTED, 0o644, trusted.as_bytes())?;
+    egress.trusted = Some(Path::new(super::PLACE).join(TRUSTED));
     let placed = Placed { records: RECORDS.into(), ..place.placed.clone() };
     let order = OutpostOrder { egress, tools: tools.map(|(_, name)| name.clone()) };
     bundle.file("cell.json", 0o600, &serde_json::to_vec(&placed)?)?;
