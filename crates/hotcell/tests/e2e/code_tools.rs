@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 
 use crate::world::{Era, McpClient, World, eventually_some, tool_servers};
 
-in_worlds! { [root]
+in_worlds! { [root, docker, remote]
     code_finds_and_calls_tools,
+}
+
+in_worlds! { [root]
     what_goes_wrong_with_a_tool_is_raised,
     a_tool_that_no_rule_names_waits_for_a_person,
     code_that_was_approved_reaches_its_tools,

@@ -6,22 +6,25 @@ use std::time::Duration;
 
 use crate::world::{Chance, World, ask_engine, docker, eventually, labelled, tell_engine, unique};
 
-in_worlds! { [docker]
-    a_container_is_hardened,
+in_worlds! { [docker, remote]
     commands_reach_nothing_of_their_supervisor,
-    a_container_that_somebody_removed_is_a_cell_that_sleeps,
     any_image_will_do,
     hostile_images_gain_nothing,
     what_an_image_fills_is_still_the_cells,
-    a_volume_that_somebody_removed_is_told,
     whoever_runs_commands_has_a_name,
+    a_client_that_is_killed_leaves_nothing_for_good,
+    state_directories_share_an_engine_and_no_cells,
+}
+
+in_worlds! { [docker]
+    a_container_is_hardened,
+    a_container_that_somebody_removed_is_a_cell_that_sleeps,
+    a_volume_that_somebody_removed_is_told,
     an_image_stays_what_it_was_for_its_cell,
     what_a_container_cannot_do_is_said,
     an_engine_or_an_image_that_is_not_there_is_told,
-    a_client_that_is_killed_leaves_nothing_for_good,
     without_its_engine_a_cell_goes_on,
     a_cell_is_at_the_engine_it_was_made_at,
-    state_directories_share_an_engine_and_no_cells,
 }
 
 fn container(world: &World, cell: &str) -> serde_json::Value {

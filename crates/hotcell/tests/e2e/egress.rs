@@ -7,10 +7,16 @@ use serde_json::{Value, json};
 
 use crate::world::{Era, Live, McpClient, Outside, World, eventually, is_alive, pattern};
 
-in_worlds! { [root, rootless, single_id, docker]
+in_worlds! { [root, rootless, single_id, docker, remote]
     an_allowed_name_is_reached_and_others_are_not_there,
-    a_name_stands_for_its_ports_alone,
     bytes_go_both_ways_and_each_way_ends_by_itself,
+    the_proxy_has_the_same_rules,
+    a_change_takes_hold_in_a_cell_that_runs,
+    what_is_denied_is_cut,
+}
+
+in_worlds! { [root, rootless, single_id, docker]
+    a_name_stands_for_its_ports_alone,
     names_below_a_suffix_are_there,
     what_is_not_public_is_for_names_that_are_written_out,
     a_name_that_moves_to_an_inner_address_is_refused,
@@ -18,9 +24,6 @@ in_worlds! { [root, rootless, single_id, docker]
     localhost_is_the_cell_itself,
     no_packet_hurts_the_resolver,
     a_flood_of_lookups_starves_nothing,
-    the_proxy_has_the_same_rules,
-    a_change_takes_hold_in_a_cell_that_runs,
-    what_is_denied_is_cut,
     a_denial_that_was_broken_off_takes_hold,
     a_link_among_the_records_leads_nowhere,
     connections_and_bytes_are_limited,

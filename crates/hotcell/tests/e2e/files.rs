@@ -9,10 +9,13 @@ use serde_json::Value;
 
 use crate::world::{Finished, World, eventually, send};
 
-in_worlds! {
-    [root, rootless, single_id]
+in_worlds! { [root, rootless, single_id, docker, remote]
     files_go_in_and_out,
     directories_go_in_and_out,
+}
+
+in_worlds! {
+    [root, rootless, single_id]
     what_is_interrupted_leaves_nothing,
 }
 

@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 use crate::code_tools::{ALLOW, agent, declare};
 use crate::world::{Era, McpClient, World, eventually_some, is_alive, tool_servers};
 
-in_worlds! { [root, without_cgroups, rootless, single_id]
+in_worlds! { [root, without_cgroups, rootless, single_id, docker, remote]
     a_shell_calls_tools,
+}
+
+in_worlds! { [root, without_cgroups, rootless, single_id]
     no_exec_calls_in_the_name_of_another,
     a_command_whose_server_is_gone_is_told_so,
 }
