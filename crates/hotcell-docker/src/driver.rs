@@ -35,6 +35,7 @@ use crate::keeping::{Keeping, await_keeper_end};
 use crate::known_engine::{capabilities_of, of_both};
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
 use crate::placement;
+use crate::podman;
 use crate::preparing;
 use crate::remains::cells_at;
 use crate::removal::remove_container;
@@ -212,7 +213,11 @@ impl Driver for DockerDriver {
             tools,
         };
         let runtime = self.settings.runtime.as_deref();
-        let body = container::describe(&placed, &shown, enforced(host), &state, runtime);
+        let mut body = container::describe(&placed, &shown, enforced(host), &state, runtime);
+        if host.is_podman {
+            let told = podman::translate(&mut body, &paths.filter());
+            told.map_err(|error| at("write", &paths, &error))?;
+        }
         let name = container::name(&spec.id);
         let order = ContainerOrder { spec: placed.spec.clone(), uid, gid };
         let birth = Birth { name: &name, body, order, paths: &paths, records: &placed.records };
