@@ -35,7 +35,7 @@ missing_packages() {
     for pair in cc:gcc newuidmap:uidmap bwrap:bubblewrap busybox:busybox-static ps:procps \
         setpriv:util-linux runuser:util-linux python3:python3 npm:npm dockerd:docker.io \
         mmdebstrap:mmdebstrap curl:curl docker-registry:docker-registry zstd:zstd \
-        ssh:openssh-client sshd:openssh-server; do
+        ssh:openssh-client sshd:openssh-server podman:podman runc:runc; do
         command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
     done
     # The binary is linked statically: gcc prints a bare name when there is no libc.a.

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use crate::engine_address::{EngineAddress, EngineSettings};
 use crate::engine_dial;
 use crate::failure::failed;
+use crate::podman::is_podman;
 
 /// An engine that does not answer within this is not there.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(120);
@@ -23,6 +24,9 @@ pub(crate) struct DockerHost {
     pub(crate) docker: Docker,
     /// What it said of itself.
     pub(crate) info: SystemInfo,
+    id: String,
+    /// Whether it is Podman.
+    pub(crate) is_podman: bool,
     /// What it is called and where it is, for people.
     pub(crate) address: String,
     settings: EngineSettings,
@@ -48,25 +52,32 @@ impl DockerHost {
             // Engines refuse versions that are newer than they are.
             let negotiated = docker.negotiate_version().await;
             let docker = negotiated.map_err(|error| fault("connect", &error))?;
-            let info = docker.info().await.map_err(|error| fault("ask what it can do", &error))?;
-            Ok::<_, Error>((docker, info))
+            let asked = tokio::join!(docker.info(), docker.version());
+            let info = asked.0.map_err(|error| fault("ask what it can do", &error))?;
+            let version = asked.1.map_err(|error| fault("ask what it is", &error))?;
+            Ok::<_, Error>((docker, info, version))
         };
-        let (docker, info) = match timeout(GREETS_WITHIN, greet).await {
+        let (docker, info, version) = match timeout(GREETS_WITHIN, greet).await {
             Ok(greeted) => greeted?,
             Err(_) => return Err(silent(&address, GREETS_WITHIN)),
         };
-        Ok(Self { docker, info, address, settings: settings.clone() })
+        let is_podman = is_podman(&version);
+        let id = match is_podman {
+            // It calls itself something else each time it is asked.
+            true => format!("podman at {}", data(&info)),
+            false => info.id.clone().unwrap_or_default(),
+        };
+        Ok(Self { docker, info, id, is_podman, address, settings: settings.clone() })
     }
 
     /// What the engine calls itself, for ever.
     pub(crate) fn id(&self) -> &str {
-        self.info.id.as_deref().unwrap_or_default()
+        &self.id
     }
 
     /// Where it has its data, in its own words.
     pub(crate) fn data(&self) -> String {
-        let said = |text: &Option<String>| text.clone().unwrap_or_default();
-        format!("{}:{}", said(&self.info.name), said(&self.info.docker_root_dir))
+        data(&self.info)
     }
 
     /// What was said of it.
@@ -90,6 +101,11 @@ impl DockerHost {
         let mut named = options.filter_map(|option| option.split(',').next());
         named.any(|option| option == format!("name={name}"))
     }
+}
+
+fn data(info: &SystemInfo) -> String {
+    let said = |text: &Option<String>| text.clone().unwrap_or_default();
+    format!("{}:{}", said(&info.name), said(&info.docker_root_dir))
 }
 
 /// The error for an engine that does not answer.

@@ -31,6 +31,7 @@ mod labels;
 mod network;
 mod paths;
 mod placement;
+mod podman;
 mod preparing;
 mod remains;
 mod remote;

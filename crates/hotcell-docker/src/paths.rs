@@ -142,6 +142,11 @@ impl CellPaths {
         self.root.join("measured.json")
     }
 
+    /// The filter of its container, for an engine that wants it as a file.
+    pub(crate) fn filter(&self) -> PathBuf {
+        self.root.join("filter.json")
+    }
+
     /// Whom its programs are to trust besides, for a cell with an authority of its own.
     pub(crate) fn trust(&self) -> PathBuf {
         self.root.join("trust")

@@ -21,6 +21,7 @@ use crate::isolation::enforced;
 use crate::keeper::KeeperAsk;
 use crate::keeping::await_keeper_end;
 use crate::paths::{CellPaths, Placed};
+use crate::podman;
 use crate::remote::{self, Begun, OutpostPlace, Relaying, RemoteStart};
 use crate::removal::remove_container;
 use crate::shown_files::write_names;
@@ -67,7 +68,11 @@ impl DockerDriver {
             tools,
         };
         let runtime = self.settings.runtime.as_deref();
-        let body = container::describe(placed, &shown, enforced(host), state, runtime);
+        let mut body = container::describe(placed, &shown, enforced(host), state, runtime);
+        if host.is_podman {
+            let told = podman::translate(&mut body, &paths.filter());
+            told.map_err(|error| at("write", paths, &error))?;
+        }
         let name = container::name(&placed.spec.id);
         let order = ContainerOrder { spec: placed.spec.clone(), uid, gid };
         let birth = Birth { name: &name, body, order, paths, records: &placed.records };
@@ -88,6 +93,13 @@ impl DockerDriver {
         tools: Option<&Path>,
     ) -> Result<Confinement> {
         let Start { host, paths, placed, state, program } = start;
+        if host.is_podman {
+            return Err(Error::unsupported(format!(
+                "the engine {} is Podman, which can be used on its own machine alone",
+                host.address
+            ))
+            .hint("use its socket there, or a Docker engine"));
+        }
         let relaying = Relaying { program: program.to_owned() };
         let place = self.outpost_place(placed, state, program);
         let start = RemoteStart { host, paths, place, tools, relaying: &relaying };

@@ -60,6 +60,21 @@ fn variables_that_cannot_be_set_are_refused() {
 }
 
 #[test]
+fn labels_that_no_place_has_are_refused() {
+    let on =
+        |label: &str, value: &str| CellSpawn { on: variables(label, value), ..Default::default() };
+    check::cell_spawn(&on("example.org/gpu", "A-100_x")).unwrap();
+    for (label, value) in
+        [("", "x"), ("gpu", ""), ("gpu", "a b"), ("g=", "x"), ("gpu", &"x".repeat(65))]
+    {
+        assert_invalid(check::cell_spawn(&on(label, value)), "no label");
+    }
+    let many = (0..17).map(|number| (number.to_string(), "x".to_owned())).collect();
+    let many = CellSpawn { on: many, ..CellSpawn::default() };
+    assert_invalid(check::cell_spawn(&many), "17 labels");
+}
+
+#[test]
 fn times_out_of_bounds_are_refused() {
     for timeout_s in [0.0, -1.0, f64::NAN, f64::INFINITY, 4e7] {
         let timed = ExecRun { timeout_s: Some(timeout_s), ..run() };

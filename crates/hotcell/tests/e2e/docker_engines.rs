@@ -9,7 +9,8 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 
 use crate::world::{
-    Finished, Invocation, OwnEngine, OwnSshd, SMALL_IMAGE, World, eventually, small_root, unique,
+    Finished, Invocation, OwnEngine, OwnPodman, OwnSshd, SMALL_IMAGE, World, eventually,
+    small_root, unique,
 };
 
 in_worlds! { [docker]
@@ -18,6 +19,7 @@ in_worlds! { [docker]
     what_is_said_of_engines_is_checked,
     an_engine_is_reached_over_tls_by_those_it_knows,
     an_engine_is_reached_over_ssh,
+    podman_is_an_engine,
 }
 
 /// Hotcell with a configuration of its own.
@@ -42,10 +44,12 @@ impl<'a> Site<'a> {
         self.call(args).run()
     }
 
+    #[track_caller]
     fn text(&self, args: &[&str]) -> String {
         self.hotcell(args).succeeded().stdout()
     }
 
+    #[track_caller]
     fn json(&self, args: &[&str]) -> Value {
         serde_json::from_str(&self.text(args)).unwrap()
     }
@@ -305,4 +309,28 @@ fn an_engine_is_reached_over_ssh(world: &World) {
     assert!(found.contains("far: ") && found.contains("storage"), "{found}");
     let missing = doctor(Path::new("/nowhere.sock"));
     assert!(missing.contains("/nowhere.sock") && !missing.contains("storage"), "{missing}");
+}
+
+fn podman_is_an_engine(world: &World) {
+    let Some(mut podman) = OwnPodman::start() else { return };
+    podman.give_image(SMALL_IMAGE, &small_root(world.home()));
+    let site = Site::new(world, &format!("[docker]\nhost = \"{}\"\n", podman.address()));
+    let cell = site.json(&["spawn", "--persistent", "--json", "kept"]);
+    let (id, isolation) = (cell["id"].as_str().unwrap(), &cell["isolation"]);
+    let layers = isolation["layers"].as_array().unwrap();
+    assert!(layers.iter().any(|layer| layer["name"] == "seccomp_filter"), "{isolation}");
+    site.text(&["run", "--cell", "kept", "echo kept > file; echo gone > /tmp/file"]);
+    let exec = site.text(&["run", "-d", "--cell", "kept", "sleep 2; echo said; exit 7"]);
+    podman.stop();
+    assert_eq!(site.hotcell(&["wait", exec.trim()]).code(), 7);
+    let refused = site.hotcell(&["spawn", "new"]);
+    assert_eq!(refused.code(), 10, "{refused:?}");
+    podman.restart();
+    assert_eq!(site.text(&["logs", exec.trim()]), "said\n");
+    site.text(&["kill", "kept"]);
+    site.text(&["volume", "restore", id]);
+    assert_eq!(site.text(&["run", "--cell", "kept", "cat file; echo /tmp/*"]), "kept\n/tmp/*\n");
+    site.text(&["kill", "--force", "--volumes", "kept"]);
+    assert_eq!(podman.all(), "");
+    assert_eq!(site.json(&["reconcile", "--json"])["errors"], json!([]));
 }

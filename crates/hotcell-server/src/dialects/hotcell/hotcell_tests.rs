@@ -97,6 +97,15 @@ fn a_spawned_cell_is_held_unless_it_is_to_stay() {
 }
 
 #[test]
+fn labels_of_a_place_are_told_in_one_text() {
+    let asked = arguments(json!({ "on": "gpu=yes, engine=west" }));
+    let request = dialect().request("cell_spawn", asked).unwrap();
+    let Request::CellSpawn(spawn) = request else { panic!("{request:?}") };
+    let on: Vec<_> = spawn.on.iter().map(|(label, it)| (label.as_str(), it.as_str())).collect();
+    assert_eq!(on, [("engine", "west"), ("gpu", "yes")]);
+}
+
+#[test]
 fn wrong_arguments_are_named() {
     for (tool, asked, named) in [
         ("exec_run", json!({ "command": "ls", "colour": 1 }), "colour"),
@@ -107,6 +116,7 @@ fn wrong_arguments_are_named() {
         ("exec_poll", json!({ "exec_id": "e_1", "stream": "x" }), "e_1"),
         ("cell_spawn", json!({ "limits": { "memory": 1 } }), "memory"),
         ("cell_spawn", json!({ "network": "all" }), "all"),
+        ("cell_spawn", json!({ "on": "gpu" }), "gpu"),
         ("cell_kill", json!({ "cell": "a b" }), "a b"),
         ("nothing", json!({}), "nothing"),
     ] {

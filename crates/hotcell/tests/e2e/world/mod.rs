@@ -12,6 +12,7 @@ mod machine;
 mod mcp_client;
 mod outside;
 mod own_engine;
+mod own_podman;
 mod own_sshd;
 mod polling;
 mod processes;
@@ -42,6 +43,7 @@ pub(crate) use machine::{
 pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use outside::{Outside, pattern};
 pub(crate) use own_engine::{OwnEngine, SMALL_IMAGE, small_root};
+pub(crate) use own_podman::OwnPodman;
 pub(crate) use own_sshd::OwnSshd;
 pub(crate) use polling::{eventually, eventually_some};
 pub(crate) use processes::{
