@@ -27,7 +27,7 @@ use crate::paths::{CellPaths, LINK_SOCKET};
 use crate::removal::remove_container;
 
 /// An engine that is at its work needs seconds; one that needs longer hangs.
-const READY_WITHIN: Duration = Duration::from_secs(90);
+pub(crate) const READY_WITHIN: Duration = Duration::from_secs(90);
 /// How long apart it is looked whether a container lives.
 const ALIVE_APART: Duration = Duration::from_millis(250);
 /// How often a name is tried that somebody else has just used, and how long apart.
@@ -69,7 +69,11 @@ pub(crate) async fn give_birth(host: &DockerHost, birth: Birth<'_>) -> Result<Co
     born
 }
 
-async fn create(host: &DockerHost, name: &str, body: &ContainerCreateBody) -> Result<()> {
+pub(crate) async fn create(
+    host: &DockerHost,
+    name: &str,
+    body: &ContainerCreateBody,
+) -> Result<()> {
     let mut tries = 0;
     loop {
         let options = CreateContainerOptionsBuilder::default().name(name).build();
@@ -153,7 +157,7 @@ fn give_records(birth: &Birth<'_>, first: &tokio::net::UnixStream) -> io::Result
     Ok(())
 }
 
-async fn check_alive(host: &DockerHost, name: &str) -> Result<()> {
+pub(crate) async fn check_alive(host: &DockerHost, name: &str) -> Result<()> {
     let ended = |how: String| {
         Error::unavailable(format!("the container {name} ended before it was ready{how}"))
             .hint("does its image fit this machine? see `docker events`")
@@ -173,7 +177,7 @@ async fn check_alive(host: &DockerHost, name: &str) -> Result<()> {
 
 /// Tells a supervisor what to be, and hears how that went. With the order go the directory for its
 /// records and the sockets at which it listens, which nothing in the container has a path to.
-fn give_order(
+pub(crate) fn give_order(
     mut stream: UnixStream,
     order: &ContainerOrder,
     records: PathBuf,

@@ -31,6 +31,7 @@ fn described(limits: impl FnOnce(&mut Limits), enforced: Enforced) -> ContainerC
         image: "sha256:00".to_owned(),
         user: (1000, 1000),
         engine: "ABCD".to_owned(),
+        outpost: false,
         engine_name: None,
         engine_data: None,
         scratch: vec!["/data".to_owned(), "/tmp".to_owned()],

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,34 +11,31 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use hotcell_egress::EgressSettings;
 use hotcell_keeper::ensure_authority;
-use hotcell_link::ContainerOrder;
 use hotcell_model::{
-    CellId, CellSpec, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE, Isolation,
-    Networks, PlacedCell, Placement, Remains, RequiredIsolation, Result,
+    CellId, CellSpec, Collectable, Diagnosis, Driver, DriverCapabilities, Error, HOST_IMAGE,
+    Isolation, Networks, PlacedCell, Placement, Remains, Removed, RequiredIsolation, Result,
+    Thrift,
 };
-use hotcell_place::{
-    ACCOUNTS, ImageScan, add_image_env, connect_in, copy_of, keep_image_env, read_json, write_json,
-};
+use hotcell_place::{ImageScan, add_image_env, connect_in, keep_image_env, read_json, write_json};
 use rustix::process::{getegid, geteuid};
 
-use crate::birth::{Birth, give_birth};
-use crate::container::{self, Shown};
+use crate::container;
 use crate::diagnose;
-use crate::disk;
+use crate::disk::Measured;
 use crate::docker_host::DockerHost;
 use crate::engine_address::EngineSettings;
 use crate::engines::{Engine, Engines};
 use crate::images::find_or_pull;
-use crate::isolation::{self, enforced};
+use crate::isolation;
 use crate::keeping::{Keeping, await_keeper_end};
 use crate::known_engine::{capabilities_of, of_both};
 use crate::paths::{CellPaths, DockerPaths, LINK_SOCKET, PLACED_VERSION, Placed};
 use crate::placement;
-use crate::podman;
 use crate::preparing;
 use crate::remains::cells_at;
+use crate::remote::{self, Begun};
 use crate::removal::remove_container;
-use crate::shown_files::write_names;
+use crate::starting::Start;
 use crate::volumes;
 
 /// Whom execs of a container are when root made it.
@@ -69,10 +65,10 @@ pub struct DockerSettings {
 /// Places cells in containers.
 #[derive(Debug)]
 pub struct DockerDriver {
-    settings: DockerSettings,
-    paths: DockerPaths,
-    keeping: Keeping,
-    engines: Engines,
+    pub(crate) settings: DockerSettings,
+    pub(crate) paths: DockerPaths,
+    pub(crate) keeping: Keeping,
+    pub(crate) engines: Engines,
 }
 
 impl DockerDriver {
@@ -181,7 +177,6 @@ impl Driver for DockerDriver {
             Some(placed) => self.engines.of(placed).await?,
             None => self.choose(spec).await?,
         };
-        check_here(&host)?;
         let host = &*host;
         let mut placed = match placed {
             Some(placed) => placed,
@@ -194,33 +189,6 @@ impl Driver for DockerDriver {
             placed.prepared = true;
             write_json(&paths.placed(), &placed).map_err(|error| at("write", &paths, &error))?;
         }
-        let volumes = volumes::find(host, &spec.id).await?;
-        let measured = disk::note(host, &paths, &volumes)?;
-        let files = write_names(&paths).map_err(|error| at("write", &paths, &error))?;
-        let trust = paths.trust();
-        let program = copy_of(&self.settings.program, &self.paths.programs())
-            .map_err(|error| at("copy the program for", &paths, &error))?;
-        let birthplace = paths.birthplace();
-        make_readable(&birthplace).map_err(|error| at("make", &paths, &error))?;
-        let (uid, gid) = placed.user;
-        let accounts = ACCOUNTS.map(|accounts| (paths.accounts(accounts), accounts));
-        let shown = Shown {
-            program: &program,
-            birthplace: &birthplace,
-            accounts: &accounts,
-            files: &files,
-            trust: Some(trust.as_path()).filter(|trust| trust.is_dir()),
-            tools,
-        };
-        let runtime = self.settings.runtime.as_deref();
-        let mut body = container::describe(&placed, &shown, enforced(host), &state, runtime);
-        if host.is_podman {
-            let told = podman::translate(&mut body, &paths.filter());
-            told.map_err(|error| at("write", &paths, &error))?;
-        }
-        let name = container::name(&spec.id);
-        let order = ContainerOrder { spec: placed.spec.clone(), uid, gid };
-        let birth = Birth { name: &name, body, order, paths: &paths, records: &placed.records };
         // What separated it in a former life: whoever dies before it is looked at leaves nothing that
         // passes for this one.
         match fs::remove_file(paths.isolation()) {
@@ -229,20 +197,23 @@ impl Driver for DockerDriver {
             }
             Ok(()) | Err(_) => {}
         }
-        // One that has ended, or that a start that died has left; what looked after it does not look
-        // after this one.
-        remove_container(host, &name).await?;
-        let no_keeper = await_keeper_end(&paths).await?;
-        paths.kept().forget_carrier().map_err(|error| at("write", &paths, &error))?;
-        let confinement = give_birth(host, birth).await?;
-        drop(no_keeper);
+        let program = self.copy_program(&paths)?;
+        let start =
+            Start { host, paths: &paths, placed: &placed, state: &state, program: &program };
+        let (confinement, measured) = match placed.outpost {
+            true => (self.start_there(start, tools).await?, Measured::Yes),
+            false => self.start_here(start, tools).await?,
+        };
         let isolation = isolation::describe(host, &confinement, measured);
+        let name = container::name(&spec.id);
         if let Err(error) = self.settings.required.check(&isolation) {
             remove_container(host, &name).await?;
             return Err(error);
         }
-        // Nothing runs yet that it would have to look after.
-        if let Err(error) = self.begin_keeper(&program, &paths, &placed).await {
+        // Nothing runs yet that it would have to look after. One at another machine has its outpost.
+        if !placed.outpost
+            && let Err(error) = self.begin_keeper(&program, &paths, &placed).await
+        {
             remove_container(host, &name).await?;
             return Err(error);
         }
@@ -255,10 +226,29 @@ impl Driver for DockerDriver {
         let stream = connect_in(paths.root(), LINK_SOCKET).map_err(|error| {
             Error::unavailable(format!("cannot connect to the supervisor of {cell}: {error}"))
         })?;
-        if stream.is_some() {
-            self.keeping.ensure(&paths);
+        let begun = Begun::find(&paths).map_err(|error| at("read", &paths, &error))?;
+        match (stream, begun) {
+            (Some(stream), None) => {
+                self.keeping.ensure(&paths);
+                Ok(Some(stream))
+            }
+            (Some(stream), Some(_)) => Ok(Some(stream)),
+            (None, None) => Ok(None),
+            (None, Some(_)) => self.connect_there(&paths).await,
         }
-        Ok(stream)
+    }
+
+    async fn tools_changed(&self, cell: &CellId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let Some(placed) = read::<Placed>(&paths, &paths.placed())? else { return Ok(()) };
+        if !placed.outpost || self.connect(cell).await?.is_none() {
+            return Ok(());
+        }
+        let host = self.engines.of(&placed).await?;
+        match remote::show_tools(&host, &paths, &placed).await? {
+            Some(ask) => self.ask_keeper(paths, ask).await,
+            None => Ok(()),
+        }
     }
 
     async fn stop(&self, cell: &CellId) -> Result<()> {
@@ -266,7 +256,13 @@ impl Driver for DockerDriver {
         let Some(placed) = read::<Placed>(&paths, &paths.placed())? else { return Ok(()) };
         let host = self.engines.of(&placed).await?;
         remove_container(&host, &container::name(cell)).await?;
-        await_keeper_end(&paths).await.map(drop)
+        await_keeper_end(&paths).await?;
+        if placed.outpost {
+            // With this the last of its records are here.
+            self.connect_there(&paths).await?;
+            remove_container(&host, &remote::outpost_name(cell)).await?;
+        }
+        Ok(())
     }
 
     async fn remove(&self, cell: &CellId) -> Result<()> {
@@ -289,6 +285,9 @@ impl Driver for DockerDriver {
             remove_container(host, &container::name(cell)).await?;
             // Of a start that was killed.
             remove_container(host, &preparing::name(cell)).await?;
+            remove_container(host, &remote::program_name(cell)).await?;
+            self.take_last_records(host, &paths).await;
+            remove_container(host, &remote::outpost_name(cell)).await?;
         }
         let _no_keeper = await_keeper_end(&paths).await?;
         for host in &hosts {
@@ -300,6 +299,25 @@ impl Driver for DockerDriver {
             }
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    async fn collect(&self, thrift: &Thrift) -> Result<Vec<Removed>> {
+        let mut programs = Removed { kind: Collectable::Temporary, count: 0, bytes: 0 };
+        if self.paths.cells().exists() {
+            let state = self.paths.state_id().map_err(|error| {
+                Error::unavailable(format!("cannot tell whose programs there are: {error}"))
+            })?;
+            for engine in self.engines.all()? {
+                // One that cannot be reached keeps what it has until the next time.
+                if engine.settings().address.is_remote()
+                    && let Ok(host) = engine.host().await
+                {
+                    programs.count +=
+                        remote::collect_programs(&host, &state, thrift.dry_run).await?;
+                }
+            }
+        }
+        Ok(vec![programs])
     }
 
     async fn disk_bytes(&self, cell: &CellId) -> Result<Option<u64>> {
@@ -374,14 +392,6 @@ impl Driver for DockerDriver {
 }
 
 impl DockerDriver {
-    async fn begin_keeper(&self, program: &Path, paths: &CellPaths, placed: &Placed) -> Result<()> {
-        let keeping = self.keeping.clone();
-        let (program, paths, placed) = (program.to_owned(), paths.clone(), placed.clone());
-        tokio::task::spawn_blocking(move || keeping.begin(&program, &paths, &placed))
-            .await
-            .map_err(|error| Error::internal(format!("starting a keeper failed: {error}")))?
-    }
-
     /// The engine of a new cell. Others may be placed meanwhile: room is a matter of fairness.
     async fn choose(&self, spec: &CellSpec) -> Result<Arc<DockerHost>> {
         let engines = self.engines.all()?;
@@ -460,6 +470,7 @@ impl DockerDriver {
             image: image.id,
             engine: host.id().to_owned(),
             engine_name: Some(host.name().to_owned()),
+            outpost: host.settings().address.is_remote(),
             engine_data: Some(host.data()),
             scratch: image.volumes,
             user: user(host),
@@ -485,23 +496,14 @@ fn check_spec(spec: &CellSpec) -> Result<()> {
 
 /// Whom the container of a new cell runs as, by its own numbers.
 fn user(host: &DockerHost) -> (u32, u32) {
+    let is_remote = host.settings().address.is_remote();
     match (host.secures_by("rootless"), geteuid()) {
         // Its root is whoever runs the engine, without any capability.
         (true, _) => (0, 0),
+        // Whoever this process is, is nobody there.
+        (false, _) if is_remote => CELL_USER,
         (false, uid) if uid.is_root() => CELL_USER,
         (false, uid) => (uid.as_raw(), getegid().as_raw()),
-    }
-}
-
-/// Whether cells can be run at an engine: what a cell writes down is read where it lies.
-fn check_here(host: &DockerHost) -> Result<()> {
-    match host.settings().address.is_remote() {
-        false => Ok(()),
-        true => Err(Error::unsupported(format!(
-            "the Docker engine {} is reached over a network, and cells need one of this machine",
-            host.address
-        ))
-        .hint("name the engine's socket, such as unix:///var/run/docker.sock")),
     }
 }
 
@@ -510,13 +512,10 @@ fn no_engines() -> Error {
         .hint("set docker.host, or leave out docker.engines for the usual one")
 }
 
-/// Makes a directory that every user of a container can look into.
-fn make_readable(directory: &Path) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
-}
-
-fn read<T: serde::de::DeserializeOwned>(paths: &CellPaths, file: &Path) -> Result<Option<T>> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(
+    paths: &CellPaths,
+    file: &Path,
+) -> Result<Option<T>> {
     read_json(file).map_err(|error| at("read", paths, &error))
 }
 

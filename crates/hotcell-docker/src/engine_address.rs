@@ -235,9 +235,16 @@ pub struct EngineSettings {
     /// What `ssh` is to read instead of the user's configuration.
     #[serde(default)]
     pub ssh_config: Option<PathBuf>,
+    /// The network of an engine on another machine by which connections of its cells are carried.
+    #[serde(default = "usual_network")]
+    pub network: String,
     /// Who is asked for the addresses of names; the host's servers where there are none.
     #[serde(default)]
     pub nameservers: Vec<SocketAddr>,
+}
+
+fn usual_network() -> String {
+    EngineSettings::USUAL_NETWORK.to_owned()
 }
 
 /// How a port of an engine is spoken to.
@@ -255,6 +262,9 @@ impl EngineSettings {
     /// The name of the one engine of a configuration that names none.
     pub const DEFAULT: &'static str = "default";
 
+    /// The network that engines have of their own accord.
+    pub const USUAL_NETWORK: &'static str = "bridge";
+
     /// One with nothing said besides.
     #[must_use]
     pub fn new(name: &str, address: EngineAddress) -> Self {
@@ -266,6 +276,7 @@ impl EngineSettings {
             tls_dir: None,
             plain_tcp: PlainTcp::default(),
             ssh_config: None,
+            network: usual_network(),
             nameservers: Vec::new(),
         }
     }

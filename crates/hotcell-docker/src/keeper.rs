@@ -1,6 +1,8 @@
 //! `hotcell keep-container`: the host-side half of a cell in a container, a process of its own that
 //! needs no other. It sees to the cell's connections and to its disk, and ends with its container.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::carrier_id::find_carrier;
+use crate::driver::at;
 use crate::paths::{CellPaths, LINK_SOCKET, Placed};
 
 /// What a keeper is told.
@@ -67,6 +70,8 @@ pub(crate) enum KeeperAsk {
     Network,
     /// To keep the values of these secrets in memory, for what carries connections of its cell.
     Lend(Vec<LentSecret>),
+    /// To remove what a directory of its place shows the cell beside these paths.
+    Tools { shown: String, keep: Vec<String> },
 }
 
 /// The whole life of a keeper: its order comes on standard input, its outcome goes to standard
@@ -96,24 +101,33 @@ fn keep_cell(order: &KeepOrder) -> io::Result<()> {
     let Some(_lock) = paths.kept().lock_keeper(LockWait::Try)? else {
         return answer_order(&KeepOutcome::Done);
     };
-    let placed = read_json::<Placed>(&paths.placed())?;
-    let stream = connect_in(paths.root(), LINK_SOCKET)?;
-    let (Some(placed), Some(stream)) = (placed, stream) else {
+    let Some(placed) = read_json::<Placed>(&paths.placed())? else {
         // It is over by now.
         return answer_order(&KeepOutcome::Done);
     };
+    look_after(&paths, &placed, order.egress.clone(), || answer_order(&KeepOutcome::Done))
+}
+
+/// Looks after a cell until it is over, and tells when that has begun.
+pub(crate) fn look_after(
+    paths: &CellPaths,
+    placed: &Placed,
+    egress: EgressSettings,
+    begun: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    let Some(stream) = connect_in(paths.root(), LINK_SOCKET)? else { return begun() };
     let link = WatchLink::open(stream)?;
     // Its memory is bounded by a limit of its own: the groups of a container are the engine's.
     let groups = CarrierCgroups::default();
-    let mut carrier = KeptCarrier::find(paths.kept(), order.egress.clone(), &groups);
+    let mut carrier = KeptCarrier::find(paths.kept(), egress, &groups);
     let disk = read_json::<Vec<PathBuf>>(&paths.measured())?
         .map(|directories| CountedDisk { meter: DiskMeter::new(&placed.spec.limits), directories });
-    let cell = served(&paths, &placed)?;
+    let cell = served(paths, placed)?;
     // A cell whose connections cannot be carried has no network, and is tried again.
     let _ = carrier.ensure(cell);
     let listener = paths.kept().listen_as_keeper()?;
-    answer_order(&KeepOutcome::Done)?;
-    let kept = Kept { paths: &paths, cell, link, listener };
+    begun()?;
+    let kept = Kept { paths, cell, link, listener };
     watch(kept, &mut carrier, disk)?;
     carrier.end();
     carrier.forget_lent();
@@ -207,6 +221,10 @@ fn watch(kept: Kept<'_>, carrier: &mut KeptCarrier, disk: Option<CountedDisk>) -
                 let done = match ask {
                     KeeperAsk::Network => carrier.ensure(cell),
                     KeeperAsk::Lend(secrets) => carrier.lend(cell, secrets),
+                    KeeperAsk::Tools { shown, keep } => {
+                        keep_only(paths.root(), &shown, &keep.into_iter().collect())
+                            .map_err(|error| at("tidy up the tools in", paths, &error))
+                    }
                 };
                 (KeepOutcome::from(done), ())
             });
@@ -215,6 +233,22 @@ fn watch(kept: Kept<'_>, carrier: &mut KeptCarrier, disk: Option<CountedDisk>) -
             disk.look_if_due(&mut link, &paths.kept().disk_used());
         }
     }
+}
+
+/// Removes what lies in a directory below a place and is not to be kept.
+fn keep_only(place: &Path, directory: &str, keep: &BTreeSet<String>) -> io::Result<()> {
+    for entry in fs::read_dir(place.join(directory))? {
+        let entry = entry?;
+        let path = format!("{directory}/{}", entry.file_name().to_string_lossy());
+        let is_directory = entry.file_type()?.is_dir();
+        match (keep.contains(&path), is_directory) {
+            (true, true) => keep_only(place, &path, keep)?,
+            (true, false) => {}
+            (false, true) => fs::remove_dir_all(entry.path())?,
+            (false, false) => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
 }
 
 fn time_until(at: Instant) -> Timespec {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hotcell_egress::EgressSettings;
-use hotcell_keeper::{HeldLock, LockWait, ask_patiently, order_keeper};
+use hotcell_keeper::{Environment, HeldLock, LockWait, ask_patiently, order_keeper};
 use hotcell_model::{Error, Network, Result};
 use hotcell_place::read_json;
 use tokio::time::sleep;
@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use crate::driver::at;
 use crate::keeper::{KeepOrder, KeepOutcome, KeeperAsk};
 use crate::paths::{CellPaths, Placed};
+use crate::remote::Begun;
 
 /// The command that keepers are.
 const KEEP: &str = "keep-container";
@@ -83,7 +84,10 @@ impl Keeping {
             ask_patiently(paths.kept(), ask, || match paths.kept().lock_keeper(LockWait::Try) {
                 Ok(Some(lock)) => {
                     drop(lock);
-                    self.find(paths);
+                    // One that is begun at another machine is found by its relay.
+                    if matches!(Begun::find(paths), Ok(None)) {
+                        self.find(paths);
+                    }
                 }
                 Ok(None) => {}
                 Err(error) => tracing::warn!(%error, "cannot look for the keeper"),
@@ -102,7 +106,7 @@ impl Keeping {
 
     fn order(&self, program: &Path, paths: &CellPaths) -> io::Result<KeepOutcome> {
         let order = KeepOrder { directory: paths.root().to_owned(), egress: self.egress.clone() };
-        order_keeper(program, KEEP, paths.root(), &order)
+        order_keeper(program, KEEP, paths.root(), &order, Environment::Empty)
     }
 }
 

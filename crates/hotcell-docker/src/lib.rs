@@ -34,11 +34,14 @@ mod placement;
 mod podman;
 mod preparing;
 mod remains;
+mod remote;
 mod removal;
 mod shown_files;
 mod ssh_stream;
+mod starting;
 mod volumes;
 
 pub use driver::{DockerDriver, DockerSettings};
 pub use engine_address::{EngineAddress, EngineSettings, PlainTcp};
 pub use keeper::keep;
+pub use remote::{connect, outpost, relay};

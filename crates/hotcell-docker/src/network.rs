@@ -16,6 +16,7 @@ use crate::driver::{DockerDriver, at};
 use crate::keeper::KeeperAsk;
 use crate::keeping::Keeping;
 use crate::paths::{CellPaths, LINK_SOCKET};
+use crate::remote::Begun;
 
 #[async_trait]
 impl Networks for DockerDriver {
@@ -30,6 +31,7 @@ impl Networks for DockerDriver {
 
     async fn enforce(&self, spec: &CellSpec, network: &Network) -> Result<()> {
         let (paths, cell) = (self.cell_paths(&spec.id), spec.id.clone());
+        self.find_keeper(&paths, Some(network)).await?;
         let (keeping, network) = (self.keeping().clone(), network.clone());
         blocking(move || enforce(&keeping, &paths, &cell, &network)).await
     }
@@ -59,12 +61,22 @@ impl Networks for DockerDriver {
     }
 
     async fn lend(&self, cell: &CellId, secrets: Vec<LentSecret>) -> Result<()> {
-        let (paths, keeping) = (self.cell_paths(cell), self.keeping().clone());
-        blocking(move || {
-            let asked = keeping.ask(&paths, &KeeperAsk::Lend(secrets));
-            asked.map_err(|error| at("hand secrets to the keeper of", &paths, &error))?
-        })
-        .await
+        let paths = self.cell_paths(cell);
+        self.find_keeper(&paths, None).await?;
+        self.ask_keeper(paths, KeeperAsk::Lend(secrets)).await
+    }
+}
+
+impl DockerDriver {
+    /// Sees to it that the keeper of a cell at another machine can be asked, and that a network can be
+    /// had there. What it cannot be told now it would not obey.
+    async fn find_keeper(&self, paths: &CellPaths, network: Option<&Network>) -> Result<()> {
+        let begun = Begun::find(paths).map_err(|error| at("read", paths, &error))?;
+        let Some(begun) = begun else { return Ok(()) };
+        if let Some(network) = network {
+            self.check_carries(paths, &begun, network)?;
+        }
+        self.connect_there(paths).await.map(drop)
     }
 }
 

@@ -31,6 +31,9 @@ pub(crate) struct Placed {
     /// The same engine, by what the configuration called it then; none of the time when there was one.
     #[serde(default)]
     pub(crate) engine_name: Option<String>,
+    /// Whether its engine is on another machine, where a container beside it has its records.
+    #[serde(default)]
+    pub(crate) outpost: bool,
     /// Where that engine has its data, in its own words: copies of a machine call themselves the same.
     #[serde(default)]
     pub(crate) engine_data: Option<String>,

@@ -23,9 +23,10 @@ use crate::docker_host::DockerHost;
 use crate::failure::{NOT_FOUND, status};
 use crate::labels;
 use crate::paths::{CellPaths, Placed};
+use crate::remote::BESIDE;
 use crate::removal::remove_container;
 use crate::shown_files::write_trust;
-use crate::volumes::{self, VOLUMES};
+use crate::volumes::{self, PURPOSES, VOLUMES};
 
 /// Where the volumes are seen by the container that is made to prepare them.
 const PREPARED_AT: &str = "hotcell-volumes";
@@ -46,7 +47,10 @@ pub(crate) async fn prepare(
     paths: &CellPaths,
     state: &str,
 ) -> Result<()> {
-    volumes::make(host, &placed.spec.id, state).await?;
+    volumes::make(host, &placed.spec.id, state, &PURPOSES).await?;
+    if placed.outpost {
+        volumes::make(host, &placed.spec.id, state, &BESIDE).await?;
+    }
     let container = name(&placed.spec.id);
     remove_container(host, &container).await?;
     let body = ContainerCreateBody {

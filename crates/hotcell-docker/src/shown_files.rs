@@ -19,13 +19,15 @@ const TEXTS: [(&str, &str); 2] = [
 
 /// Writes those that tell how names are found; each with where it is seen.
 pub(crate) fn write_names(paths: &CellPaths) -> io::Result<Vec<(PathBuf, String)>> {
-    let mut shown = Vec::new();
     for (name, text) in TEXTS {
-        let file = paths.root().join(name);
-        write(&file, text.as_bytes())?;
-        shown.push((file, format!("/etc/{name}")));
+        write(&paths.root().join(name), text.as_bytes())?;
     }
-    Ok(shown)
+    Ok(names().map(|(name, target)| (paths.root().join(name), target)).collect())
+}
+
+/// What they are called, each with where it is seen.
+pub(crate) fn names() -> impl Iterator<Item = (&'static str, String)> {
+    TEXTS.iter().map(|(name, _)| (*name, format!("/etc/{name}")))
 }
 
 /// Writes whom a cell is to trust: the bundle of its image, and the certificate of its own authority.

@@ -9,10 +9,14 @@ use hotcell_model::{CellId, Error, Result};
 use crate::docker_host::DockerHost;
 use crate::failure::{NOT_FOUND, status};
 use crate::labels;
+use crate::remote::BESIDE;
 use crate::removal::{Patience, Tried};
 
 /// A volume of a cell: what it is for, and where it is seen.
 pub(crate) const VOLUMES: [(&str, &str); 2] = [("workspace", "/workspace"), ("home", "/home/cell")];
+
+/// What those volumes are for.
+pub(crate) const PURPOSES: [&str; 2] = [VOLUMES[0].0, VOLUMES[1].0];
 
 pub(crate) fn name(cell: &CellId, purpose: &str) -> String {
     format!("hotcell-{cell}-{purpose}")
@@ -36,9 +40,14 @@ pub(crate) fn mounts(cell: &CellId, at: impl Fn(&str, &str) -> String) -> Vec<Mo
         .collect()
 }
 
-/// Makes the volumes of a cell; those that are there stay.
-pub(crate) async fn make(host: &DockerHost, cell: &CellId, state: &str) -> Result<()> {
-    for (purpose, _) in VOLUMES {
+/// Makes volumes of a cell; those that are there stay.
+pub(crate) async fn make(
+    host: &DockerHost,
+    cell: &CellId,
+    state: &str,
+    purposes: &[&str],
+) -> Result<()> {
+    for purpose in purposes {
         let request = VolumeCreateRequest {
             name: Some(name(cell, purpose)),
             labels: Some(labels::of_cell(cell, state)),
@@ -55,24 +64,27 @@ pub(crate) async fn make(host: &DockerHost, cell: &CellId, state: &str) -> Resul
 pub(crate) async fn find(host: &DockerHost, cell: &CellId) -> Result<Vec<PathBuf>> {
     let mut places = Vec::new();
     for (purpose, _) in VOLUMES {
-        let name = name(cell, purpose);
-        match host.docker.inspect_volume(&name).await {
-            Ok(found) => places.push(found.mountpoint.into()),
-            Err(error) if status(&error) == Some(NOT_FOUND) => {
-                return Err(Error::unavailable(format!(
-                    "the volume {name} of the cell is gone, and its files with it"
-                ))
-                .hint("somebody removed it; kill the cell and make another"));
-            }
-            Err(error) => return Err(host.failed("look at a volume", &error)),
-        }
+        places.push(mountpoint(host, cell, purpose).await?);
     }
     Ok(places)
 }
 
+/// Where a volume of a cell lies on the engine's machine.
+pub(crate) async fn mountpoint(host: &DockerHost, cell: &CellId, purpose: &str) -> Result<PathBuf> {
+    let name = name(cell, purpose);
+    match host.docker.inspect_volume(&name).await {
+        Ok(found) => Ok(found.mountpoint.into()),
+        Err(error) if status(&error) == Some(NOT_FOUND) => Err(Error::unavailable(format!(
+            "the volume {name} of the cell is gone, and its files with it"
+        ))
+        .hint("somebody removed it; kill the cell and make another")),
+        Err(error) => Err(host.failed("look at a volume", &error)),
+    }
+}
+
 /// Removes the volumes of a cell that has no container.
 pub(crate) async fn remove(host: &DockerHost, cell: &CellId) -> Result<()> {
-    for (purpose, _) in VOLUMES {
+    for purpose in PURPOSES.into_iter().chain(BESIDE) {
         let name = name(cell, purpose);
         let patience = Patience::begin();
         loop {

@@ -15,9 +15,27 @@ use anyhow::{Context, Result, bail};
 use hotcell_docker::{DockerDriver, DockerSettings, EngineSettings};
 use hotcell_model::{Driver, RequiredIsolation};
 use hotcell_testkit::driver_contract::{DriverPlace, run_driver_contract};
+use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn docker_keeps_the_driver_contract() -> Result<()> {
+    run_contract(Way::Socket).await
+}
+
+/// The same engine, as one of another machine: nothing of its files is seen from here.
+#[tokio::test]
+async fn docker_at_another_machine_keeps_the_driver_contract() -> Result<()> {
+    run_contract(Way::Network).await
+}
+
+/// How the engine is reached.
+#[derive(Clone, Copy)]
+enum Way {
+    Socket,
+    Network,
+}
+
+async fn run_contract(way: Way) -> Result<()> {
     let (Ok(socket), Ok(image)) =
         (std::env::var("HOTCELL_TEST_DOCKER"), std::env::var("HOTCELL_TEST_DOCKER_IMAGE"))
     else {
@@ -28,18 +46,51 @@ async fn docker_keeps_the_driver_contract() -> Result<()> {
             "there is no hotcell program: `cargo build -p hotcell`, or set HOTCELL_TEST_BIN",
         );
     };
-    run_driver_contract(move || place(&program, &socket, &image)).await
+    match way {
+        Way::Socket => {
+            let address = format!("unix://{socket}");
+            run_driver_contract(move || place(&program, &socket, &address, &image)).await
+        }
+        Way::Network => {
+            let (address, _carried) = carry_port(&socket)?;
+            run_driver_contract(move || place(&program, &socket, &address, &image)).await
+        }
+    }
+}
+
+/// A port that leads to a socket, for as long as what comes with it is kept.
+fn carry_port(socket: &str) -> Result<(String, JoinSet<()>)> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let address = format!("tcp://{}", listener.local_addr()?);
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let (mut carried, socket) = (JoinSet::new(), socket.to_owned());
+    carried.spawn(async move {
+        let mut connections = JoinSet::new();
+        while let Ok((mut from, _)) = listener.accept().await {
+            let socket = socket.clone();
+            connections.spawn(async move {
+                if let Ok(mut to) = tokio::net::UnixStream::connect(socket).await {
+                    let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+                }
+            });
+        }
+    });
+    Ok((address, carried))
 }
 
 /// A state directory for one case.
-fn place(program: &Path, socket: &str, image: &str) -> Result<DriverPlace> {
+fn place(program: &Path, socket: &str, address: &str, image: &str) -> Result<DriverPlace> {
     let directory = tempfile::tempdir()?;
     let state = directory.path().join("state");
     fs::create_dir(&state)?;
+    let mut engine = EngineSettings::new("here", address.parse()?);
+    // What the cases let cells reach is on this machine.
+    "host".clone_into(&mut engine.network);
     let settings = DockerSettings {
         state_dir: state.clone(),
         program: program.to_owned(),
-        engines: Ok(vec![EngineSettings::new("here", format!("unix://{socket}").parse()?)]),
+        engines: Ok(vec![engine]),
         image: Some(image.to_owned()),
         scan: None,
         runtime: None,
@@ -53,7 +104,9 @@ fn place(program: &Path, socket: &str, image: &str) -> Result<DriverPlace> {
         let Ok(id) = fs::read_to_string(state.join("docker/id.json")) else {
             return Ok(Vec::new());
         };
-        let label = format!("dev.hotcell.state={}", id.trim_matches('"'));
+        let id = id.trim_matches('"');
+        remove_programs(&socket, id)?;
+        let label = format!("dev.hotcell.state={id}");
         let filters = format!("%7B%22label%22%3A%5B%22{label}%22%5D%7D");
         let asked = [
             (format!("/containers/json?all=1&filters={filters}"), "[]"),
@@ -78,16 +131,32 @@ fn place(program: &Path, socket: &str, image: &str) -> Result<DriverPlace> {
     Ok(DriverPlace::new(records, open).with_left_behind(look))
 }
 
+/// Removes the copies of the program that stay for the next cell of a state directory.
+fn remove_programs(socket: &str, state: &str) -> Result<()> {
+    let filters = format!("%7B%22label%22%3A%5B%22dev.hotcell.program={state}%22%5D%7D");
+    let answer = ask(socket, &format!("/volumes?filters={filters}"))?;
+    for part in answer.split("\"Name\":\"").skip(1) {
+        let name = part.split('"').next().unwrap_or_default();
+        call(socket, "DELETE", &format!("/volumes/{name}"))?;
+    }
+    Ok(())
+}
+
 /// What the engine says to a question, without any client of ours.
 fn ask(socket: &str, path: &str) -> Result<String> {
-    let mut stream = UnixStream::connect(socket).context("connect to the engine")?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
+    let answer = call(socket, "GET", path)?;
     if !answer.contains(" 200 ") {
         bail!("{path}: {answer}");
     }
     Ok(answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.trim().to_owned()))
+}
+
+fn call(socket: &str, method: &str, path: &str) -> Result<String> {
+    let mut stream = UnixStream::connect(socket).context("connect to the engine")?;
+    write!(stream, "{method} {path} HTTP/1.0\r\nHost: docker\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 /// The program that supervisors are: as told, or as built beside this test.

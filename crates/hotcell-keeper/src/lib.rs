@@ -28,8 +28,10 @@ pub use carrier::{Door, KeptCarrier, Served};
 pub use disk_meter::DiskMeter;
 pub use disk_use::{HIDDEN, Used, bytes_of, used_below};
 pub use disk_walk::{Seen, walk};
-pub use order::{Side, answer_order, belong_to_nobody, order_keeper, take_order};
-pub use place::{HeldLock, KeptPlace, LockWait, lock_in};
+pub use order::{Environment, Side, answer_order, belong_to_nobody, order_keeper, take_order};
+pub use place::{
+    CARRIER_SOCKET, DISK_USED, HeldLock, KEEPER_SOCKET, KeptPlace, LockWait, NETWORK, lock_in,
+};
 pub use socket::{answer_one, ask_keeper};
 pub use streams::let_go_of_streams;
 pub use watch_link::WatchLink;

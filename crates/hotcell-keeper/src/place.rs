@@ -9,8 +9,14 @@ use hotcell_model::Network;
 use hotcell_place::{connect_in, listen_in, read_json};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
-const KEEPER_SOCKET: &str = "keeper.sock";
-const CARRIER_SOCKET: &str = "carrier.sock";
+/// The socket at which the keeper of a cell is asked, in its directory.
+pub const KEEPER_SOCKET: &str = "keeper.sock";
+/// The socket at which its carrier is.
+pub const CARRIER_SOCKET: &str = "carrier.sock";
+/// The file that says what it may reach over the network now.
+pub const NETWORK: &str = "network.json";
+/// The file that says what it has on disk.
+pub const DISK_USED: &str = "disk-used.json";
 const SOCKETS_SOCKET: &str = "sockets.sock";
 
 /// The directory of a cell, as its keeper knows it.
@@ -33,7 +39,7 @@ impl<'a> KeptPlace<'a> {
     /// What the cell may reach over the network now; as it was spawned where there is none.
     #[must_use]
     pub fn network(self) -> PathBuf {
-        self.0.join("network.json")
+        self.0.join(NETWORK)
     }
 
     /// What a cell that was spawned with a network may reach now.
@@ -59,7 +65,7 @@ impl<'a> KeptPlace<'a> {
     /// What the cell has on disk, as last measured.
     #[must_use]
     pub fn disk_used(self) -> PathBuf {
-        self.0.join("disk-used.json")
+        self.0.join(DISK_USED)
     }
 
     /// Which process its carrier is.

@@ -33,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-files", &["hotcell-link", "hotcell-model"]),
     ("hotcell-images", &["hotcell-model"]),
     ("hotcell-registry", &["hotcell-egress", "hotcell-images", "hotcell-model"]),
+    ("hotcell-relay", &["hotcell-place"]),
     (
         "hotcell-supervisor",
         &[
@@ -72,6 +73,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "hotcell-link",
             "hotcell-model",
             "hotcell-place",
+            "hotcell-relay",
         ],
     ),
     ("hotcell-kube", &["hotcell-link", "hotcell-model"]),

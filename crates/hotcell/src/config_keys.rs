@@ -310,6 +310,7 @@ const FIRST: &[Key] = &[
     driver_keys::DOCKER_TLS_DIR,
     driver_keys::DOCKER_IMAGE,
     driver_keys::DOCKER_RUNTIME,
+    driver_keys::DOCKER_NETWORK,
     driver_keys::DOCKER_REQUIRE,
     image_keys::ALLOW,
     image_keys::REQUIRE_DIGEST,

@@ -19,6 +19,8 @@ pub(crate) struct DockerConfig {
     pub(crate) image: String,
     /// The runtime of containers; empty for the engine's.
     pub(crate) runtime: String,
+    /// The network that an engine of another machine carries connections by; empty for the usual one.
+    pub(crate) network: String,
     /// Layers that every cell must have.
     pub(crate) required: Vec<String>,
 }
@@ -128,6 +130,19 @@ pub(crate) const DOCKER_RUNTIME: Key = Key {
         Ok(())
     },
     get: |config| config.docker.runtime.clone().into(),
+};
+
+pub(crate) const DOCKER_NETWORK: Key = Key {
+    name: "docker.network",
+    variable: "HOTCELL_DOCKER_NETWORK",
+    default: "",
+    about: "the network of a Docker engine on another machine by which connections of its cells are \
+            carried; bridge unless given",
+    set: |config, text| {
+        config.docker.network = text.to_owned();
+        Ok(())
+    },
+    get: |config| config.docker.network.clone().into(),
 };
 
 pub(crate) const DOCKER_REQUIRE: Key = Key {

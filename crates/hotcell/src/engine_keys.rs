@@ -25,6 +25,7 @@ pub(crate) struct EngineConfig {
     tls_dir: Option<PathBuf>,
     plain_tcp: PlainTcp,
     ssh_config: Option<PathBuf>,
+    network: Option<String>,
 }
 
 impl Default for EngineConfig {
@@ -36,6 +37,7 @@ impl Default for EngineConfig {
             tls_dir: None,
             plain_tcp: PlainTcp::default(),
             ssh_config: None,
+            network: None,
         }
     }
 }
@@ -121,6 +123,16 @@ pub(crate) const ENGINE_KEYS: &[EngineKey] = &[
         },
         get: |engine| engine.ssh_config.as_ref().map(|path| path.display().to_string().into()),
     },
+    EngineKey {
+        name: "network",
+        about: "the network by which one on another machine carries connections of its cells; that of \
+                docker.network unless given",
+        set: |engine, text| {
+            engine.network = Some(text.to_owned());
+            Ok(())
+        },
+        get: |engine| engine.network.clone().map(Value::from),
+    },
 ];
 
 /// The engines of the configuration, by name.
@@ -190,6 +202,10 @@ pub(crate) fn check(config: &Config) -> Result<()> {
 pub(crate) fn engines(config: &Config, environment: &Environment) -> Result<Vec<EngineSettings>> {
     let nameservers = &config.egress.nameservers;
     let docker = &config.docker;
+    let network = |said: Option<&String>| {
+        let said = said.unwrap_or(&docker.network);
+        if said.is_empty() { EngineSettings::USUAL_NETWORK.to_owned() } else { said.clone() }
+    };
     if !docker.engines.is_empty() {
         let named = docker.engines.iter().map(|(name, said)| EngineSettings {
             weight: said.weight,
@@ -197,6 +213,7 @@ pub(crate) fn engines(config: &Config, environment: &Environment) -> Result<Vec<
             tls_dir: said.tls_dir.clone(),
             plain_tcp: said.plain_tcp,
             ssh_config: said.ssh_config.clone(),
+            network: network(said.network.as_ref()),
             nameservers: nameservers.clone(),
             ..EngineSettings::new(name, said.host.clone().unwrap_or_default())
         });
@@ -210,6 +227,7 @@ pub(crate) fn engines(config: &Config, environment: &Environment) -> Result<Vec<
     let tls_dir = Some(&docker.tls_dir).filter(|text| !text.is_empty()).map(PathBuf::from);
     Ok(vec![EngineSettings {
         tls_dir: tls_dir.or_else(|| environment.docker_certificates()),
+        network: network(None),
         nameservers: nameservers.clone(),
         ..EngineSettings::new(EngineSettings::DEFAULT, address)
     }])

@@ -102,6 +102,10 @@ fn main() -> ExitCode {
         Some("script") => hotcell_script::start(args.get(2..).unwrap_or_default()),
         Some("keep") => hotcell_native::keep(hotcell_supervisor::supervise),
         Some("keep-container") => hotcell_docker::keep(),
+        Some("relay") => hotcell_docker::relay(),
+        // Beside a cell at an engine of another machine.
+        Some("outpost") => hotcell_docker::outpost(args.get(2..).unwrap_or_default()),
+        Some("connect") => hotcell_docker::connect(),
         Some("supervise") => match hotcell_supervisor::supervise_container() {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 
 use serde_json::{Value, json};
 
-use crate::world::{Era, Kind, Live, McpClient, Outside, World, eventually, is_alive, pattern};
+use crate::world::{Era, Live, McpClient, Outside, World, eventually, is_alive, pattern};
 
 in_worlds! { [root, rootless, single_id, docker]
     an_allowed_name_is_reached_and_others_are_not_there,
@@ -705,8 +705,8 @@ fn a_carrier_is_bounded(world: &World) {
     let told = world.json(["doctor", "--json"]);
     let layers = told["drivers"][0]["isolation"]["layers"].as_array().unwrap();
     // The groups of a container are its engine's.
-    let by_group =
-        world.kind() != Kind::Docker && layers.iter().any(|layer| layer["name"] == "memory_limit");
+    let by_group = !world.kind().has_containers()
+        && layers.iter().any(|layer| layer["name"] == "memory_limit");
     let carrier = carrier(world, "c");
     let limits = std::fs::read_to_string(format!("/proc/{carrier}/limits")).unwrap();
     let of = |name: &str| {

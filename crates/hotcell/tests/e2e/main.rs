@@ -34,6 +34,7 @@ mod docker;
 mod docker_engines;
 mod docker_faults;
 mod docker_network;
+mod docker_remote;
 mod egress;
 mod egress_lifetimes;
 mod ends_of_execs;

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::world::{Era, Invocation, Kind, McpClient, World, ask_engine, eventually, kill_9};
+use crate::world::{Era, Invocation, McpClient, World, ask_engine, eventually, kill_9};
 
 in_every_world_whatsoever! {
     a_persistent_cell_that_is_killed_comes_back_with_its_files,
@@ -72,7 +72,7 @@ fn state_of(world: &World, cell: &str) -> String {
 
 /// Removes all that its driver has of a cell.
 fn lose(world: &World, id: &str) {
-    if world.kind() == Kind::Docker {
+    if world.kind().has_containers() {
         for volume in ["workspace", "home"] {
             eventually("a volume is nobody's", || {
                 let answer = ask_engine("DELETE", &format!("/volumes/hotcell-{id}-{volume}"));

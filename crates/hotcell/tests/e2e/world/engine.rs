@@ -45,6 +45,18 @@ pub(crate) fn labelled(world: &World) -> Vec<String> {
     found
 }
 
+/// The copies of the program that an engine of another machine has for a world.
+pub(super) fn programs(world: &World) -> Vec<String> {
+    let Ok(id) = fs::read_to_string(world.state_dir().join("docker/id.json")) else {
+        return Vec::new();
+    };
+    let label = format!("dev.hotcell.program={}", id.trim_matches('"'));
+    let volumes =
+        ask_engine("GET", &format!("/volumes?filters=%7B%22label%22%3A%5B%22{label}%22%5D%7D"));
+    let all = volumes["Volumes"].as_array().cloned().unwrap_or_default();
+    all.iter().map(|one| format!("program {}", one["Name"])).collect()
+}
+
 /// The number on the host of the first process of a cell's container.
 pub(super) fn first_process(cell: &str) -> i32 {
     let container = ask_engine("GET", &format!("/containers/hotcell-{cell}/json"));

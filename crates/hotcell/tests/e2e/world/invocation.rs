@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use super::{Kind, World, docker, eventually, eventually_some, is_root};
+use super::{Kind, Wire, World, docker, eventually, eventually_some, is_root};
 
 /// A program that is about to be started.
 #[derive(Debug)]
@@ -27,7 +27,8 @@ impl Invocation {
             | Kind::RootWithoutCgroups
             | Kind::Rootless
             | Kind::SingleId
-            | Kind::Docker => Command::new(program),
+            | Kind::Docker
+            | Kind::Remote => Command::new(program),
         };
         command
             .args(args)
@@ -44,12 +45,15 @@ impl Invocation {
         if world.kind() == Kind::WithoutNamespaces {
             command.env("HOTCELL_NATIVE_LEVEL", "process");
         }
-        if world.kind() == Kind::Docker
+        if world.kind().has_containers()
             && let Some((socket, image)) = docker()
         {
+            let address = world.wire().map(Wire::address);
             command
                 .env("HOTCELL_DRIVER", "docker")
-                .env("HOTCELL_DOCKER_HOST", format!("unix://{socket}"))
+                .env("HOTCELL_DOCKER_HOST", address.unwrap_or_else(|| format!("unix://{socket}")))
+                // What tests let cells reach is on this machine.
+                .env("HOTCELL_DOCKER_NETWORK", "host")
                 .env("HOTCELL_DOCKER_IMAGE", image);
         }
         // Where an instrumented build writes what it ran.

@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     WithoutNamespaces,
     /// Root, with cells in containers of a Docker engine.
     Docker,
+    /// The same, with an engine that is reached over a network, as one of another machine is.
+    Remote,
 }
 
 /// A user of this machine.
@@ -44,6 +46,7 @@ impl Kind {
             "single_id" => Self::SingleId,
             "without_namespaces" => Self::WithoutNamespaces,
             "docker" => Self::Docker,
+            "remote" => Self::Remote,
             other => panic!("there is no kind of world named {other}"),
         }
     }
@@ -51,7 +54,7 @@ impl Kind {
     /// Whether cells of this kind may have control groups at all.
     pub(crate) fn uses_cgroups(self) -> bool {
         match self {
-            Self::Root | Self::Rootless | Self::SingleId | Self::Docker => true,
+            Self::Root | Self::Rootless | Self::SingleId | Self::Docker | Self::Remote => true,
             Self::RootWithoutCgroups | Self::ContainerRoot | Self::WithoutNamespaces => false,
         }
     }
@@ -60,7 +63,17 @@ impl Kind {
     pub(crate) fn has_root_inside(self) -> bool {
         match self {
             Self::Root | Self::RootWithoutCgroups | Self::Rootless => true,
-            Self::ContainerRoot | Self::SingleId | Self::WithoutNamespaces | Self::Docker => false,
+            Self::ContainerRoot | Self::SingleId | Self::WithoutNamespaces => false,
+            Self::Docker | Self::Remote => false,
+        }
+    }
+
+    /// Whether cells of this kind are containers of an engine.
+    pub(crate) fn has_containers(self) -> bool {
+        match self {
+            Self::Docker | Self::Remote => true,
+            Self::Root | Self::RootWithoutCgroups | Self::ContainerRoot => false,
+            Self::Rootless | Self::SingleId | Self::WithoutNamespaces => false,
         }
     }
 
@@ -68,7 +81,7 @@ impl Kind {
     pub(crate) fn find_user(self) -> Option<User> {
         let (need, found) = match self {
             Self::Root | Self::RootWithoutCgroups | Self::ContainerRoot => (Need::Native, root()),
-            Self::Docker => {
+            Self::Docker | Self::Remote => {
                 let engine = docker().ok_or("HOTCELL_TEST_DOCKER names no Docker engine");
                 (Need::Docker, engine.map_err(str::to_owned).and_then(|_| root()))
             }

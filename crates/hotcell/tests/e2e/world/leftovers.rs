@@ -40,7 +40,10 @@ fn end_cells(world: &World) -> Vec<String> {
     let ended = end(world, &cells, ("cells", "id"), &["kill", "--force", "--volumes"]);
     let volumes = ["volume", "list", "--all-tenants", "--json"];
     let removed = end(world, &volumes, ("volumes", "cell"), &["volume", "rm"]);
-    ended.into_iter().chain(removed).collect()
+    // With the last cell the program is of no use to its engine any more.
+    let collected = world.wire().map(|_| world.hotcell(["gc"]).run());
+    let uncollected = collected.filter(|gc| gc.code() != 0).map(|gc| format!("{gc:?}"));
+    ended.into_iter().chain(removed).chain(uncollected).collect()
 }
 
 /// Does something with all that is listed, and names what could not be done.
@@ -76,6 +79,7 @@ fn remains(world: &World) -> Vec<String> {
         .collect();
     found.extend(cgroups(Path::new("/sys/fs/cgroup"), &cells_ever_made(&state_dir), 4));
     found.extend(super::labelled(world));
+    found.extend(super::engine::programs(world));
     for directory in ["native/cells", "native/ids", "docker/cells"] {
         let names = names(&state_dir.join(directory));
         found.extend(names.into_iter().map(|name| format!("{directory}/{name}")));

@@ -20,6 +20,7 @@ mod registry;
 mod terminal;
 mod try_calls;
 mod upstream;
+mod wire;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -53,6 +54,7 @@ pub(crate) use registry::{ACCOUNT, Registry};
 pub(crate) use terminal::Terminal;
 pub(crate) use try_calls::{Fates, fates, try_calls, try_ways};
 pub(crate) use upstream::Upstream;
+pub(crate) use wire::Wire;
 
 /// Makes tests of behaviours, functions that are given a world: one for every kind of world.
 macro_rules! in_every_world {
@@ -97,6 +99,8 @@ pub(crate) struct World {
     kind: Kind,
     user: User,
     home: TempDir,
+    /// What leads to the engine, where that is of another machine.
+    wire: Option<Wire>,
 }
 
 impl World {
@@ -113,7 +117,9 @@ impl World {
     fn enter_below(kind: Kind, directory: &Path) -> Option<Self> {
         let user = kind.find_user()?;
         let home = tempfile::Builder::new().prefix("hotcell-e2e-").tempdir_in(directory).unwrap();
-        let world = Self { kind, user, home };
+        let engine = docker().filter(|_| kind == Kind::Remote);
+        let wire = engine.map(|(socket, _)| Wire::to(Path::new(&socket)));
+        let world = Self { kind, user, home, wire };
         // Others may pass through, as they may through any home directory: what is private is the
         // state directory.
         fs::set_permissions(world.home.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -140,6 +146,11 @@ impl World {
 
     pub(crate) fn user(&self) -> &User {
         &self.user
+    }
+
+    /// What leads to the engine of another machine.
+    pub(crate) fn wire(&self) -> Option<&Wire> {
+        self.wire.as_ref()
     }
 
     /// A directory that the user owns and that goes with the world.
@@ -216,7 +227,7 @@ impl World {
 
     /// The directory in which its driver keeps all cells.
     pub(crate) fn cells_dir(&self) -> PathBuf {
-        let driver = if self.kind == Kind::Docker { "docker" } else { "native" };
+        let driver = if self.kind.has_containers() { "docker" } else { "native" };
         self.state_dir().join(driver).join("cells")
     }
 
@@ -232,7 +243,7 @@ impl World {
 
     /// The same, without asking for the cell: that would be a use of it.
     pub(crate) fn supervisor_of(&self, id: &str) -> i32 {
-        if self.kind == Kind::Docker {
+        if self.kind.has_containers() {
             return engine::first_process(id);
         }
         let path = self.cells_dir().join(id).join("supervisor.json");
