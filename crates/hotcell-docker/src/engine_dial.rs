@@ -10,17 +10,20 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
+use bytes::Bytes;
 use hotcell_egress::HostLookup;
 use hotcell_model::{Error, Result};
-use hyper::Uri;
-use hyper_util::client::legacy::Client;
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Incoming};
+use hyper::{Request, Response, Uri};
 use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustix::net::sockopt;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
@@ -33,6 +36,9 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 /// How many connections wait for the next request, and how long. Making one by `ssh` takes a while.
 const IDLE: usize = 2;
 const IDLE_FOR: Duration = Duration::from_secs(20);
+/// How long apart a request is sent again, at first and at last.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LAST_PAUSE: Duration = Duration::from_secs(6);
 /// When a silent machine is asked whether it is there, how often, and how long it may not answer.
 const SILENT_FOR: Duration = Duration::from_secs(20);
 const ASKED_APART: Duration = Duration::from_secs(10);
@@ -55,11 +61,60 @@ pub(crate) fn client(settings: &EngineSettings, timeout_s: u64) -> Result<Docker
         .pool_timer(TokioTimer::new())
         .build(dialer);
     let transport = move |request: BollardRequest| {
-        let answer = client.request(request);
-        async move { answer.await.map_err(bollard::errors::Error::from) }
+        let client = client.clone();
+        async move { ask(&client, request).await.map_err(bollard::errors::Error::from) }
     };
     Docker::connect_with_custom_transport(transport, Some(at), timeout_s, API_DEFAULT_VERSION)
         .map_err(|error| Error::internal(format!("no client of a Docker engine: {error}")))
+}
+
+/// Sends a request; again where an sshd turned it away, which has too many at its door.
+async fn ask<B>(
+    client: &Client<Dialer, Either<Full<Bytes>, B>>,
+    request: Request<Either<Full<Bytes>, B>>,
+) -> Result<Response<Incoming>, legacy::Error>
+where
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut request = request;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let again = copy_of(&request);
+        match (client.request(request).await, again) {
+            (Err(error), Some(again)) if pause < LAST_PAUSE && is_turned_away(&error) => {
+                // Not all of those that were turned away at once.
+                sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+                pause *= 2;
+                request = again;
+            }
+            (answered, _) => return answered,
+        }
+    }
+}
+
+/// The same request; none where its content cannot be had twice.
+fn copy_of<B>(
+    request: &Request<Either<Full<Bytes>, B>>,
+) -> Option<Request<Either<Full<Bytes>, B>>> {
+    let Either::Left(body) = request.body() else { return None };
+    let mut copy = Request::new(Either::Left(body.clone()));
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    copy.headers_mut().clone_from(request.headers());
+    Some(copy)
+}
+
+/// Whether nobody has seen a request that failed.
+fn is_turned_away(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(ssh_stream::is_turned_away) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// All that is needed for a connection.

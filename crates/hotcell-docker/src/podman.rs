@@ -5,7 +5,10 @@ use std::io;
 use std::path::Path;
 
 use bollard::models::{ContainerCreateBody, ResourcesUlimits, SystemVersion};
+use hotcell_model::{Error, Result};
 use rustix::process::{Resource, getrlimit};
+
+use crate::docker_host::DockerHost;
 
 /// What a process in a container may have at most; what all of them may is the cell's limit.
 const MOST_FILES: i64 = 1 << 20;
@@ -16,6 +19,21 @@ const SECCOMP: &str = "seccomp=";
 pub(crate) fn is_podman(version: &SystemVersion) -> bool {
     let mut components = version.components.iter().flatten();
     components.any(|component| component.name.starts_with("Podman"))
+}
+
+/// Whether cells can be at an engine of another machine.
+///
+/// # Errors
+/// `unsupported` for Podman, which would look for the filter of a container over there.
+pub(crate) fn check_here(host: &DockerHost) -> Result<()> {
+    match host.is_podman {
+        false => Ok(()),
+        true => Err(Error::unsupported(format!(
+            "the engine {} is Podman on another machine, and cells need a Podman of this one",
+            host.address
+        ))
+        .hint("run hotcell where that Podman is, or use a Docker engine over there")),
+    }
 }
 
 /// Says the same of a container in the words of Podman, with its filter in a file.

@@ -33,6 +33,15 @@ const OPTIONS: [&str; 7] = [
     "RequestTTY=no",
 ];
 
+/// What an `ssh` says whose connection ended before anything was said over it. An sshd with many at its
+/// door does that to some (`MaxStartups`).
+const TURNED_AWAY: &str = "exchange_identification";
+
+/// Whether a connection ended before anything was said over it.
+pub(crate) fn is_turned_away(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionAborted && error.to_string().contains(TURNED_AWAY)
+}
+
 /// A running `ssh`; dropped, it is ended.
 #[derive(Debug)]
 pub(crate) struct SshStream {
@@ -116,7 +125,11 @@ impl SshStream {
             // Text cannot refuse to be written to.
             let _ = write!(why, ": {}", lines.join("; "));
         }
-        Poll::Ready(io::Error::new(io::ErrorKind::NotConnected, why))
+        let kind = match said.contains(TURNED_AWAY) {
+            true => io::ErrorKind::ConnectionAborted,
+            false => io::ErrorKind::NotConnected,
+        };
+        Poll::Ready(io::Error::new(kind, why))
     }
 }
 

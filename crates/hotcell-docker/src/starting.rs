@@ -93,13 +93,7 @@ impl DockerDriver {
         tools: Option<&Path>,
     ) -> Result<Confinement> {
         let Start { host, paths, placed, state, program } = start;
-        if host.is_podman {
-            return Err(Error::unsupported(format!(
-                "the engine {} is Podman, which can be used on its own machine alone",
-                host.address
-            ))
-            .hint("use its socket there, or a Docker engine"));
-        }
+        podman::check_here(host)?;
         let relaying = Relaying { program: program.to_owned() };
         let place = self.outpost_place(placed, state, program);
         let start = RemoteStart { host, paths, place, tools, relaying: &relaying };

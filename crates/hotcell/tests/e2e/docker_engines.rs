@@ -9,7 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 
 use crate::world::{
-    Finished, Invocation, OwnEngine, OwnPodman, OwnSshd, SMALL_IMAGE, World, eventually,
+    Finished, Invocation, Live, OwnEngine, OwnPodman, OwnSshd, SMALL_IMAGE, World, eventually,
     small_root, unique,
 };
 
@@ -297,17 +297,22 @@ fn an_engine_is_reached_over_tls_by_those_it_knows(world: &World) {
 fn an_engine_is_reached_over_ssh(world: &World) {
     let Some(engine) = OwnEngine::start(None) else { return };
     let Some(sshd) = OwnSshd::start() else { return };
-    let doctor = |socket: &Path| {
+    let site = |socket: &Path| {
         let config = format!(
             "[docker.engines.far]\nhost = \"{}\"\nssh_config = \"{}\"\n",
             sshd.address(socket),
             sshd.client_config().display()
         );
-        Site::new(world, &config).hotcell(&["doctor"]).stdout()
+        Site::new(world, &config)
     };
-    let found = doctor(&engine.socket());
-    assert!(found.contains("far: ") && found.contains("storage"), "{found}");
-    let missing = doctor(Path::new("/nowhere.sock"));
+    // More than an sshd lets wait at its door.
+    let there = site(&engine.socket());
+    let asking: Vec<Live> = (0..20).map(|_| there.call(&["doctor"]).start()).collect();
+    for live in asking {
+        let found = live.finish().stdout();
+        assert!(found.contains("far: ") && found.contains("storage"), "{found}");
+    }
+    let missing = site(Path::new("/nowhere.sock")).hotcell(&["doctor"]).stdout();
     assert!(missing.contains("/nowhere.sock") && !missing.contains("storage"), "{missing}");
 }
 
