@@ -25,7 +25,7 @@ use crate::disk::Measured;
 use crate::docker_host::DockerHost;
 use crate::engine_address::EngineSettings;
 use crate::engines::{Engine, Engines};
-use crate::images::find_or_pull;
+use crate::images::{self, find_or_pull};
 use crate::isolation;
 use crate::keeping::{Keeping, await_keeper_end};
 use crate::known_engine::{capabilities_of, of_both};
@@ -179,7 +179,10 @@ impl Driver for DockerDriver {
         };
         let host = &*host;
         let mut placed = match placed {
-            Some(placed) => placed,
+            Some(placed) => {
+                images::ensure(host, self.image_name(&placed.spec), &placed.image).await?;
+                placed
+            }
             None => self.place(host, &paths, spec, records).await?,
         };
         let state = self.paths.state_id().map_err(|error| at("read", &paths, &error))?;
@@ -439,6 +442,14 @@ impl DockerDriver {
         Ok(hosts)
     }
 
+    /// The image that a cell names, or else the usual one; [`HOST_IMAGE`] where there is none.
+    fn image_name<'a>(&'a self, spec: &'a CellSpec) -> &'a str {
+        match (spec.image.as_str(), &self.settings.image) {
+            (HOST_IMAGE, Some(usual)) => usual,
+            (named, _) => named,
+        }
+    }
+
     /// Decides what a new cell is at this engine and writes it down.
     async fn place(
         &self,
@@ -448,19 +459,16 @@ impl DockerDriver {
         records: &Path,
     ) -> Result<Placed> {
         check_spec(spec)?;
-        let name = match (spec.image.as_str(), &self.settings.image) {
-            (HOST_IMAGE, Some(usual)) => usual,
-            (HOST_IMAGE, None) => {
-                return Err(Error::invalid(
-                    "a cell in a container begins with an image, and none is named",
-                )
-                .hint("name one, such as debian:12, or set docker.image"));
-            }
-            _ => &spec.image,
-        };
+        let name = self.image_name(spec);
+        if name == HOST_IMAGE {
+            return Err(Error::invalid(
+                "a cell in a container begins with an image, and none is named",
+            )
+            .hint("name one, such as debian:12, or set docker.image"));
+        }
         let image = find_or_pull(host, name).await?;
         if let Some(scan) = self.settings.scan.clone() {
-            let (name, id) = (name.clone(), image.id.clone());
+            let (name, id) = (name.to_owned(), image.id.clone());
             tokio::task::spawn_blocking(move || scan.check(&name, &id, None)).await.map_err(
                 |error| Error::internal(format!("a scan of an image failed: {error}")),
             )??;

@@ -34,6 +34,26 @@ pub(crate) async fn find_or_pull(host: &DockerHost, name: &str) -> Result<FoundI
     })
 }
 
+/// Sees to it that the engine has the image of a cell that was made before: somebody may have removed
+/// it. Another one that has its name by now is not it.
+pub(crate) async fn ensure(host: &DockerHost, name: &str, id: &str) -> Result<()> {
+    if find(host, id).await?.is_some() {
+        return Ok(());
+    }
+    let gone = |why: &str| {
+        Error::unavailable(format!(
+            "the image that the cell began with, {name:?} as {id}, was removed from the Docker \
+             engine, {why}"
+        ))
+        .hint("bring it back, such as by `docker load`; the cell is kept")
+    };
+    match find_or_pull(host, name).await {
+        Ok(found) if found.id == id => Ok(()),
+        Ok(found) => Err(gone(&format!("and that name means {} now", found.id))),
+        Err(error) => Err(gone(&format!("and it cannot be had again: {}", error.message))),
+    }
+}
+
 async fn find(host: &DockerHost, name: &str) -> Result<Option<FoundImage>> {
     match host.docker.inspect_image(name).await {
         Ok(image) => described(name, image).map(Some),

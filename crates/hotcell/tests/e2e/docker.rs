@@ -21,6 +21,7 @@ in_worlds! { [docker]
     a_container_that_somebody_removed_is_a_cell_that_sleeps,
     a_volume_that_somebody_removed_is_told,
     an_image_stays_what_it_was_for_its_cell,
+    an_image_that_somebody_removed_is_told_and_can_come_back,
     what_a_container_cannot_do_is_said,
     an_engine_or_an_image_that_is_not_there_is_told,
     without_its_engine_a_cell_goes_on,
@@ -221,6 +222,31 @@ fn whoever_runs_commands_has_a_name(world: &World) {
         world.text(["run", "whoami; id -gn; getent passwd 0 | cut -d: -f1"]),
         "cell\ncell\nroot\n"
     );
+}
+
+fn an_image_that_somebody_removed_is_told_and_can_come_back(world: &World) {
+    let archive = root_archive(world, &[("/bin/busybox", "bin/sh"), ("/bin/busybox", "bin/cat")]);
+    let image = EngineImage::give(&archive);
+    world.text(["run", "--cell", "kept", "--image", &image.0, "echo kept > file"]);
+    let id = world.cell_id("kept");
+    // Kept aside, to be brought back as it was.
+    let saved = world.home().join("saved.tar");
+    let save = |args: &[&str]| {
+        let (socket, _) = docker().unwrap();
+        let mut command = std::process::Command::new("docker");
+        command.arg("--host").arg(format!("unix://{socket}")).args(args);
+        assert!(command.output().unwrap().status.success(), "{args:?}");
+    };
+    save(&["save", "--output", saved.to_str().unwrap(), &image.0]);
+    ask_engine("DELETE", &format!("/containers/hotcell-{id}?force=1"));
+    eventually("its image is removed", || {
+        ask_engine("DELETE", &format!("/images/{}?force=1", image.0));
+        ask_engine("GET", &format!("/images/{}/json", image.0))["Id"].is_null()
+    });
+    let refused = world.hotcell(["run", "--cell", "kept", "cat file"]).run();
+    assert!(refused.stderr().contains("was removed from the Docker engine"), "{refused:?}");
+    save(&["load", "--input", saved.to_str().unwrap()]);
+    assert_eq!(world.text(["run", "--cell", "kept", "cat file"]), "kept\n");
 }
 
 fn an_image_stays_what_it_was_for_its_cell(world: &World) {

@@ -267,7 +267,7 @@ fn an_engine_is_reached_over_tls_by_those_it_knows(world: &World) {
     for (flag, file) in [("tlscacert", "ca"), ("tlscert", "cert"), ("tlskey", "key")] {
         told.push(format!("--{flag}={}", of_engine.join(format!("{file}.pem")).display()));
     }
-    let Some(_engine) = OwnEngine::start_told(None, told) else { return };
+    let Some(engine) = OwnEngine::start_told(None, told) else { return };
 
     let address = format!("tcp://127.0.0.1:{port}");
     let by = |directory: &Path| {
@@ -277,6 +277,8 @@ fn an_engine_is_reached_over_tls_by_those_it_knows(world: &World) {
     };
     let found = by(&ours);
     assert!(found.contains(&format!(" at {address}")) && found.contains("storage"), "{found}");
+    let config = format!("[docker]\nhost = \"{address}\"\ntls_dir = \"{}\"\n", ours.display());
+    runs_cells(&Site::new(world, &config), &engine);
     let refused = by(&others);
     assert!(refused.contains("invalid peer certificate"), "{refused}");
     let refused = by(&place.join("nowhere"));
@@ -294,6 +296,21 @@ fn an_engine_is_reached_over_tls_by_those_it_knows(world: &World) {
     assert!(of_clients(&others).contains("invalid peer certificate"));
 }
 
+/// Runs what there is to a cell at an engine of another machine, and leaves nothing there.
+fn runs_cells(site: &Site<'_>, engine: &OwnEngine) {
+    engine.give_image(SMALL_IMAGE, &small_root(site.world.home()));
+    let script = "i=0; while [ $i -lt 50 ]; do echo $i; i=$((i+1)); sleep 0.02; done; exit 7";
+    let exec = site.text(&["run", "-d", "--cell", "far", script]);
+    let exec = exec.trim();
+    assert_eq!(site.hotcell(&["wait", exec]).code(), 7);
+    let all: String = (0..50).map(|line| format!("{line}\n")).collect();
+    assert_eq!(site.text(&["logs", exec]), all);
+    assert_eq!(site.text(&["run", "--cell", "far", "echo well"]), "well\n");
+    site.text(&["kill", "--force", "--volumes", "far"]);
+    site.text(&["gc"]);
+    eventually("nothing is left", || engine.counts() == (0, 0));
+}
+
 fn an_engine_is_reached_over_ssh(world: &World) {
     let Some(engine) = OwnEngine::start(None) else { return };
     let Some(sshd) = OwnSshd::start() else { return };
@@ -307,6 +324,7 @@ fn an_engine_is_reached_over_ssh(world: &World) {
     };
     // More than an sshd lets wait at its door.
     let there = site(&engine.socket());
+    runs_cells(&there, &engine);
     let asking: Vec<Live> = (0..20).map(|_| there.call(&["doctor"]).start()).collect();
     for live in asking {
         let found = live.finish().stdout();
