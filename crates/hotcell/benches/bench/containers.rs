@@ -1,5 +1,7 @@
 //! Cells in containers, beside native ones and beside what the engine's own tools do.
 
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,9 +20,25 @@ const FILE_BYTES: usize = 1 << 20;
 pub(crate) struct DockerEngine {
     pub(crate) socket: PathBuf,
     pub(crate) image: String,
+    /// A port that leads to the socket, by which the engine is one of another machine.
+    pub(crate) port: Option<u16>,
 }
 
 impl DockerEngine {
+    /// The same engine behind a port of the loopback device, for as long as this process lives.
+    fn behind_port(&self) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        let socket = self.socket.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                // A client that is not served notices.
+                let _ = lead(client, &socket);
+            }
+        });
+        Ok(Self { port: Some(port), ..self.clone() })
+    }
+
     fn docker(&self, args: &[&str]) -> Result<Duration> {
         let mut command = oneshot::program("docker");
         command.arg("--host").arg(format!("unix://{}", self.socket.display())).args(args);
@@ -95,8 +113,36 @@ impl Bench<'_> {
         let row = row.spread(format!("native {:.0}/s", rate(&many)));
         self.rows.push(row.ratio(times(rate(&in_container) / rate(&many), "native")));
         self.containers_files((native, &ours), (&docker, &theirs), &plain)?;
+        self.containers_far((native, &ours), &engine)?;
         native.kill(&ours)?;
         docker.kill(&theirs)
+    }
+
+    /// What the same costs at an engine that is reached over a port.
+    fn containers_far(
+        &mut self,
+        (native, ours): (&Site, &hotcell_model::CellId),
+        engine: &DockerEngine,
+    ) -> Result<()> {
+        let state = self.state.join("far-containers");
+        std::fs::create_dir_all(&state)?;
+        let far = Site::open_docker(&state, self.hotcell, &engine.behind_port()?)?;
+        // With this the engine has the program.
+        far.spawn_and_kill()?;
+        let run = ["run", "--rm", "--network", "none", &engine.image, "true"];
+        let shots: [Shot<'_>; 2] =
+            [Box::new(|| far.spawn_and_kill()), Box::new(|| engine.docker(&run))];
+        let turns = Turns { rounds: self.rounds(10), in_a_row: 1 };
+        let [spawned, by_tool] = take_turns(turns, shots)?;
+        let ratio = times(spawned.ratio_to(&by_tool), "`docker run`");
+        self.add("cold spawn at another machine, until ready", &spawned, ratio, "");
+        let (theirs, _) = far.spawn(None)?;
+        let shots: [Shot<'_>; 2] = [Box::new(|| native.exec(ours)), Box::new(|| far.exec(&theirs))];
+        let turns = Turns { rounds: self.rounds(20), in_a_row: 5 };
+        let [exec, at_far] = take_turns(turns, shots)?;
+        let ratio = times(at_far.ratio_to(&exec), "native");
+        self.add("exec `sh -c true` at another machine, over loopback", &at_far, ratio, "");
+        far.kill(&theirs)
     }
 
     fn containers_spawn(
@@ -165,6 +211,23 @@ impl Bench<'_> {
         );
         self.add(&format!("{what} in a container"), ours, ratio, "");
     }
+}
+
+/// Carries a connection to a socket and back, on two threads.
+fn lead(client: TcpStream, socket: &Path) -> std::io::Result<()> {
+    client.set_nodelay(true)?;
+    let engine = UnixStream::connect(socket)?;
+    let (mut from_client, mut to_client) = (client.try_clone()?, client);
+    let (mut from_engine, mut to_engine) = (engine.try_clone()?, engine);
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut from_client, &mut to_engine);
+        let _ = to_engine.shutdown(Shutdown::Write);
+    });
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut from_engine, &mut to_client);
+        let _ = to_client.shutdown(Shutdown::Both);
+    });
+    Ok(())
 }
 
 fn timed(work: impl FnOnce() -> Result<()>) -> Result<Duration> {

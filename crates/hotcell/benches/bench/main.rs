@@ -100,7 +100,7 @@ fn ask(args: impl Iterator<Item = String>) -> Result<Asked> {
             "--peers" => asked.peers = Some(value()?.into()),
             "--docker" => {
                 let (socket, image) = (value()?.into(), value()?);
-                asked.docker = Some(DockerEngine { socket, image });
+                asked.docker = Some(DockerEngine { socket, image, port: None });
             }
             other => bail!(
                 "unknown argument {other:?}: use --quick, --only PART, --no-cgroups, --user NAME, \

@@ -74,7 +74,10 @@ fn native(state: &Path, hotcell: &Path, cgroups: CgroupUse) -> NativeDriver {
 }
 
 fn containers(state: &Path, hotcell: &Path, docker: &DockerEngine) -> DockerDriver {
-    let address = EngineAddress::Unix { path: docker.socket.clone() };
+    let address = match docker.port {
+        Some(port) => EngineAddress::Tcp { host: "127.0.0.1".to_owned(), port },
+        None => EngineAddress::Unix { path: docker.socket.clone() },
+    };
     DockerDriver::new(DockerSettings {
         state_dir: state.to_owned(),
         program: hotcell.to_owned(),
