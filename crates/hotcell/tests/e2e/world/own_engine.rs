@@ -151,10 +151,13 @@ impl Drop for OwnEngine {
         if let Some(pid) = left.and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
-        // In memory, or mounted on itself by an engine that was killed.
-        let unmount =
-            Command::new("umount").arg("-l").arg(self.data()).stderr(Stdio::null()).status();
-        drop(unmount);
+        // In memory, mounted on itself, or of a namespace: what an engine that was killed has left.
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mounted = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+        let place = self.place.path().display().to_string();
+        for below in mounted.filter(|path| path.starts_with(&place)) {
+            drop(Command::new("umount").arg("-l").arg(below).stderr(Stdio::null()).status());
+        }
     }
 }
 
