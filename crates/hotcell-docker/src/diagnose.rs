@@ -82,7 +82,8 @@ fn told(host: &DockerHost, version: &str) -> String {
     format!("{}: {at}, weight {}{labels}", settings.name, settings.weight)
 }
 
-fn isolation_at(host: &DockerHost) -> Isolation {
+/// The isolation that a cell would have there.
+pub(crate) fn isolation_at(host: &DockerHost) -> Isolation {
     isolation::describe(
         host,
         &Confinement::expected_in_container(),

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use hotcell_egress::EgressSettings;
 use hotcell_keeper::ensure_authority;
 use hotcell_model::{
@@ -135,9 +137,11 @@ impl Driver for DockerDriver {
     }
 
     async fn reach(&self) -> Result<()> {
+        let mut looks: FuturesUnordered<_> =
+            self.engines.all()?.iter().map(Engine::reach).collect();
         let mut unreached = None;
-        for engine in self.engines.all()? {
-            match engine.reach().await {
+        while let Some(reached) = looks.next().await {
+            match reached {
                 Ok(_) => return Ok(()),
                 Err(error) => unreached = unreached.or(Some(error)),
             }
@@ -160,7 +164,11 @@ impl Driver for DockerDriver {
         tools: Option<&Path>,
     ) -> Result<Placement> {
         let paths = self.paths.cell(&spec.id);
-        if self.connect(&spec.id).await?.is_some()
+        // One that was begun and never heard of has nothing to tell; nobody else starts it now.
+        let may_be_there = remote::was_ready(&paths)
+            || Begun::find(&paths).map_err(|error| at("read", &paths, &error))?.is_none();
+        if may_be_there
+            && self.connect(&spec.id).await?.is_some()
             && let Some(isolation) = read::<Isolation>(&paths, &paths.isolation())?
         {
             return Ok(Placement { isolation });
@@ -259,17 +267,11 @@ impl Driver for DockerDriver {
         let Some(placed) = read::<Placed>(&paths, &paths.placed())? else { return Ok(()) };
         let host = self.engines.of(&placed).await?;
         remove_container(&host, &container::name(cell)).await?;
-        if placed.outpost && !remote::was_ready(&paths) {
-            // Nothing ever ran in it, and whoever began it may be gone.
-            remove_container(&host, &remote::outpost_name(cell)).await?;
-            Begun::forget(&paths).map_err(|error| at("write", &paths, &error))?;
+        if !placed.outpost {
+            return await_keeper_end(&paths).await.map(drop);
         }
-        await_keeper_end(&paths).await?;
-        if placed.outpost {
-            self.take_last_records(&host, &paths).await;
-            remove_container(&host, &remote::outpost_name(cell)).await?;
-        }
-        Ok(())
+        self.take_last_records(&paths, &placed).await?;
+        remove_container(&host, &remote::outpost_name(cell)).await
     }
 
     async fn remove(&self, cell: &CellId) -> Result<()> {
@@ -283,8 +285,9 @@ impl Driver for DockerDriver {
     async fn clear(&self, cell: &CellId) -> Result<()> {
         let paths = self.paths.cell(cell);
         // Where it cannot be read what a cell is, nothing of it is removed.
-        let hosts = match read::<Placed>(&paths, &paths.placed())? {
-            Some(placed) => vec![self.engines.of(&placed).await?],
+        let placed = read::<Placed>(&paths, &paths.placed())?;
+        let hosts = match &placed {
+            Some(placed) => vec![self.engines.of(placed).await?],
             // Of a start that was killed, at whichever engine.
             None => self.every_host().await?,
         };
@@ -293,7 +296,9 @@ impl Driver for DockerDriver {
             // Of a start that was killed.
             remove_container(host, &preparing::name(cell)).await?;
             remove_container(host, &remote::program_name(cell)).await?;
-            self.take_last_records(host, &paths).await;
+            if let Some(placed) = placed.as_ref().filter(|placed| placed.outpost) {
+                self.take_last_records(&paths, placed).await?;
+            }
             remove_container(host, &remote::outpost_name(cell)).await?;
         }
         let _no_keeper = await_keeper_end(&paths).await?;
@@ -317,10 +322,12 @@ impl Driver for DockerDriver {
             for engine in self.engines.all()? {
                 // One that cannot be reached keeps what it has until the next time.
                 if engine.settings().address.is_remote()
-                    && let Ok(host) = engine.host().await
+                    && let Ok(host) = engine.reach().await
                 {
-                    programs.count +=
-                        remote::collect_programs(&host, &state, thrift.dry_run).await?;
+                    match remote::collect_programs(&host, &state, thrift.dry_run).await {
+                        Ok(count) => programs.count += count,
+                        Err(error) => tracing::warn!(%error, "programs for cells are left"),
+                    }
                 }
             }
         }
@@ -409,7 +416,26 @@ impl DockerDriver {
                 *given.entry(engine).or_default() += placed.spec.limits.memory_mb;
             }
         }
-        placement::choose(engines, spec, &given).await
+        placement::choose(engines, spec, &given, |host| self.check_fits(host, spec)).await
+    }
+
+    /// Whether a cell can be at an engine as it is, as far as that is known before it is tried.
+    fn check_fits(&self, host: &DockerHost, spec: &CellSpec) -> Result<()> {
+        let runtimes = host.info.runtimes.as_ref();
+        if let (Some(wanted), Some(there)) = (&self.settings.runtime, runtimes)
+            && !there.contains_key(wanted)
+        {
+            return Err(Error::unavailable(format!(
+                "the Docker engine {} has no runtime {wanted:?}",
+                host.address
+            ))
+            .hint("name one that it has in docker.runtime; see `docker info`"));
+        }
+        match host.settings().address.is_remote() {
+            // By the kernel of its machine, which nobody knows here.
+            true => remote::check_fits(host, &self.settings.egress, spec),
+            false => self.settings.required.check(&diagnose::isolation_at(host)),
+        }
     }
 
     /// What is written down of every cell that can be used.
@@ -435,11 +461,7 @@ impl DockerDriver {
 
     /// Every engine; one that cannot be reached is an error.
     async fn every_host(&self) -> Result<Vec<Arc<DockerHost>>> {
-        let mut hosts = Vec::new();
-        for engine in self.engines.all()? {
-            hosts.push(engine.host().await?);
-        }
-        Ok(hosts)
+        join_all(self.engines.all()?.iter().map(Engine::host)).await.into_iter().collect()
     }
 
     /// The image that a cell names, or else the usual one; [`HOST_IMAGE`] where there is none.

@@ -235,6 +235,9 @@ pub struct EngineSettings {
     /// What `ssh` is to read instead of the user's configuration.
     #[serde(default)]
     pub ssh_config: Option<PathBuf>,
+    /// The variables that `ssh` has: what it finds its home and its agent by.
+    #[serde(default)]
+    pub ssh_environment: Vec<(String, String)>,
     /// The network of an engine on another machine by which connections of its cells are carried.
     #[serde(default = "usual_network")]
     pub network: String,
@@ -276,6 +279,7 @@ impl EngineSettings {
             tls_dir: None,
             plain_tcp: PlainTcp::default(),
             ssh_config: None,
+            ssh_environment: Vec::new(),
             network: usual_network(),
             nameservers: Vec::new(),
         }

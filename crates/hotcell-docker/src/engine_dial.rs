@@ -52,7 +52,7 @@ const UNANSWERED: u32 = 45_000;
 pub(crate) fn client(settings: &EngineSettings, timeout_s: u64) -> Result<Docker> {
     let dialer = Dialer(Arc::new(way(settings)?));
     let at = match &*dialer.0 {
-        Way::Ssh(_) => "http://docker".to_owned(),
+        Way::Ssh { .. } => "http://docker".to_owned(),
         Way::Tcp(port) => format!("http://{}:{}", in_brackets(&port.host), port.port),
     };
     let client = Client::builder(TokioExecutor::new())
@@ -120,7 +120,7 @@ fn is_turned_away(error: &(dyn std::error::Error + 'static)) -> bool {
 /// All that is needed for a connection.
 enum Way {
     Tcp(Box<Port>),
-    Ssh(Vec<String>),
+    Ssh { arguments: Vec<String>, environment: Vec<(String, String)> },
 }
 
 struct Port {
@@ -134,7 +134,10 @@ fn way(settings: &EngineSettings) -> Result<Way> {
     let (host, port) = match &settings.address {
         EngineAddress::Tcp { host, port } | EngineAddress::Https { host, port } => (host, *port),
         EngineAddress::Ssh { .. } => {
-            return Ok(Way::Ssh(ssh_stream::arguments(settings).unwrap_or_default()));
+            return Ok(Way::Ssh {
+                arguments: ssh_stream::arguments(settings).unwrap_or_default(),
+                environment: settings.ssh_environment.clone(),
+            });
         }
         EngineAddress::Unix { .. } => {
             return Err(Error::internal("a socket of this machine is not dialled"));
@@ -161,7 +164,9 @@ fn way(settings: &EngineSettings) -> Result<Way> {
 impl Way {
     async fn dial(&self) -> io::Result<EngineStream> {
         match self {
-            Self::Ssh(arguments) => Ok(EngineStream(Box::new(SshStream::start(arguments)?))),
+            Self::Ssh { arguments, environment } => {
+                Ok(EngineStream(Box::new(SshStream::start(arguments, environment)?)))
+            }
             Self::Tcp(port) => timeout(CONNECTS_WITHIN, port.dial()).await.unwrap_or_else(|_| {
                 let within = CONNECTS_WITHIN.as_secs();
                 let why = format!("no connection within {within} s");

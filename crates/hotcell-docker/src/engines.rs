@@ -12,8 +12,10 @@ use crate::docker_host::{DockerHost, silent};
 use crate::engine_address::EngineSettings;
 use crate::paths::Placed;
 
-/// How long an engine that could not be reached is left alone, and one that answered is taken to.
+/// How long an engine that could not be reached is left alone at least, and one that answered is taken
+/// to. One that was waited for is left alone for longer.
 const REMEMBERED_FOR: Duration = Duration::from_secs(3);
+const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(30);
 /// An engine that can be used answers within this.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
@@ -27,14 +29,21 @@ pub(crate) struct Engine {
 #[derive(Debug, Default)]
 struct Way {
     host: Option<Arc<DockerHost>>,
-    /// What came of looking for it last, and when.
+    /// What came of looking for it last, and until when that is believed.
     looked: Option<(Instant, Result<()>)>,
 }
 
 impl Way {
     fn remembered(&self) -> Option<&Result<()>> {
-        let (at, came) = self.looked.as_ref()?;
-        (at.elapsed() < REMEMBERED_FOR).then_some(came)
+        let (until, came) = self.looked.as_ref()?;
+        (Instant::now() < *until).then_some(came)
+    }
+
+    /// Remembers what came of a look that was begun then.
+    fn remember(&mut self, begun: Instant, came: Result<()>) {
+        let waited = if came.is_err() { begun.elapsed() * 2 } else { Duration::ZERO };
+        let believed = waited.clamp(REMEMBERED_FOR, LEFT_ALONE_AT_MOST);
+        self.looked = Some((Instant::now() + believed, came));
     }
 }
 
@@ -65,9 +74,10 @@ impl Engine {
         if let Some(Err(error)) = way.remembered() {
             return Err(error.clone());
         }
+        let begun = Instant::now();
         let connected = DockerHost::connect(&self.settings).await.map(Arc::new);
         let came = connected.as_ref().map(drop).map_err(Clone::clone);
-        way.looked = Some((Instant::now(), came));
+        way.remember(begun, came);
         way.host = connected.as_ref().ok().map(Arc::clone);
         connected
     }
@@ -82,13 +92,14 @@ impl Engine {
         if let Some(came) = way.remembered() {
             return came.clone().map(|()| host);
         }
+        let begun = Instant::now();
         let came = match timeout(ANSWERS_WITHIN, host.docker.ping()).await {
             Ok(answered) => {
                 answered.map(drop).map_err(|error| host.failed("be asked anything", &error))
             }
             Err(_) => Err(silent(&host.address, ANSWERS_WITHIN)),
         };
-        way.looked = Some((Instant::now(), came.clone()));
+        way.remember(begun, came.clone());
         if came.is_err() {
             // Whatever answers there next says anew what it is.
             way.host = None;
@@ -145,6 +156,8 @@ impl Engines {
         if let Some(named) = placed.engine_name.as_deref().and_then(|name| self.find(name)) {
             match named.host().await {
                 Ok(host) if host.id() != placed.engine => {}
+                // A copy of its machine calls itself the same: the one that has its data is meant.
+                Ok(host) if !is_it(&host, placed) && self.has(placed).await => {}
                 // What cannot be asked what it is, is what it was called.
                 Ok(_) | Err(_) => return Ok(named),
             }
@@ -163,6 +176,13 @@ impl Engines {
             ([], Some(error)) => Err(kept(placed, error)),
             ([], None) | ([_, _, ..], _) => Err(self.elsewhere(placed, all)),
         }
+    }
+
+    /// Whether some engine of the configuration is the one of a cell, with its data.
+    async fn has(&self, placed: &Placed) -> bool {
+        let Ok(all) = self.all() else { return false };
+        let hosts = join_all(all.iter().map(Engine::host)).await;
+        hosts.into_iter().flatten().any(|host| is_it(&host, placed))
     }
 
     fn elsewhere(&self, placed: &Placed, all: &[Engine]) -> Error {

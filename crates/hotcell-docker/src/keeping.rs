@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hotcell_egress::EgressSettings;
-use hotcell_keeper::{Environment, HeldLock, LockWait, ask_patiently, order_keeper};
+use hotcell_keeper::{HeldLock, LockWait, ask_patiently, order_keeper};
 use hotcell_model::{Error, Network, Result};
 use hotcell_place::read_json;
 use tokio::time::sleep;
@@ -106,7 +106,7 @@ impl Keeping {
 
     fn order(&self, program: &Path, paths: &CellPaths) -> io::Result<KeepOutcome> {
         let order = KeepOrder { directory: paths.root().to_owned(), egress: self.egress.clone() };
-        order_keeper(program, KEEP, paths.root(), &order, Environment::Empty)
+        order_keeper(program, KEEP, paths.root(), &order)
     }
 }
 
@@ -130,6 +130,31 @@ pub(crate) async fn await_keeper_end(paths: &CellPaths) -> Result<Option<HeldLoc
             Ok(None) => sleep(LOOK_AGAIN).await,
         }
     }
+}
+
+/// Waits until the relay of a cell without a container is gone, for as long as it brings anything.
+/// While this is held there is none.
+pub(crate) async fn await_relay_end(paths: &CellPaths, records: &Path) -> Result<Option<HeldLock>> {
+    let mut seen = None;
+    loop {
+        match await_keeper_end(paths).await {
+            Ok(lock) => return Ok(lock),
+            Err(error) => {
+                let brought = bytes_in(records);
+                if seen == Some(brought) {
+                    return Err(error);
+                }
+                seen = Some(brought);
+            }
+        }
+    }
+}
+
+/// What lies in a directory of records, to tell whether more came.
+fn bytes_in(records: &Path) -> u64 {
+    let below = [records.to_owned(), records.join("log")];
+    let entries = below.iter().filter_map(|directory| std::fs::read_dir(directory).ok()).flatten();
+    entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum()
 }
 
 /// Whether somebody has to look after a cell from outside.

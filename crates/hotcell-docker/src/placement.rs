@@ -66,13 +66,19 @@ pub(crate) async fn choose(
     engines: &[Engine],
     spec: &CellSpec,
     given: &BTreeMap<String, u64>,
+    check: impl Fn(&DockerHost) -> Result<()>,
 ) -> Result<Arc<DockerHost>> {
     let fitting = with_labels(engines, &spec.on)?;
     let reached = join_all(fitting.iter().map(|engine| engine.reach())).await;
     let mut hosts = Vec::new();
     let mut passed_over = Vec::new();
     for host in reached {
-        match host.and_then(|host| check_size(&host, spec).map(|()| host)) {
+        let fits = |host: Arc<DockerHost>| {
+            check_size(&host, spec)?;
+            check(&host)?;
+            Ok(host)
+        };
+        match host.and_then(fits) {
             Ok(host) => hosts.push(host),
             Err(error) => passed_over.push(error),
         }

@@ -15,8 +15,6 @@ use tokio::time::{Sleep, sleep};
 
 use crate::engine_address::{EngineAddress, EngineSettings};
 
-/// What our servers are asked by; nobody else needs it.
-const OWN_TOKEN: &str = "HOTCELL_HTTP_TOKEN";
 /// As much of what `ssh` says as anybody reads.
 const MOST_WORDS: usize = 2048;
 /// How long is waited for what an `ssh` that ended had to say.
@@ -83,11 +81,15 @@ pub(crate) fn arguments(settings: &EngineSettings) -> Option<Vec<String>> {
 impl SshStream {
     /// Starts `ssh`. Whether it gets anywhere is seen by who reads.
     #[expect(clippy::disallowed_methods, reason = "the way to another machine is a program")]
-    pub(crate) fn start(arguments: &[String]) -> io::Result<Self> {
+    pub(crate) fn start(
+        arguments: &[String],
+        environment: &[(String, String)],
+    ) -> io::Result<Self> {
         let mut command = Command::new("ssh");
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // It has the agent and the home directory of the user, and no signals of our terminal.
-        command.env_remove(OWN_TOKEN).process_group(0).kill_on_drop(true);
+        command.env_clear().envs(environment.iter().cloned());
+        command.process_group(0).kill_on_drop(true);
         let mut child = command.spawn().map_err(|error| {
             io::Error::new(error.kind(), format!("cannot start the program `ssh`: {error}"))
         })?;

@@ -19,7 +19,7 @@ use crate::driver::{DockerDriver, at, read};
 use crate::engine_address::EngineSettings;
 use crate::isolation::enforced;
 use crate::keeper::KeeperAsk;
-use crate::keeping::await_keeper_end;
+use crate::keeping::{await_keeper_end, await_relay_end};
 use crate::paths::{CellPaths, Placed};
 use crate::podman;
 use crate::remote::{self, Begun, OutpostPlace, Relaying, RemoteStart};
@@ -113,7 +113,7 @@ impl DockerDriver {
     /// Connects to a cell that was begun at another machine.
     pub(crate) async fn connect_there(&self, paths: &CellPaths) -> Result<Option<UnixStream>> {
         let Some(placed) = read::<Placed>(paths, &paths.placed())? else { return Ok(None) };
-        let host = self.engines.of(&placed).await?;
+        let host = self.engines.reach(&placed).await?;
         let state = self.paths.state_id().map_err(|error| at("read", paths, &error))?;
         let program = self.copy_program(paths)?;
         let place = self.outpost_place(&placed, &state, &program);
@@ -140,14 +140,36 @@ impl DockerDriver {
         )
     }
 
-    /// Takes what is left of the records of a cell that has no supervisor any more. What cannot be had,
-    /// because nothing can be started there, is left to the next one, and goes with the cell.
-    pub(crate) async fn take_last_records(&self, host: &DockerHost, paths: &CellPaths) {
-        let begun = Begun::find(paths);
-        if matches!(begun, Ok(Some(_)))
-            && let Err(error) = self.connect_there(paths).await
-        {
-            tracing::warn!(%error, engine = host.name(), "the last records of a cell are not here");
+    /// Takes what is left of the records of a cell that has no supervisor any more, however long that
+    /// takes while more of them come. What is gone itself is given up.
+    pub(crate) async fn take_last_records(&self, paths: &CellPaths, placed: &Placed) -> Result<()> {
+        let begun = Begun::find(paths).map_err(|error| at("read", paths, &error))?;
+        if begun.is_some() && !remote::was_ready(paths) {
+            // Nothing ever ran in it, and whoever began it may be gone: its outpost waits for nothing.
+            let host = self.engines.reach(placed).await?;
+            remove_container(&host, &remote::outpost_name(&placed.spec.id)).await?;
+            Begun::forget(paths).map_err(|error| at("write", paths, &error))?;
+        }
+        loop {
+            let lock = await_relay_end(paths, &placed.records).await?;
+            let begun = Begun::find(paths).map_err(|error| at("read", paths, &error))?;
+            if begun.is_none() {
+                return Ok(());
+            }
+            let host = self.engines.reach(placed).await?;
+            let state = self.paths.state_id().map_err(|error| at("read", paths, &error))?;
+            let program = self.copy_program(paths)?;
+            let place = self.outpost_place(placed, &state, &program);
+            if let Err(error) = remote::ensure_outpost(&host, paths, place).await {
+                if !remote::is_hopeless(&host, &placed.spec.id).await? {
+                    return Err(error);
+                }
+                tracing::warn!(%error, engine = host.name(), "the last records of a cell are gone");
+                return Begun::forget(paths).map_err(|error| at("write", paths, &error));
+            }
+            drop(lock);
+            let relaying = Relaying { program: program.clone() };
+            relaying.begin(&host, paths, placed).await?;
         }
     }
 

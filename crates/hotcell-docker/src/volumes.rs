@@ -69,6 +69,27 @@ pub(crate) async fn find(host: &DockerHost, cell: &CellId) -> Result<Vec<PathBuf
     Ok(places)
 }
 
+/// Whether some of what a cell at another machine keeps is gone.
+pub(crate) async fn are_gone(host: &DockerHost, cell: &CellId) -> Result<bool> {
+    for purpose in PURPOSES.into_iter().chain(BESIDE) {
+        match host.docker.inspect_volume(&name(cell, purpose)).await {
+            Ok(_) => {}
+            Err(error) if status(&error) == Some(NOT_FOUND) => return Ok(true),
+            Err(error) => return Err(host.failed("look at a volume", &error)),
+        }
+    }
+    Ok(false)
+}
+
+/// Whether all of what a cell at another machine keeps is there: an engine would make what is missing,
+/// with nothing in it.
+pub(crate) async fn check_all(host: &DockerHost, cell: &CellId) -> Result<()> {
+    for purpose in PURPOSES.into_iter().chain(BESIDE) {
+        mountpoint(host, cell, purpose).await?;
+    }
+    Ok(())
+}
+
 /// Where a volume of a cell lies on the engine's machine.
 pub(crate) async fn mountpoint(host: &DockerHost, cell: &CellId, purpose: &str) -> Result<PathBuf> {
     let name = name(cell, purpose);

@@ -19,15 +19,6 @@ use crate::let_go_of_streams;
 const TRIES: u32 = 50;
 const APART: Duration = Duration::from_millis(2);
 
-/// The variables that a keeper has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Environment {
-    /// None: it has nothing of whoever ordered it.
-    Empty,
-    /// Those of whoever ordered it, for one that starts programs of that person.
-    Own,
-}
-
 /// Starts a keeper by the command that it is, for a cell with this directory, and waits for its
 /// outcome.
 ///
@@ -38,9 +29,8 @@ pub fn order_keeper<Outcome: DeserializeOwned>(
     command: &str,
     cell: &Path,
     order: &impl Serialize,
-    environment: Environment,
 ) -> io::Result<Outcome> {
-    let mut keeper = start_keeper(program, command, cell, environment)?;
+    let mut keeper = start_keeper(program, command, cell)?;
     if let Some(mut stdin) = keeper.stdin.take() {
         stdin.write_all(&serde_json::to_vec(order)?)?;
     }
@@ -63,23 +53,16 @@ pub fn order_keeper<Outcome: DeserializeOwned>(
 /// Starts a keeper that reads its order from its standard input. What it says of itself tells which
 /// cell is kept and no path.
 #[expect(clippy::disallowed_methods, reason = "keepers are processes of their own")]
-fn start_keeper(
-    program: &Path,
-    command: &str,
-    cell: &Path,
-    environment: Environment,
-) -> io::Result<Child> {
+fn start_keeper(program: &Path, command: &str, cell: &Path) -> io::Result<Child> {
     let mut keeper = Command::new(program);
     keeper
         .arg0("hotcell")
         .arg(command)
         .arg(cell.file_name().unwrap_or_default())
+        .env_clear()
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    if environment == Environment::Empty {
-        keeper.env_clear();
-    }
     for _ in 1..TRIES {
         match keeper.spawn() {
             // Another thread has just started a process, which for a moment has the copy open

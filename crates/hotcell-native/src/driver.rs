@@ -10,7 +10,7 @@ use hotcell_egress::EgressSettings;
 use hotcell_jail::cgroup::{Controller, Hierarchies, Together};
 use hotcell_jail::ids::{IdLayout, Starter, starter};
 use hotcell_jail::signals::send_by_pidfd;
-use hotcell_keeper::{Environment, LockWait, WhichProcess, ensure_authority};
+use hotcell_keeper::{LockWait, WhichProcess, ensure_authority};
 use hotcell_model::{
     CellId, CellSpec, Checkpointer, Diagnosis, Driver, DriverCapabilities, Error, Images, Networks,
     PlacedCell, Placement, Projects, PullWatch, Remains, Removed, RequiredIsolation, Result,
@@ -498,7 +498,7 @@ impl Native {
 
 /// Starts a keeper and waits for its outcome.
 pub(crate) fn order_keeper(program: &Path, order: &Order) -> io::Result<Outcome> {
-    hotcell_keeper::order_keeper(program, KEEP, &order.directory, order, Environment::Empty)
+    hotcell_keeper::order_keeper(program, KEEP, &order.directory, order)
 }
 
 /// Ends the supervisor of a cell, and waits for its keeper to tidy up.

@@ -74,6 +74,8 @@ pub(crate) struct Changes {
     beside: PathBuf,
     /// Files beside the records that are told.
     told: Vec<String>,
+    /// What was told of each last.
+    told_last: HashMap<String, Vec<u8>>,
     /// The one that comes when nothing is written any more, and whether it was seen.
     over: String,
     is_over: bool,
@@ -110,6 +112,7 @@ impl Changes {
             beside: beside.to_owned(),
             dirty_beside: told.iter().cloned().collect(),
             told,
+            told_last: HashMap::new(),
             is_over: beside.join(&over).exists(),
             over,
             sent: HashMap::new(),
@@ -120,6 +123,10 @@ impl Changes {
             journal_to: None,
             journal_goes_on: false,
         };
+        let had_journal = have.iter().any(|held| held.file.is_journal());
+        if had_journal && matches!(changes.open_journal()?, Opened::Nothing) {
+            return Err(io::Error::other("the records of the cell are not there any more"));
+        }
         changes.forget_forgotten(&have)?;
         for HeldFile { file, held } in have {
             changes.dirty.insert(file.clone());
@@ -152,7 +159,11 @@ impl Changes {
         for _ in 0..LOOKS {
             if let Some(file) = self.dirty_beside.pop_first() {
                 match std::fs::read(self.beside.join(&file)) {
-                    Ok(bytes) => return Ok(Some(Frame::new(Head::Put { file }, bytes))),
+                    Ok(bytes) if self.told_last.get(&file) == Some(&bytes) => continue,
+                    Ok(bytes) => {
+                        self.told_last.insert(file.clone(), bytes.clone());
+                        return Ok(Some(Frame::new(Head::Put { file }, bytes)));
+                    }
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
                 }
@@ -255,9 +266,15 @@ impl Changes {
         Ok(Some(Frame::new(Head::Write { file, offset }, piece)))
     }
 
+    fn open_journal(&self) -> io::Result<Opened> {
+        match FileName::in_records(JOURNAL) {
+            Some(journal) => open_file(&self.records, &journal),
+            None => Ok(Opened::Nothing),
+        }
+    }
+
     fn journal_size(&self) -> io::Result<u64> {
-        let Some(journal) = FileName::in_records(JOURNAL) else { return Ok(0) };
-        match open_file(&self.records, &journal)? {
+        match self.open_journal()? {
             Opened::File(file) => size_of(&file),
             Opened::Link(_) | Opened::Nothing => Ok(0),
         }
@@ -358,7 +375,12 @@ impl Changes {
             match rustix::fs::openat(&self.records, LOGS, directory_flags(), Mode::empty()) {
                 Ok(logs) => {
                     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&logs));
-                    watch.logs = Some(inotify::add_watch(&watch.events, path, WATCHED)?);
+                    match inotify::add_watch(&watch.events, path, WATCHED) {
+                        Ok(logs) => watch.logs = Some(logs),
+                        // From now on all is looked at.
+                        Err(Errno::NOSPC) => self.watch = None,
+                        Err(errno) => return Err(errno.into()),
+                    }
                 }
                 Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno.into()),

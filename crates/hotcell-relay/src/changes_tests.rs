@@ -253,3 +253,21 @@ fn the_end_is_told_after_everything() {
     assert!(changes.is_over());
     both.assert_same();
 }
+
+#[test]
+fn output_with_a_gap_is_not_let_go_of() {
+    let both = Both::new();
+    append(&both.far("log/e_1.0001"), b"what a full disk took");
+    symlink("1.6.6", both.far("log/e_1.gap")).expect("linked");
+    append(&both.far("log/e_2.0001"), b"output");
+    let (mut changes, mut copy) = both.begin();
+    copy_all(&mut changes, &mut copy);
+    fs::remove_file(both.near("log/e_2.0001")).expect("removed");
+    symlink("1.6.6", both.near("log/e_2.gap")).expect("linked");
+    let links = held::bare_links(&both.near.path().join("records")).expect("looked");
+    changes.forget_forgotten(&links).expect("forgotten");
+    copy_all(&mut changes, &mut copy);
+    both.assert_same();
+    assert!(both.far("log/e_1.0001").exists(), "it is wanted");
+    assert!(!both.far("log/e_2.0001").exists(), "it is not");
+}

@@ -100,6 +100,12 @@ impl Copy {
         }
     }
 
+    /// Has a file beside the records on the disk.
+    pub(crate) fn sync(&self, file: &str) -> io::Result<()> {
+        File::open(self.beside.join(file))?.sync_all()?;
+        File::open(&self.beside)?.sync_all()
+    }
+
     /// Replaces a file beside the records.
     pub(crate) fn put(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
         put_in(&self.beside, file, bytes)

@@ -132,8 +132,9 @@ async fn tell_records(outbox: &Outbox, place: FarPlace, have: Vec<HeldFile>) -> 
     outbox.send(Frame::bare(Head::Caught)).await?;
     let events = events.map(watched).transpose()?;
     while !outbox.send_changes().await? {
+        let is_told = outbox.is_told_of_changes().await;
         let changed = async {
-            match &events {
+            match events.as_ref().filter(|_| is_told) {
                 Some(events) => events.readable().await.map(|mut ready| ready.clear_ready()),
                 None => {
                     sleep(LOOK_APART).await;

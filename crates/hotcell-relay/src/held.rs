@@ -1,5 +1,6 @@
 //! What there is of the records, told to whoever has the original.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -52,17 +53,18 @@ pub(crate) fn describe(records: &Path) -> io::Result<Vec<HeldFile>> {
     Ok(held)
 }
 
-/// Those of logs that are links.
-pub(crate) fn links(records: &Path) -> io::Result<Vec<HeldFile>> {
+/// Those of logs of which there is nothing but a link that says how much there was.
+pub(crate) fn bare_links(records: &Path) -> io::Result<Vec<HeldFile>> {
     let records = rustix::fs::openat(CWD, records, directory_flags(), Mode::empty())?;
-    let mut links = Vec::new();
-    for (file, kind) in list(&records)? {
-        if matches!(kind, FileType::Symlink | FileType::Unknown)
-            && let Opened::Link(target) = open_file(&records, &file)?
-        {
-            links.push(HeldFile { file, held: Held::Link { target } });
+    let (mut links, mut with_bytes) = (Vec::new(), BTreeSet::new());
+    for (file, _) in list(&records)? {
+        match open_file(&records, &file)? {
+            Opened::Link(target) => links.push(HeldFile { file, held: Held::Link { target } }),
+            Opened::File(_) => with_bytes.extend(file.exec_prefix().map(str::to_owned)),
+            Opened::Nothing => {}
         }
     }
+    links.retain(|link| link.file.exec_prefix().is_none_or(|exec| !with_bytes.contains(exec)));
     Ok(links)
 }
 

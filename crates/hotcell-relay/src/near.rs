@@ -86,7 +86,7 @@ async fn tell_own(outbox: &Outbox, place: &NearPlace, have: Vec<HeldFile>) -> io
         outbox.send(Frame::bare(Head::Alive)).await?;
         if Instant::now() >= forgotten_at {
             forgotten_at = Instant::now() + FORGOTTEN_APART;
-            for links in held::links(&place.records)?.chunks(FILES_AT_ONCE) {
+            for links in held::bare_links(&place.records)?.chunks(FILES_AT_ONCE) {
                 outbox.send(Frame::new(Head::Forgotten, serde_json::to_vec(links)?)).await?;
             }
         }
@@ -139,6 +139,8 @@ pub async fn relay(
                 Head::Put { file } if place.hears.contains(&file) => {
                     copy.put(&file, &payload)?;
                     if file == place.ready {
+                        // Whoever comes after a loss of power has to know that something may run.
+                        copy.sync(&file)?;
                         doors.open()?;
                     }
                 }

@@ -52,6 +52,12 @@ impl Outbox {
         self.send_all(Some(frame)).await
     }
 
+    /// Whether the kernel tells what changes; otherwise one has to look.
+    pub(crate) async fn is_told_of_changes(&self) -> bool {
+        let inner = self.inner.lock().await;
+        inner.changes.as_ref().is_some_and(|changes| changes.descriptor().is_some())
+    }
+
     /// Lets go of output that the other end has let go of.
     pub(crate) async fn forget(&self, links: &[HeldFile]) -> io::Result<()> {
         match &self.inner.lock().await.changes {

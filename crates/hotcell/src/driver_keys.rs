@@ -5,6 +5,7 @@ use hotcell_model::{ImageName, IsolationLevel, LAYER_NAMES};
 use crate::config::Cgroups;
 use crate::config_keys::{Key, choice, list};
 use crate::engine_keys::EngineTable;
+use crate::engine_keys::absolute;
 
 /// What is said of the driver docker.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -99,6 +100,9 @@ pub(crate) const DOCKER_TLS_DIR: Key = Key {
     about: "the directory of ca.pem, cert.pem and key.pem for an engine that is reached over TLS; \
             unless given that of DOCKER_CERT_PATH, with DOCKER_TLS_VERIFY ~/.docker",
     set: |config, text| {
+        if !text.is_empty() {
+            absolute(text)?;
+        }
         config.docker.tls_dir = text.to_owned();
         Ok(())
     },

@@ -95,7 +95,7 @@ pub(crate) const ENGINE_KEYS: &[EngineKey] = &[
         name: "tls_dir",
         about: "the directory of ca.pem, cert.pem and key.pem by which it is spoken to over TLS",
         set: |engine, text| {
-            engine.tls_dir = Some(PathBuf::from(text));
+            engine.tls_dir = Some(absolute(text)?);
             Ok(())
         },
         get: |engine| engine.tls_dir.as_ref().map(|path| path.display().to_string().into()),
@@ -118,7 +118,7 @@ pub(crate) const ENGINE_KEYS: &[EngineKey] = &[
         name: "ssh_config",
         about: "what `ssh` reads instead of the user's configuration",
         set: |engine, text| {
-            engine.ssh_config = Some(PathBuf::from(text));
+            engine.ssh_config = Some(absolute(text)?);
             Ok(())
         },
         get: |engine| engine.ssh_config.as_ref().map(|path| path.display().to_string().into()),
@@ -134,6 +134,15 @@ pub(crate) const ENGINE_KEYS: &[EngineKey] = &[
         get: |engine| engine.network.clone().map(Value::from),
     },
 ];
+
+/// A path that means the same wherever it is read: the process that shows cells here is in no directory.
+pub(crate) fn absolute(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err("it is no path from / on".to_owned()),
+    }
+}
 
 /// The engines of the configuration, by name.
 pub(crate) type EngineTable = BTreeMap<String, EngineConfig>;
@@ -214,6 +223,7 @@ pub(crate) fn engines(config: &Config, environment: &Environment) -> Result<Vec<
             plain_tcp: said.plain_tcp,
             ssh_config: said.ssh_config.clone(),
             network: network(said.network.as_ref()),
+            ssh_environment: environment.ssh_variables(),
             nameservers: nameservers.clone(),
             ..EngineSettings::new(name, said.host.clone().unwrap_or_default())
         });
@@ -228,6 +238,7 @@ pub(crate) fn engines(config: &Config, environment: &Environment) -> Result<Vec<
     Ok(vec![EngineSettings {
         tls_dir: tls_dir.or_else(|| environment.docker_certificates()),
         network: network(None),
+        ssh_environment: environment.ssh_variables(),
         nameservers: nameservers.clone(),
         ..EngineSettings::new(EngineSettings::DEFAULT, address)
     }])

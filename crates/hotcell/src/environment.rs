@@ -42,6 +42,8 @@ pub(crate) struct Environment {
     pub(crate) lang: Option<String>,
     /// `DOCKER_CONFIG`: where clients of Docker keep their settings.
     pub(crate) docker_config: Option<PathBuf>,
+    /// What else `ssh` finds its user and its agent by.
+    pub(crate) of_ssh: Vec<(String, String)>,
     /// `DOCKER_HOST`: where clients of Docker look for its engine.
     pub(crate) docker_host: Option<String>,
     /// `DOCKER_CERT_PATH`: where clients of Docker have their certificates.
@@ -96,6 +98,10 @@ impl Environment {
                 "DOCKER_HOST" => environment.docker_host = value.into_string().ok(),
                 "DOCKER_CERT_PATH" => environment.docker_cert_path = absolute(&value),
                 "DOCKER_TLS_VERIFY" => environment.docker_tls = true,
+                "SSH_AUTH_SOCK" | "USER" | "LOGNAME" | "XDG_RUNTIME_DIR" | "KRB5CCNAME" => {
+                    let value = value.into_string().ok();
+                    environment.of_ssh.extend(value.map(|value| (name.to_owned(), value)));
+                }
                 "TERM" => environment.term = value.into_string().ok(),
                 "HOTCELL_HTTP_TOKEN" => {
                     let token = value
@@ -119,6 +125,15 @@ impl Environment {
 }
 
 impl Environment {
+    /// The variables that `ssh` has.
+    pub(crate) fn ssh_variables(&self) -> Vec<(String, String)> {
+        let home = self.home.as_ref().and_then(|home| home.to_str()).map(str::to_owned);
+        let path = self.path.as_ref().and_then(|path| path.to_str()).map(str::to_owned);
+        let known = [("HOME", home), ("PATH", path), ("LANG", self.lang.clone())];
+        let known = known.into_iter().filter_map(|(name, it)| Some((name.to_owned(), it?)));
+        known.chain(self.of_ssh.iter().cloned()).collect()
+    }
+
     /// Where the certificates lie by which clients of Docker speak TLS, if they do.
     pub(crate) fn docker_certificates(&self) -> Option<PathBuf> {
         let usual = || self.home.as_ref().map(|home| home.join(".docker"));

@@ -28,11 +28,11 @@ use crate::paths::CellPaths;
 pub(crate) use begun::Begun;
 pub use connect::connect;
 pub use outpost::outpost;
-pub(crate) use outpost_container::{OutpostPlace, name as outpost_name};
+pub(crate) use outpost_container::{OutpostPlace, is_hopeless, name as outpost_name};
 pub(crate) use program_volume::{collect as collect_programs, name as program_name};
 pub use relay::relay;
-pub(crate) use relaying::Relaying;
-pub(crate) use start::{RemoteStart, check_carries, show_tools, start};
+pub(crate) use relaying::{Relaying, ensure_outpost};
+pub(crate) use start::{RemoteStart, check_carries, check_fits, show_tools, start};
 
 /// Whether the supervisor of a cell was ever heard of here, in its present life.
 pub(crate) fn was_ready(paths: &CellPaths) -> bool {

@@ -95,6 +95,16 @@ pub(crate) async fn begin(
     started
 }
 
+/// Whether no outpost can ever be had for a cell: what it would look at is gone, or there is no image
+/// that it could have its root from.
+pub(crate) async fn is_hopeless(host: &DockerHost, cell: &CellId) -> Result<bool> {
+    if volumes::are_gone(host, cell).await? {
+        return Ok(true);
+    }
+    let images = host.docker.list_images(None::<ListImagesOptions>).await;
+    Ok(images.map_err(|error| host.failed("list its images", &error))?.is_empty())
+}
+
 /// The image of a cell, or any other that the engine has where that one was removed: an outpost runs
 /// none of its files.
 async fn any_image(host: &DockerHost, wanted: &str) -> Result<String> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bollard::query_parameters::InspectContainerOptions;
-use hotcell_keeper::{Environment, HeldLock, LockWait, order_keeper};
+use hotcell_keeper::{HeldLock, LockWait, order_keeper};
 use hotcell_model::{Error, Result};
 use hotcell_place::connect_in;
 use tokio::time::sleep;
@@ -13,18 +13,21 @@ use tokio::time::sleep;
 use super::begun::Begun;
 use super::outpost_container::{self, OutpostPlace};
 use super::relay::RelayOrder;
+use super::was_ready;
 use crate::docker_host::DockerHost;
 use crate::driver::at;
-use crate::engine_address::EngineAddress;
 use crate::failure::{NOT_FOUND, status};
 use crate::keeper::KeepOutcome;
 use crate::paths::{CellPaths, LINK_SOCKET, Placed};
 use crate::removal::remove_container;
+use crate::volumes;
 
 /// The command that relays are.
 const RELAY: &str = "relay";
 /// How long a cell may take to be shown by a relay that another process has started.
 const SHOWN_WITHIN: Duration = Duration::from_secs(30);
+/// How long one that was never ready is waited for.
+const READY_WITHIN: Duration = Duration::from_secs(2);
 /// How often one is started that ends at once.
 const TRIES: u32 = 5;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -45,7 +48,7 @@ impl Relaying {
         paths: &CellPaths,
         place: OutpostPlace<'_>,
     ) -> Result<Option<UnixStream>> {
-        let until = Instant::now() + SHOWN_WITHIN;
+        let (until, ready_by) = (Instant::now() + SHOWN_WITHIN, Instant::now() + READY_WITHIN);
         loop {
             if let Some(stream) = dial(paths)? {
                 return Ok(Some(stream));
@@ -65,6 +68,8 @@ impl Relaying {
             let lock = paths.kept().lock_keeper(LockWait::Try);
             match lock.map_err(|error| at("look for the relay of", paths, &error))? {
                 Some(lock) => self.find(host, paths, place, lock).await?,
+                // Its relay would have said that it is ready; so far nothing has run in it.
+                None if !was_ready(paths) && Instant::now() >= ready_by => return Ok(None),
                 None => sleep(LOOK_AGAIN).await,
             }
         }
@@ -82,18 +87,14 @@ impl Relaying {
         if !is_begun(paths)? {
             return Ok(());
         }
-        let outpost = outpost_container::name(&place.placed.spec.id);
-        if !is_running(host, &outpost).await? {
-            remove_container(host, &outpost).await?;
-            outpost_container::begin(host, paths, place, None).await?;
-        }
+        ensure_outpost(host, paths, place).await?;
         drop(lock);
         self.order(host, paths, place.placed).await
     }
 
     /// Starts a relay that stays: one that found the lock taken by whoever looked for it just then is
     /// gone.
-    pub(super) async fn begin(
+    pub(crate) async fn begin(
         &self,
         host: &DockerHost,
         paths: &CellPaths,
@@ -102,7 +103,10 @@ impl Relaying {
         for _ in 0..TRIES {
             self.order(host, paths, placed).await?;
             let lock = paths.kept().lock_keeper(LockWait::Try);
-            if lock.map_err(|error| at("look for the relay of", paths, &error))?.is_none() {
+            let is_there =
+                lock.map_err(|error| at("look for the relay of", paths, &error))?.is_none();
+            // One that had only to take what was left has ended.
+            if is_there || !is_begun(paths)? {
                 return Ok(());
             }
         }
@@ -120,23 +124,31 @@ impl Relaying {
             engine: host.settings().clone(),
             outpost: outpost_container::name(&placed.spec.id),
         };
-        let environment = match order.engine.address {
-            // It finds its agent and its home by that.
-            EngineAddress::Ssh { .. } => Environment::Own,
-            EngineAddress::Unix { .. }
-            | EngineAddress::Tcp { .. }
-            | EngineAddress::Https { .. } => Environment::Empty,
-        };
         let program = self.program.clone();
-        let ordering = move || {
-            order_keeper::<KeepOutcome>(&program, RELAY, &order.directory, &order, environment)
-        };
+        let ordering =
+            move || order_keeper::<KeepOutcome>(&program, RELAY, &order.directory, &order);
         let ordered = tokio::task::spawn_blocking(ordering).await;
         let ordered = ordered
             .map_err(|error| Error::internal(format!("starting a relay failed: {error}")))?
             .map_err(|error| at("start the relay of", paths, &error))?;
         ordered.into_result()
     }
+}
+
+/// Starts an outpost for a cell that has none. Whoever does has the lock.
+pub(crate) async fn ensure_outpost(
+    host: &DockerHost,
+    paths: &CellPaths,
+    place: OutpostPlace<'_>,
+) -> Result<()> {
+    let cell = &place.placed.spec.id;
+    let outpost = outpost_container::name(cell);
+    if is_running(host, &outpost).await? {
+        return Ok(());
+    }
+    volumes::check_all(host, cell).await?;
+    remove_container(host, &outpost).await?;
+    outpost_container::begin(host, paths, place, None).await
 }
 
 fn is_begun(paths: &CellPaths) -> Result<bool> {

@@ -1,5 +1,6 @@
 //! From a description to a cell at another machine whose supervisor is ready.
 
+use std::env::consts::ARCH;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use crate::isolation::enforced;
 use crate::keeper::KeeperAsk;
 use crate::keeping::await_keeper_end;
 use crate::paths::{CellPaths, Placed};
+use crate::podman;
 use crate::removal::remove_container;
 use crate::shown_files::write_names;
 use crate::volumes::{self, PURPOSES};
@@ -53,6 +55,7 @@ pub(crate) async fn start(start: RemoteStart<'_>) -> Result<Confinement> {
     let RemoteStart { host, paths, place, .. } = start;
     let cell = &place.placed.spec.id;
     let (name, outpost) = (container::name(cell), outpost_container::name(cell));
+    volumes::check_all(host, cell).await?;
     for container in [&name, &outpost] {
         remove_container(host, container).await?;
     }
@@ -69,16 +72,21 @@ pub(crate) async fn start(start: RemoteStart<'_>) -> Result<Confinement> {
         .hint("is the machine of the Docker engine overloaded, or far away?")),
     };
     if begun.is_err() {
-        for container in [&name, &outpost] {
-            if let Err(error) = remove_container(host, container).await {
-                tracing::warn!(%error, container, "a container that could not be started is left");
-            }
+        if let Err(error) = undo(host, paths, [&name, &outpost]).await {
+            tracing::warn!(%error, name, "a cell that could not be started is left");
         }
-        // Without its outpost the relay ends; nothing was written that it would have to wait for.
-        drop(await_keeper_end(paths).await?);
-        Begun::forget(paths).map_err(|error| at("write", paths, &error))?;
     }
     begun
+}
+
+/// Removes what a failed start has left. Where that cannot be, it stays known that it was begun.
+async fn undo(host: &DockerHost, paths: &CellPaths, containers: [&str; 2]) -> Result<()> {
+    for container in containers {
+        remove_container(host, container).await?;
+    }
+    // Without its outpost the relay ends; nothing was written that it would have to wait for.
+    drop(await_keeper_end(paths).await?);
+    Begun::forget(paths).map_err(|error| at("write", paths, &error))
 }
 
 async fn begin(
@@ -180,6 +188,26 @@ fn bundle(
         bundle.tree(&format!("{TOOLS}/{name}"), from)?;
     }
     Ok(bundle)
+}
+
+/// Whether a new cell can be at an engine of another machine, as far as that is known before it is
+/// tried.
+pub(crate) fn check_fits(
+    host: &DockerHost,
+    egress: &EgressSettings,
+    spec: &CellSpec,
+) -> Result<()> {
+    podman::check_here(host)?;
+    let there = host.info.architecture.as_deref().unwrap_or(ARCH);
+    if there != ARCH {
+        return Err(Error::unsupported(format!(
+            "the Docker engine {} is on a machine of kind {there}, and this program is for {ARCH}",
+            host.address
+        ))
+        .hint("use engines of machines of the same kind"));
+    }
+    let named = (host.address.as_str(), host.settings().network.as_str());
+    check_carries(named, true, egress, spec, &spec.network)
 }
 
 /// Whether the outpost of a cell will be able to carry connections; an error where it has to be.

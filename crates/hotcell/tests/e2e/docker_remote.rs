@@ -19,6 +19,8 @@ in_worlds! { [remote]
     much_output_of_many_commands_comes_whole,
     records_that_are_not_wanted_any_more_go_there_too,
     a_disk_that_is_full_here_is_told_and_loses_nothing,
+    volumes_that_somebody_removed_are_told_and_take_no_records_with_them,
+    a_starter_that_is_killed_leaves_a_cell_that_can_be_started_and_killed,
 }
 
 /// Prints so many lines, some a second, and ends with a code of its own.
@@ -115,9 +117,10 @@ fn an_engine_that_is_killed_gives_back_what_was_written(world: &World) {
     let lost_state = there(&["wait", "--json", exec]);
     assert!(lost_state.stdout().contains("lost") || lost_state.code() == 7, "{lost_state:?}");
     text(&["kill", "--force", "--volumes", "far"]);
-    text(&["gc"]);
+    // An engine that was killed may find what it had removed before.
     eventually("nothing is left", || {
         text(&["reconcile"]);
+        text(&["gc"]);
         engine.counts() == (0, 0)
     });
 }
@@ -265,4 +268,43 @@ fn a_disk_that_is_full_here_is_told_and_loses_nothing(world: &World) {
     let exec = all.iter().find(|exec| exec.to_string().contains("2000000")).unwrap();
     let exec = exec["id"].as_str().unwrap();
     assert_eq!(world.text(["logs", exec]).len(), 2_000_000);
+}
+
+fn volumes_that_somebody_removed_are_told_and_take_no_records_with_them(world: &World) {
+    world.text(["spawn", "--persistent", "poor"]);
+    let id = world.cell_id("poor");
+    let exec = world.detach("poor", "echo said; exit 7");
+    assert_eq!(world.ended(&exec)["end"]["exit_code"], 7);
+    ask_engine("DELETE", &format!("/containers/hotcell-{id}?force=1"));
+    for purpose in ["records", "workspace"] {
+        eventually("its volume is removed", || {
+            ask_engine("DELETE", &format!("/volumes/hotcell-{id}-{purpose}"));
+            let found = ask_engine("GET", &format!("/volumes/hotcell-{id}-{purpose}"));
+            found["Name"].is_null()
+        });
+    }
+    let refused = world.hotcell(["run", "--cell", "poor", "true"]).run();
+    assert!(refused.stderr().contains("is gone, and its files with it"), "{refused:?}");
+    assert_eq!(world.text(["logs", &exec]), "said\n", "what is here stays");
+    assert_eq!(world.ended(&exec)["end"]["exit_code"], 7);
+    world.text(["kill", "--force", "--volumes", "poor"]);
+}
+
+fn a_starter_that_is_killed_leaves_a_cell_that_can_be_started_and_killed(world: &World) {
+    for next in [&["run", "--cell", "half", "echo well"][..], &["kill", "--volumes", "half"]] {
+        let live = world.hotcell(["spawn", "--persistent", "half"]).start();
+        // The moment at which it is written down that it may be there.
+        eventually("it is begun", || {
+            let cells = fs::read_dir(world.cells_dir()).into_iter().flatten().flatten();
+            cells.into_iter().any(|cell| cell.path().join("begun.json").exists())
+        });
+        live.kill();
+        let call = world.hotcell([]).args(next.iter().copied()).run();
+        assert_eq!(call.code(), 0, "{call:?}");
+        world.hotcell(["kill", "--force", "--volumes", "half"]).run();
+        eventually("nothing is left", || {
+            world.text(["reconcile"]);
+            labelled(world).is_empty()
+        });
+    }
 }
