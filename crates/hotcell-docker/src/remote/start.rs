@@ -71,10 +71,10 @@ pub(crate) async fn start(start: RemoteStart<'_>) -> Result<Confinement> {
         ))
         .hint("is the machine of the Docker engine overloaded, or far away?")),
     };
-    if begun.is_err() {
-        if let Err(error) = undo(host, paths, [&name, &outpost]).await {
-            tracing::warn!(%error, name, "a cell that could not be started is left");
-        }
+    if begun.is_err()
+        && let Err(error) = undo(host, paths, [&name, &outpost]).await
+    {
+        tracing::warn!(%error, name, "a cell that could not be started is left");
     }
     begun
 }
