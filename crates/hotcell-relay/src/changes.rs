@@ -182,6 +182,13 @@ impl Changes {
         Ok(Some(Frame::bare(Head::Alive)))
     }
 
+    /// Begins a round as if the journal had been so long then.
+    #[cfg(test)]
+    pub(crate) fn begin_round_at(&mut self, journal_to: u64) {
+        self.journal_to = Some(journal_to);
+        self.take_events().expect("taken");
+    }
+
     #[cfg(test)]
     pub(crate) fn watch_nothing(&mut self) {
         self.watch = None;

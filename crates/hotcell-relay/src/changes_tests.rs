@@ -11,6 +11,7 @@ use crate::changes::Changes;
 use crate::copying::Copy;
 use crate::frame::{Frame, Head, PIECE_BYTES};
 use crate::held;
+use crate::outbox::Outbox;
 
 struct Both {
     far: TempDir,
@@ -270,4 +271,22 @@ fn output_with_a_gap_is_not_let_go_of() {
     both.assert_same();
     assert!(both.far("log/e_1.0001").exists(), "it is wanted");
     assert!(!both.far("log/e_2.0001").exists(), "it is not");
+}
+
+/// What the journal grew by after a round had begun, of which no event is left to tell.
+#[tokio::test]
+async fn what_a_frame_did_not_wait_for_is_told_after_it() {
+    let both = Both::new();
+    let (mut changes, mut copy) = both.begin();
+    copy_all(&mut changes, &mut copy);
+    append(&both.far("journal"), b"early\n");
+    changes.begin_round_at(0);
+    let (near, far) = tokio::io::duplex(1 << 20);
+    let outbox = Outbox::new(far);
+    outbox.tell_changes_first(changes).await;
+    outbox.send(Frame::bare(Head::Caught)).await.expect("sent");
+    let woken = tokio::time::timeout(std::time::Duration::from_secs(10), outbox.wake.notified());
+    woken.await.expect("whoever tells changes is told that there are more");
+    outbox.send_changes().await.expect("sent");
+    drop((outbox, near));
 }

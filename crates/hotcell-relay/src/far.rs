@@ -144,7 +144,7 @@ async fn tell_records(outbox: &Outbox, place: FarPlace, have: Vec<HeldFile>) -> 
         };
         tokio::select! {
             changed = changed => changed?,
-            () = outbox.over.notified() => {}
+            () = outbox.wake.notified() => {}
         }
     }
     // With what was written while that was found out.

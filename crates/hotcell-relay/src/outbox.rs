@@ -15,8 +15,9 @@ pub(crate) struct Outbox {
     inner: Mutex<Inner>,
     /// Told when nothing can be sent any more.
     pub(crate) broken: Notify,
-    /// Told when nothing will be written any more: whoever sends something may be the one who sees it.
-    pub(crate) over: Notify,
+    /// Told when there is more to tell than was told before a frame, or nothing will be written any
+    /// more: whoever sends something may be the one who sees it.
+    pub(crate) wake: Notify,
 }
 
 struct Inner {
@@ -39,7 +40,7 @@ impl Outbox {
             changes: None,
             buffer: BytesMut::with_capacity(4096),
         };
-        Self { inner: Mutex::new(inner), broken: Notify::new(), over: Notify::new() }
+        Self { inner: Mutex::new(inner), broken: Notify::new(), wake: Notify::new() }
     }
 
     /// From now on these changes are told before everything else.
@@ -78,14 +79,19 @@ impl Outbox {
         if sent.is_err() {
             self.broken.notify_one();
         }
-        if inner.is_over() {
-            self.over.notify_one();
+        if inner.is_over() || inner.has_more() {
+            self.wake.notify_one();
         }
         sent
     }
 }
 
 impl Inner {
+    /// Whether something is known that was not told yet.
+    fn has_more(&self) -> bool {
+        self.changes.as_ref().is_some_and(|changes| !changes.is_quiet())
+    }
+
     fn is_over(&self) -> bool {
         self.changes.as_ref().is_some_and(Changes::is_over)
     }
