@@ -5,8 +5,8 @@ use std::fs;
 use std::time::Duration;
 
 use crate::world::{
-    Chance, Kind, OwnEngine, Wire, World, ask_engine, eventually, eventually_some, labelled,
-    processes_of, unique,
+    Chance, Kind, OwnEngine, SMALL_IMAGE, Wire, World, ask_engine, eventually, eventually_some,
+    labelled, processes_of, small_root,
 };
 
 in_worlds! { [remote]
@@ -96,12 +96,12 @@ fn whoever_stands_between_may_be_killed(world: &World) {
 
 fn an_engine_that_is_killed_gives_back_what_was_written(world: &World) {
     let Some(mut engine) = OwnEngine::start(None) else { return };
-    engine.give_image(IMAGE, &small_root(world));
+    engine.give_image(SMALL_IMAGE, &small_root(world.home()));
     let wire = Wire::to(&engine.socket());
     let there = |args: &[&str]| {
         let call = world.hotcell([]).args(args.iter().copied());
         let call = call.env("HOTCELL_DOCKER_HOST", wire.address());
-        call.env("HOTCELL_DOCKER_IMAGE", format!("{IMAGE}:1")).run()
+        call.env("HOTCELL_DOCKER_IMAGE", format!("{SMALL_IMAGE}:1")).run()
     };
     let text = |args: &[&str]| there(args).succeeded().stdout();
     let exec = text(&["run", "-d", "--cell", "far", &format!("touch file; {}", counting(2000))]);
@@ -123,20 +123,6 @@ fn an_engine_that_is_killed_gives_back_what_was_written(world: &World) {
         text(&["gc"]);
         engine.counts() == (0, 0)
     });
-}
-
-const IMAGE: &str = "hotcell-test-small";
-
-/// A root with a shell and a few tools.
-fn small_root(world: &World) -> Vec<u8> {
-    let root = world.home().join(unique("small"));
-    fs::create_dir_all(root.join("bin")).unwrap();
-    fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
-    for tool in ["sh", "cat", "echo", "sleep", "touch"] {
-        std::os::unix::fs::symlink("busybox", root.join("bin").join(tool)).unwrap();
-    }
-    let packed = std::process::Command::new("tar").arg("-C").arg(&root).args(["-c", "."]).output();
-    packed.unwrap().stdout
 }
 
 fn a_container_that_somebody_removed_is_a_cell_that_sleeps(world: &World) {
