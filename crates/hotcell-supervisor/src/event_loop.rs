@@ -288,19 +288,36 @@ fn timers(supervisor: &mut Supervisor) {
 /// Writes to every connection what it takes.
 fn flush(supervisor: &mut Supervisor, poller: &Poller) {
     let mut gone = Vec::new();
-    for (id, connection) in &mut supervisor.connections {
-        if connection.write() == Standing::Closed {
-            gone.push(*id);
+    for id in supervisor.connections.keys().copied().collect::<Vec<_>>() {
+        if write_all(supervisor, id) == Standing::Closed {
+            gone.push(id);
             continue;
         }
+        let Some(connection) = supervisor.connections.get_mut(&id) else { continue };
         let awaits_room = !connection.peer.unsent().is_empty();
         if awaits_room != connection.awaits_room {
             connection.awaits_room = awaits_room;
-            poller.set_connection(connection.fd(), *id, awaits_room);
+            poller.set_connection(connection.fd(), id, awaits_room);
         }
     }
     for id in gone {
         supervisor.drop_connection(id);
+    }
+}
+
+/// Writes to a connection until it takes no more or there is no more. Followers that left off because
+/// too much was waiting go on here: once all of it is taken, no event tells them to.
+fn write_all(supervisor: &mut Supervisor, id: u64) -> Standing {
+    loop {
+        let Some(connection) = supervisor.connections.get_mut(&id) else { return Standing::Open };
+        let had_unsent = !connection.peer.unsent().is_empty();
+        if connection.write() == Standing::Closed {
+            return Standing::Closed;
+        }
+        if !had_unsent || !connection.peer.unsent().is_empty() {
+            return Standing::Open;
+        }
+        supervisor.pump_connection(id);
     }
 }
 
