@@ -18,7 +18,9 @@ use hotcell_model::{
     Isolation, Networks, PlacedCell, Placement, Remains, Removed, RequiredIsolation, Result,
     Thrift,
 };
-use hotcell_place::{ImageScan, add_image_env, connect_in, keep_image_env, read_json, write_json};
+use hotcell_place::{
+    ImageScan, add_image_env, connect_in, keep_image_env, read_json, remove_if_there, write_json,
+};
 use rustix::process::{getegid, geteuid};
 
 use crate::container;
@@ -202,12 +204,7 @@ impl Driver for DockerDriver {
         }
         // What separated it in a former life: whoever dies before it is looked at leaves nothing that
         // passes for this one.
-        match fs::remove_file(paths.isolation()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(at("write", &paths, &error));
-            }
-            Ok(()) | Err(_) => {}
-        }
+        remove_if_there(&paths.isolation()).map_err(|error| at("write", &paths, &error))?;
         let program = self.copy_program(&paths)?;
         let start =
             Start { host, paths: &paths, placed: &placed, state: &state, program: &program };

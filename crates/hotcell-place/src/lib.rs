@@ -11,6 +11,6 @@ mod socket;
 pub use accounts::{ACCOUNTS, Accounts};
 pub use image_env::{add_image_env, keep_image_env};
 pub use image_scan::ImageScan;
-pub use json_file::{read_json, write_json};
+pub use json_file::{read_json, remove_if_there, write_json, write_whole};
 pub use program::{copy_of, show_own_program};
 pub use socket::{connect_in, listen_in};

@@ -1,10 +1,11 @@
 //! The copy of a cell's records.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use hotcell_place::write_whole;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -108,13 +109,6 @@ impl Copy {
 
     /// Replaces a file beside the records.
     pub(crate) fn put(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
-        put_in(&self.beside, file, bytes)
+        write_whole(&self.beside.join(file), bytes)
     }
-}
-
-/// Replaces a file whole or not at all.
-pub(crate) fn put_in(directory: &Path, file: &str, bytes: &[u8]) -> io::Result<()> {
-    let temporary = directory.join(format!("{file}.relayed-{}", std::process::id()));
-    File::create(&temporary).and_then(|mut new| new.write_all(bytes))?;
-    fs::rename(&temporary, directory.join(file))
 }

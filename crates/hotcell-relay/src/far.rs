@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use hotcell_place::connect_in;
+use hotcell_place::{connect_in, write_whole};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::UnixStream;
@@ -17,7 +17,6 @@ use tokio::time::{Instant, interval, sleep, sleep_until};
 
 use crate::changes::Changes;
 use crate::channels::Channels;
-use crate::copying::put_in;
 use crate::frame::{Decoder, Frame, Head, HeldFile};
 use crate::outbox::Outbox;
 
@@ -83,7 +82,7 @@ pub async fn serve(
                 Head::Grant { channel } => channels.grant(channel)?,
                 Head::End { channel } => channels.end(channel),
                 Head::Put { file } if place.takes.contains(&file) => {
-                    put_in(&place.directory, &file, &payload)?;
+                    write_whole(&place.directory.join(&file), &payload)?;
                 }
                 Head::Alive => {}
                 Head::Put { .. }

@@ -28,4 +28,4 @@ mod frame_tests;
 mod relay_tests;
 
 pub use far::{FarPlace, serve};
-pub use near::{Near, NearPlace, Told, relay};
+pub use near::{Near, NearPlace, relay};

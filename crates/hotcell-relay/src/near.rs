@@ -43,13 +43,6 @@ pub struct NearPlace {
     pub tells: String,
 }
 
-/// What a near end says of its progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// The copy is what the records were when it began.
-    Caught,
-}
-
 /// A near end that knows what it has, and is to be told the rest.
 #[derive(Debug)]
 pub struct Near {
@@ -105,7 +98,8 @@ async fn tell_file(outbox: &Outbox, place: &NearPlace) -> io::Result<()> {
     }
 }
 
-/// Shows a cell here until it is over: nothing of it is missing then.
+/// Shows a cell here until it is over: nothing of it is missing then. Tells when it has caught up: the
+/// copy is what the records were when it began.
 ///
 /// # Errors
 /// The stream broke, the other end does not speak as it should, or the copy cannot be written.
@@ -113,7 +107,7 @@ pub async fn relay(
     near: Near,
     input: impl Stream<Item = io::Result<Bytes>> + Send,
     output: impl AsyncWrite + Send + 'static,
-    mut tell: impl FnMut(Told) -> io::Result<()>,
+    mut caught: impl FnMut() -> io::Result<()>,
 ) -> io::Result<()> {
     let Near { place, mut copy, have } = near;
     let outbox = Arc::new(Outbox::new(output));
@@ -128,7 +122,7 @@ pub async fn relay(
     loop {
         while let Some(Frame { head, payload }) = decoder.next()? {
             match head {
-                Head::Caught => tell(Told::Caught)?,
+                Head::Caught => caught()?,
                 Head::Data { channel } => channels.take(channel, payload)?,
                 Head::Grant { channel } => channels.grant(channel)?,
                 Head::End { channel } => channels.end(channel),

@@ -61,7 +61,7 @@ impl Both {
         let (far_in, far_out) = tokio::io::split(far);
         let (near_in, near_out) = tokio::io::split(near);
         tasks.spawn(serve(self.far(), pieces(far_in), far_out));
-        tasks.spawn(relay(self.near(), pieces(near_in), near_out, |_| Ok(())));
+        tasks.spawn(relay(self.near(), pieces(near_in), near_out, || Ok(())));
     }
 }
 
@@ -198,7 +198,7 @@ async fn an_end_that_breaks_off_ends_the_other_and_nobody_listens() {
     let mut far = JoinSet::new();
     far.spawn(serve(both.far(), pieces(far_in), far_out));
     let mut near = JoinSet::new();
-    near.spawn(relay(both.near(), pieces(near_in), near_out, |_| Ok(())));
+    near.spawn(relay(both.near(), pieces(near_in), near_out, || Ok(())));
     let door = both.near.path().join("link.sock");
     until("somebody listens", || door.exists()).await;
     let mut stream = UnixStream::connect(&door).await.expect("connected");

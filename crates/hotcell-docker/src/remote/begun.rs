@@ -1,9 +1,9 @@
 //! That a cell may have a supervisor somewhere else, or records that are not all here.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 
-use hotcell_place::{read_json, write_json};
+use hotcell_place::{read_json, remove_if_there, write_json};
 use serde::{Deserialize, Serialize};
 
 use crate::paths::CellPaths;
@@ -21,7 +21,14 @@ impl Begun {
     pub(crate) fn find(paths: &CellPaths) -> io::Result<Option<Self>> {
         match read_json(&path(paths)) {
             // Of a machine that lost power: what it said is lost, and that it was begun is not.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(Self::default())),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+                ) =>
+            {
+                Ok(Some(Self::default()))
+            }
             found => found,
         }
     }
@@ -34,13 +41,30 @@ impl Begun {
     }
 
     pub(crate) fn forget(paths: &CellPaths) -> io::Result<()> {
-        match fs::remove_file(path(paths)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        remove_if_there(&path(paths))
     }
 }
 
 fn path(paths: &CellPaths) -> std::path::PathBuf {
     paths.root().join("begun.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_loss_of_power_left_of_it_still_says_that_it_was_begun() {
+        let place = tempfile::tempdir().expect("a directory");
+        let paths = CellPaths::at(place.path().to_owned());
+        assert_eq!(Begun::find(&paths).expect("looked"), None);
+        for left in ["", "{\"carr", "null\u{0}"] {
+            std::fs::write(path(&paths), left).expect("written");
+            let found = Begun::find(&paths).expect("looked");
+            assert_eq!(found, Some(Begun::default()), "{left:?}");
+        }
+        Begun::forget(&paths).expect("removed");
+        Begun::forget(&paths).expect("it is gone already");
+        assert_eq!(Begun::find(&paths).expect("looked"), None);
+    }
 }

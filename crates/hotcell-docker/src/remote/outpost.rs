@@ -13,7 +13,7 @@ use std::time::Duration;
 use hotcell_egress::EgressSettings;
 use hotcell_jail::process::Readiness;
 use hotcell_link::{BIRTH_SOCKET, ContainerOrder};
-use hotcell_place::{connect_in, listen_in, read_json, write_json};
+use hotcell_place::{connect_in, listen_in, read_json, remove_if_there, write_json};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ pub fn outpost(args: &[OsString]) -> ExitCode {
 
 /// Says that there is no supervisor, and that nothing will be written any more.
 fn end(place: &Path) -> io::Result<()> {
-    forget(place, READY)?;
+    remove_if_there(&place.join(READY))?;
     fs::write(place.join(OVER), b"{}")
 }
 
@@ -84,12 +84,12 @@ fn keep(place: &Path, begins: bool) -> io::Result<()> {
         false => (&[OVER, WAITING, FAILED][..], connect_in(place, LINK_SOCKET)?.is_some()),
     };
     for file in stale {
-        forget(place, file)?;
+        remove_if_there(&place.join(file))?;
     }
     if begins {
         remove_other_tools(place, order.tools.as_deref())?;
     } else if !runs {
-        forget(place, READY)?;
+        remove_if_there(&place.join(READY))?;
     }
     fs::write(Path::new(OWN).join(BEGUN), b"{}")?;
     if begins && let Err(error) = begin(&paths, &placed) {
@@ -98,13 +98,6 @@ fn keep(place: &Path, begins: bool) -> io::Result<()> {
     match begins || runs {
         true => look_after(&paths, &placed, order.egress, || Ok(())),
         false => Ok(()),
-    }
-}
-
-fn forget(place: &Path, file: &str) -> io::Result<()> {
-    match fs::remove_file(place.join(file)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
     }
 }
 

@@ -68,14 +68,20 @@ pub(crate) async fn begin(
     place: OutpostPlace<'_>,
     begins: Option<Bundle>,
 ) -> Result<()> {
-    let program = program_volume::ensure(host, paths, place).await?;
     let image = match begins {
         Some(_) => place.placed.image.clone(),
         None => any_image(host, &place.placed.image).await?,
     };
+    let program = program_volume::ensure(host, paths, place, &image).await?;
     let container = name(&place.placed.spec.id);
-    let carries = can_carry(host).await?;
-    let body = describe(host, place, (&image, &program), carries, begins.is_some());
+    let network = if can_carry(host).await? { &host.settings().network } else { "none" };
+    let mut entrypoint = vec![CONTAINER_PROGRAM.to_owned(), "outpost".to_owned()];
+    entrypoint.extend(begins.as_ref().map(|_| BIRTH.to_owned()));
+    let body = ContainerCreateBody {
+        image: Some(image),
+        entrypoint: Some(entrypoint),
+        ..describe(host, place, &program, network)
+    };
     let options = CreateContainerOptionsBuilder::default().name(&container).build();
     let made = host.docker.create_container(Some(options), body).await;
     made.map_err(|error| host.failed("make the outpost of a cell", &error))?;
@@ -117,18 +123,16 @@ async fn any_image(host: &DockerHost, wanted: &str) -> Result<String> {
     Ok(images.into_iter().next().map_or_else(|| wanted.to_owned(), |image| image.id))
 }
 
+/// What is the same for all of them, whatever they are for. The files of their image are there, and none
+/// of them is run.
 fn describe(
     host: &DockerHost,
     place: OutpostPlace<'_>,
-    (image, program): (&str, &Path),
-    carries: bool,
-    begins: bool,
+    program: &Path,
+    network: &str,
 ) -> ContainerCreateBody {
     let cell = &place.placed.spec.id;
     let enforced = enforced(host);
-    let network = if carries { &host.settings().network } else { "none" };
-    let mut entrypoint = vec![CONTAINER_PROGRAM.to_owned(), "outpost".to_owned()];
-    entrypoint.extend(begins.then(|| BIRTH.to_owned()));
     let host_config = HostConfig {
         readonly_rootfs: Some(true),
         cap_drop: Some(vec!["ALL".to_owned()]),
@@ -148,11 +152,8 @@ fn describe(
         ..HostConfig::default()
     };
     ContainerCreateBody {
-        // It has its files from there and runs none of them.
-        image: Some(image.to_owned()),
         hostname: Some("outpost".to_owned()),
         user: Some("0:0".to_owned()),
-        entrypoint: Some(entrypoint),
         cmd: Some(Vec::new()),
         working_dir: Some("/".to_owned()),
         env: Some(Vec::new()),

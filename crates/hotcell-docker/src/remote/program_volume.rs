@@ -39,11 +39,13 @@ pub(crate) fn name(cell: &CellId) -> String {
     format!("hotcell-{cell}-program")
 }
 
-/// Where the program is on the engine's machine; it is copied there if it is not yet.
+/// Where the program is on the engine's machine; it is copied there if it is not yet, by a container of
+/// an image that the engine has.
 pub(super) async fn ensure(
     host: &DockerHost,
     paths: &CellPaths,
     place: OutpostPlace<'_>,
+    image: &str,
 ) -> Result<PathBuf> {
     let failed = |error: io::Error| at("copy the program for", paths, &error);
     let version = place.program.file_name().unwrap_or_default().to_string_lossy();
@@ -71,7 +73,7 @@ pub(super) async fn ensure(
     let container = name(&place.placed.spec.id);
     remove_container(host, &container).await?;
     let body = ContainerCreateBody {
-        image: Some(place.placed.image.clone()),
+        image: Some(image.to_owned()),
         entrypoint: Some(vec!["/never".to_owned()]),
         labels: Some(labels::of_cell(&place.placed.spec.id, place.state)),
         network_disabled: Some(true),

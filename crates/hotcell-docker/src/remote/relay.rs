@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use hotcell_keeper::{LockWait, Side, answer_order, belong_to_nobody, take_order};
 use hotcell_link::CONTAINER_PROGRAM;
 use hotcell_model::{Error, Result};
-use hotcell_relay::{Near, NearPlace, Told};
+use hotcell_relay::{Near, NearPlace};
 use serde::{Deserialize, Serialize};
 
 use super::READY;
@@ -121,10 +121,8 @@ async fn carry(host: &DockerHost, order: &RelayOrder) -> Result<()> {
         };
         std::future::ready(part)
     });
-    let relayed = hotcell_relay::relay(near, bytes, input, |told| match told {
-        Told::Caught => answer_order(&KeepOutcome::Done),
-    })
-    .await;
+    let caught = || answer_order(&KeepOutcome::Done);
+    let relayed = hotcell_relay::relay(near, bytes, input, caught).await;
     relayed.map_err(|error| {
         let words = String::from_utf8_lossy(&words).into_owned();
         let why = if words.is_empty() { error.to_string() } else { words };

@@ -156,7 +156,7 @@ fn is_begun(paths: &CellPaths) -> Result<bool> {
 }
 
 /// A stream to what is shown of a cell, if anything is.
-pub(crate) fn dial(paths: &CellPaths) -> Result<Option<UnixStream>> {
+fn dial(paths: &CellPaths) -> Result<Option<UnixStream>> {
     connect_in(paths.root(), LINK_SOCKET).map_err(|error| at("connect to", paths, &error))
 }
 

@@ -1,7 +1,6 @@
 //! From a description to a cell at another machine whose supervisor is ready.
 
 use std::env::consts::ARCH;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use hotcell_egress::{EgressSettings, Trust};
 use hotcell_jail::process::Confinement;
 use hotcell_keeper::{HeldLock, NETWORK};
 use hotcell_model::{CellSpec, Error, Network, Result};
-use hotcell_place::{ACCOUNTS, read_json};
+use hotcell_place::{ACCOUNTS, read_json, remove_if_there};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::begun::Begun;
@@ -62,7 +61,7 @@ pub(crate) async fn start(start: RemoteStart<'_>) -> Result<Confinement> {
     // Until there is a relay nobody else looks for the cell there.
     let lock = await_keeper_end(paths).await?;
     // It may take as long as it takes.
-    let program = program_volume::ensure(host, paths, place).await?;
+    let program = program_volume::ensure(host, paths, place, &place.placed.image).await?;
     let begun = match timeout(READY_WITHIN, begin(start, &name, &program, lock)).await {
         Ok(begun) => begun,
         Err(_) => Err(Error::unavailable(format!(
@@ -100,10 +99,7 @@ async fn begin(
     let carries = check_network(host, paths, place).await?;
     let failed = |error: &io::Error| at("write", paths, error);
     for file in [WAITING, READY, FAILED] {
-        match fs::remove_file(paths.root().join(file)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&error)),
-            Ok(()) | Err(_) => {}
-        }
+        remove_if_there(&paths.root().join(file)).map_err(|error| failed(&error))?;
     }
     let shown_tools = match tools {
         Some(tools) => Some((tools.to_owned(), new_name().map_err(|error| failed(&error))?)),
