@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hotcell_model::{
-    CellSpawn, Code, Command, DriverCapabilities, Error, ExecRun, HOST_IMAGE, ImageName, LIMITS,
-    RequestedLimits, Result, SecretForm, SecretGrant, Stdin, TerminalSize, check_grants_together,
+    CellSpawn, Code, Command, DriverCapabilities, Error, ExecBounds, ExecRun, HOST_IMAGE,
+    ImageName, LIMITS, RequestedLimits, Result, SecretForm, SecretGrant, Stdin, TerminalSize,
+    check_grants_together,
 };
 
 use crate::settings::Settings;
@@ -115,7 +116,29 @@ pub(crate) fn exec_run(request: &ExecRun) -> Result<()> {
         }
     }
     wait(request.wait_s)?;
+    bounds(&request.bounds)?;
     idempotency_key(request.idempotency_key.as_deref())
+}
+
+/// Checks the bounds of one run.
+fn bounds(bounds: &ExecBounds) -> Result<()> {
+    let ExecBounds { most_live, output_bytes, keep_s, grace_ms } = *bounds;
+    let within = |what: &str, value: Option<u64>, least: u64, most: u64| match value {
+        Some(value) if !(least..=most).contains(&value) => {
+            Err(Error::invalid(format!("{what} of {value} cannot be set"))
+                .hint(format!("choose between {least} and {most}")))
+        }
+        Some(_) | None => Ok(()),
+    };
+    within("a bound of live execs", most_live.map(u64::from), 1, u64::from(u32::MAX))?;
+    within(
+        "a bound of output bytes",
+        output_bytes,
+        LIMITS.min_output_bytes,
+        LIMITS.max_output_bytes,
+    )?;
+    within("a time to keep output, in seconds,", keep_s, 0, LIMITS.max_seconds)?;
+    within("a grace, in milliseconds,", grace_ms, 0, LIMITS.max_seconds)
 }
 
 /// Checks that a run may be root in its cell, if it wants to be.

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use hotcell_journal::{KeptLog, forget_output, list_logs};
 use hotcell_model::{
-    CellId, Collect, Collectable, Collected, Removed, Result, Tenants, Thrift, Timestamp,
+    CellId, Collect, Collectable, Collected, Exec, Removed, Result, Tenants, Thrift, Timestamp,
 };
 
 use crate::fault;
@@ -15,6 +15,9 @@ use crate::sweep::Sweep;
 const ATTACHMENT_KEEP_MS: u64 = 7 * 24 * 3600 * 1000;
 /// How long records and output are kept where there is little room on the disk.
 const SCARCE_KEEP_S: u64 = 3600;
+
+/// Output that was written to less than this ago is not looked at, whatever it was asked to be kept for.
+const LEAST_KEEP: Duration = Duration::from_secs(10);
 
 /// Removes what is over or that nobody needs, or tells what that would be.
 pub(crate) async fn collect(site: &Site, request: Collect) -> Result<Collected> {
@@ -76,7 +79,7 @@ impl Site {
             let rested = SystemTime::now().duration_since(log.written_at).unwrap_or_default();
             if total > self.settings.log_bytes {
                 due.push((log, TooMuch::Yes));
-            } else if rested >= keep {
+            } else if rested >= keep.min(LEAST_KEEP) {
                 due.push((log, TooMuch::No));
             }
         }
@@ -87,9 +90,10 @@ impl Site {
         let now = Timestamp::now();
         for (log, too_much) in due {
             let exec = self.store.find_exec(&log.exec).await?;
-            let Some(end) = exec.and_then(|exec| exec.end) else { continue };
+            let Some(Exec { end: Some(end), keep_s, .. }) = exec else { continue };
+            let keep_s = keep_s.map_or(sweep.log_keep_s, |asked| asked.min(sweep.log_keep_s));
             // One that was silent for long before it ended is kept as long as any other.
-            let is_old = end.ended_at.plus_seconds(sweep.log_keep_s) <= now;
+            let is_old = end.ended_at.plus_seconds(keep_s) <= now;
             if too_much == TooMuch::No && !is_old {
                 continue;
             }

@@ -307,6 +307,7 @@ fn spec(request: &ExecRun, before: &Before, id: ExecId, terms: &CodeTerms) -> Ex
         priority: request.priority,
         pace: request.pace,
         as_root: request.as_root,
+        bounds: request.bounds,
         approval: before.approval.clone(),
         checkpoint: before.checkpoint.clone(),
         code: match &request.command {
@@ -332,6 +333,8 @@ fn begun(request: &ExecRun, before: &Before, id: ExecId, cell: CellId, started: 
         as_root: request.as_root,
         queued_at: started.queued_at,
         started_at: started.started_at,
+        pid: started.pid,
+        keep_s: request.bounds.keep_s,
         approval: started.approval.map(Box::new),
         checkpoint: before.checkpoint.clone(),
         end: started.end,

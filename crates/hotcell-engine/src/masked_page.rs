@@ -94,9 +94,11 @@ impl Reading<'_> {
     fn tail(mut self, lines: u64) -> io::Result<Page> {
         let after_seq = self.page.next_seq;
         let most = self.wanted.max_bytes;
-        let batch = self.reader.tail_lines(u64::MAX, self.wanted.stream, most + 2 * REACH)?;
-        // What stands before the first bytes that were read is not known.
-        let begins = batch.records.first().is_none_or(|first| first.seq == 1);
+        let room = most + 2 * REACH;
+        let batch = self.reader.tail_lines(u64::MAX, self.wanted.stream, room)?;
+        // What stands before the first bytes that were read is not known, unless they are the first.
+        let bytes: u64 = batch.records.iter().map(|record| record.bytes.len() as u64).sum();
+        let begins = bytes < room && !batch.is_crowded() && batch.dropped.is_empty();
         let (dropped, next_seq) = (batch.dropped.clone(), batch.next_seq);
         let mut shown = Batch { dropped, next_seq, ..Batch::default() };
         self.page.at_end = true;

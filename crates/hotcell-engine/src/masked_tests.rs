@@ -118,6 +118,19 @@ async fn however_output_is_paged_the_same_is_shown() {
 }
 
 #[tokio::test]
+async fn the_last_lines_of_a_stream_are_shown_whichever_came_first() {
+    let house = House::new();
+    let (engine, exec) = printing(&house, 4000).await;
+    house.driver.only_supervisor().exit(&exec, 0);
+    for (tail_lines, expected) in [(1, "other\n"), (50, "other\n")] {
+        let filter =
+            OutputFilter { tail_lines: Some(tail_lines), grep: None, stream: Some(Stream::Stderr) };
+        let page = ask_as_agent(&engine, ExecPoll { filter, ..poll(&exec, 0) }).await.unwrap();
+        assert_eq!(of(Stream::Stderr, &page.records), expected, "{tail_lines} lines");
+    }
+}
+
+#[tokio::test]
 async fn lines_are_matched_and_counted_as_they_are_shown() {
     let house = House::new();
     let (engine, exec) = printing(&house, 7).await;

@@ -361,7 +361,14 @@ impl State {
             let at = Timestamp::now();
             let (pty, as_root) = (spec.pty.is_some(), spec.as_root);
             let command: Command = spec.command;
-            self.journal.append(&Entry::Queued { exec: id.clone(), command, pty, as_root, at });
+            self.journal.append(&Entry::Queued {
+                exec: id.clone(),
+                command,
+                pty,
+                as_root,
+                keep_s: None,
+                at,
+            });
             let log = OutputLog::new(self.directory.as_fd(), &id, self.output_bytes).unwrap();
             let exec = FakeExec {
                 log,
@@ -388,6 +395,7 @@ impl State {
             state,
             queued_at: exec.queued_at,
             started_at: exec.started_at,
+            pid: None,
             approval: None,
             end: exec.end.clone(),
         })
@@ -404,7 +412,7 @@ impl State {
     fn begin(&mut self, id: &ExecId) {
         let at = Timestamp::now();
         self.execs.get_mut(id).unwrap().started_at = Some(at);
-        self.journal.append(&Entry::Started { exec: id.clone(), at });
+        self.journal.append(&Entry::Started { exec: id.clone(), pid: None, at });
     }
 
     fn cancel(&mut self, id: &ExecId) -> Tell {

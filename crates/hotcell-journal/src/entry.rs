@@ -34,6 +34,9 @@ pub enum Entry {
         pty: bool,
         /// Whether it runs as uid 0 of the cell.
         as_root: bool,
+        /// Seconds that its output is kept after its end, where that is less than usual.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keep_s: Option<u64>,
         /// When.
         at: Timestamp,
     },
@@ -66,6 +69,9 @@ pub enum Entry {
     Started {
         /// Which exec.
         exec: ExecId,
+        /// Its main process, as the cell sees it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<u32>,
         /// When.
         at: Timestamp,
     },

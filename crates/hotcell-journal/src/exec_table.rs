@@ -43,7 +43,7 @@ impl ExecTable {
         self.closed = None;
         match entry {
             Entry::Opened { at, .. } => self.mark_lost(*at),
-            Entry::Queued { exec, command, pty, as_root, at } => {
+            Entry::Queued { exec, command, pty, as_root, keep_s, at } => {
                 let place = self.insert(Exec {
                     id: exec.clone(),
                     cell: self.cell.clone(),
@@ -53,6 +53,8 @@ impl ExecTable {
                     as_root: *as_root,
                     queued_at: *at,
                     started_at: None,
+                    pid: None,
+                    keep_s: *keep_s,
                     approval: None,
                     checkpoint: None,
                     end: None,
@@ -70,8 +72,9 @@ impl ExecTable {
             Entry::Kept { exec, checkpoint, .. } => {
                 self.change(exec, |known| known.checkpoint = Some(checkpoint.clone()));
             }
-            Entry::Started { exec, at } => self.change(exec, |known| {
+            Entry::Started { exec, pid, at } => self.change(exec, |known| {
                 known.started_at = Some(*at);
+                known.pid = *pid;
                 if known.end.is_none() {
                     known.state = ExecState::Running;
                 }

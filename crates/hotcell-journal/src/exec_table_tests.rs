@@ -16,6 +16,7 @@ fn queued(number: u64) -> Entry {
         command: Command::Shell("true".to_owned()),
         pty: false,
         as_root: false,
+        keep_s: None,
         at: Timestamp(number),
     }
 }
@@ -50,7 +51,7 @@ fn an_exec_goes_through_its_life() {
     let order: Vec<_> = table.execs().map(|exec| exec.id.clone()).collect();
     assert_eq!(order, [id(2), id(1)]);
     assert_eq!(table.get(&id(1)).unwrap().state, ExecState::Queued);
-    table.apply(&Entry::Started { exec: id(1), at: Timestamp(9) });
+    table.apply(&Entry::Started { exec: id(1), pid: None, at: Timestamp(9) });
     assert_eq!(table.get(&id(1)).unwrap().state, ExecState::Running);
     table.apply(&Entry::Ended { exec: id(1), end: end(EndCause::Exited) });
     let exec = table.get(&id(1)).unwrap();
@@ -79,7 +80,7 @@ fn a_known_end_takes_the_place_of_lost_and_nothing_takes_its() {
     table.apply(&Entry::Ended { exec: id(1), end: end(EndCause::Exited) });
     table.apply(&Entry::Ended { exec: id(1), end: end(EndCause::Lost) });
     table.apply(&queued(1));
-    table.apply(&Entry::Started { exec: id(1), at: Timestamp(2) });
+    table.apply(&Entry::Started { exec: id(1), pid: None, at: Timestamp(2) });
     let exec = table.get(&id(1)).unwrap();
     assert_eq!(exec.end.as_ref().unwrap().cause, EndCause::Exited);
     assert_eq!(exec.state, ExecState::Ended);
@@ -91,8 +92,8 @@ fn only_what_entries_touched_has_changed() {
     let mut table = ExecTable::new(CellId::from_random(1));
     known.execs().for_each(|exec| table.insert_known(exec.clone()));
     assert_eq!(table.changed(), []);
-    table.apply(&Entry::Started { exec: id(2), at: Timestamp(1) });
-    table.apply(&Entry::Started { exec: id(9), at: Timestamp(1) });
+    table.apply(&Entry::Started { exec: id(2), pid: None, at: Timestamp(1) });
+    table.apply(&Entry::Started { exec: id(9), pid: None, at: Timestamp(1) });
     assert_eq!(table.changed(), [table.get(&id(2)).unwrap().clone()]);
     table.mark_lost(Timestamp(3));
     assert_eq!(table.changed().len(), 2);

@@ -126,8 +126,11 @@ fn on_a_small_disk() {
     assert!(full.next_seq < 100, "the disk did not fill up");
 
     // The journal has its reserve.
-    let entry =
-        |number| Entry::Started { exec: ExecId::from_random(number), at: Timestamp(number) };
+    let entry = |number| Entry::Started {
+        exec: ExecId::from_random(number),
+        pid: None,
+        at: Timestamp(number),
+    };
     (0..100).for_each(|number| journal.append(&entry(number)));
     assert!(journal.flush_pending());
     assert_eq!(read_journal(Path::new("."), 0).unwrap().entries.len(), 100);

@@ -15,6 +15,7 @@ fn queued(number: u64, text: &str) -> Entry {
         command: Command::Shell(text.to_owned()),
         pty: true,
         as_root: false,
+        keep_s: None,
         at: Timestamp(1_700_000_000_000 + number),
     }
 }

@@ -60,7 +60,9 @@ impl Batch {
         Self { next_seq: seq, ..Self::default() }
     }
 
-    pub(crate) fn is_crowded(&self) -> bool {
+    /// Whether it holds no more parts because that would be too many.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
         self.records.len() + self.dropped.len() >= MAX_BATCH_ITEMS
     }
 

@@ -109,6 +109,7 @@ async fn a_lost_link_ends_every_wait() {
             state: ExecState::Running,
             queued_at: Timestamp(1),
             started_at: Some(Timestamp(2)),
+            pid: None,
             approval: None,
             end: None,
         };

@@ -181,6 +181,9 @@ pub struct Started {
     pub queued_at: Timestamp,
     /// When its process was started.
     pub started_at: Option<Timestamp>,
+    /// Its main process, as the cell sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// The approval that it needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,

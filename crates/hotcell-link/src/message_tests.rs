@@ -73,6 +73,7 @@ fn a_start_on_the_wire() {
         priority: -1,
         as_root: true,
         pace: Pace::Follower,
+        bounds: hotcell_model::ExecBounds::default(),
         approval: None,
         checkpoint: None,
         code: hotcell_model::CodeTerms::default(),
@@ -139,6 +140,7 @@ fn answers_on_the_wire() {
         state: ExecState::Ended,
         queued_at: Timestamp(0),
         started_at: Some(Timestamp(1)),
+        pid: None,
         approval: None,
         end: Some(end()),
     };

@@ -119,6 +119,7 @@ pub(crate) fn exec_spec() -> ExecSpec {
         priority: 0,
         as_root: false,
         pace: hotcell_model::Pace::Free,
+        bounds: hotcell_model::ExecBounds::default(),
         approval: None,
         checkpoint: None,
         code: hotcell_model::CodeTerms::default(),

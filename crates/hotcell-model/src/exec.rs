@@ -102,6 +102,9 @@ pub struct ExecSpec {
     /// Whether it waits from its start on for whoever is going to follow it.
     #[serde(default)]
     pub pace: Pace,
+    /// Its bounds, where they are not the cell's.
+    #[serde(default, skip_serializing_if = "ExecBounds::are_usual")]
+    pub bounds: ExecBounds,
     /// What it has to be approved for before it takes its place in the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalNeed>,
@@ -111,6 +114,32 @@ pub struct ExecSpec {
     /// What is said of it if it is code.
     #[serde(default, skip_serializing_if = "CodeTerms::is_nothing")]
     pub code: CodeTerms,
+}
+
+/// Bounds of one exec, where they are not those of its cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExecBounds {
+    /// It is refused where this many execs of its cell have not ended, instead of waiting for its turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_live: Option<u32>,
+    /// Bytes of its output that are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
+    /// Seconds that its output is kept after its end; never longer than the operator says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_s: Option<u64>,
+    /// Milliseconds between the request to end and the end, once its timeout is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+}
+
+impl ExecBounds {
+    /// Whether all of them are those of the cell.
+    #[must_use]
+    pub fn are_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Where an exec is in its life.
@@ -288,6 +317,12 @@ pub struct Exec {
     /// When its process was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
+    /// Its main process, as the cell sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Seconds that its output is kept after its end, where it was asked for less than usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_s: Option<u64>,
     /// The approval that it needed before it could start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<Approval>>,

@@ -97,8 +97,8 @@ pub use driver::{
 };
 pub use error::{Error, ErrorCode, QuotaHit, Result};
 pub use exec::{
-    Command, EndCause, Exec, ExecEnd, ExecSpec, ExecState, LimitHit, Priority, Signal, Stdin,
-    TerminalSize, Usage,
+    Command, EndCause, Exec, ExecBounds, ExecEnd, ExecSpec, ExecState, LimitHit, Priority, Signal,
+    Stdin, TerminalSize, Usage,
 };
 pub use file_op::{
     BatchPart, Compression, EtagMatch, FILE_CONTENT_BYTES, FileBatch, FileCall, FileDelete,

@@ -28,6 +28,10 @@ pub struct Bounds {
     pub max_running: u32,
     /// Bytes of output kept per exec.
     pub output_bytes: u64,
+    /// The least of them that a caller can ask for.
+    pub min_output_bytes: u64,
+    /// The most of them that a caller can ask for.
+    pub max_output_bytes: u64,
     /// The longest timeout, TTL or wait that can be asked for: 365 days.
     pub max_seconds: u64,
     /// The longest single argument or variable that the kernel passes on.
@@ -46,6 +50,8 @@ pub const LIMITS: Bounds = Bounds {
     max_disk_files: 1 << 40,
     max_running: 128,
     output_bytes: 64 << 20,
+    min_output_bytes: 1 << 20,
+    max_output_bytes: 1 << 30,
     max_seconds: 365 * 24 * 3600,
     max_argument_bytes: 131_071,
 };

@@ -99,3 +99,8 @@ pub struct PolicyVerdict {
     /// All of it in words.
     pub explanation: String,
 }
+
+impl PolicyVerdict {
+    /// The rule by which a command is refused that is none of the lines that are allowed.
+    pub const LINES: &'static str = "policy.lines";
+}

@@ -9,15 +9,16 @@ use crate::{
     AuditQuery, AuditSummary, CellAttach, CellDetails, CellFork, CellKilled, CellRef, Cells,
     Checkpoint, CheckpointBefore, CheckpointCompare, CheckpointCreate, CheckpointDelete,
     CheckpointDiff, CheckpointList, CheckpointRestore, Checkpoints, CodeFigures, CodeStats,
-    Collect, Collected, Command, CutStrategy, Diagnoses, Exec, ExecCancelled, ExecId, ExecPage,
-    ExecResult, Execs, FileCall, FileDone, FileStream, Image, ImageImport, ImageList, ImagePull,
-    ImageRemove, ImagesList, InputAccepted, Keep, LedgerSummary, NamesFound, NetChange, NetLog,
-    NetRecords, NetShow, Network, NetworkState, PolicyCheck, PolicyVerdict, Priority, Probed,
-    ProjectApplied, ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard, ProjectDiscarded,
-    Reconcile, Reconciled, Reply, RequestedLimits, Secret, SecretGrant, SecretList, SecretRemove,
-    SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize, TokenCreate, TokenCreated,
-    TokenRevoke, TokensList, ToolList, ToolNames, ToolRan, ToolRun, ToolSearch, ToolsFound,
-    ToolsListed, Volume, VolumeList, VolumeRemove, VolumeRestore, VolumesList, Workspace,
+    Collect, Collected, Command, CutStrategy, Diagnoses, Exec, ExecBounds, ExecCancelled, ExecId,
+    ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream, Image, ImageImport, ImageList,
+    ImagePull, ImageRemove, ImagesList, InputAccepted, Keep, LedgerSummary, NamesFound, NetChange,
+    NetLog, NetRecords, NetShow, Network, NetworkState, PolicyCheck, PolicyVerdict, Priority,
+    Probed, ProjectApplied, ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard,
+    ProjectDiscarded, Reconcile, Reconciled, Reply, RequestedLimits, Secret, SecretGrant,
+    SecretList, SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize,
+    Timestamp, TokenCreate, TokenCreated, TokenRevoke, TokensList, ToolList, ToolNames, ToolRan,
+    ToolRun, ToolSearch, ToolsFound, ToolsListed, Volume, VolumeList, VolumeRemove, VolumeRestore,
+    VolumesList, Workspace,
 };
 
 /// A request type and the reply that answers it.
@@ -350,6 +351,9 @@ pub struct ExecRun {
     /// Whether it waits for whoever is going to follow it.
     #[serde(default)]
     pub pace: Pace,
+    /// Its bounds, where they are not the cell's.
+    #[serde(default, skip_serializing_if = "ExecBounds::are_usual")]
+    pub bounds: ExecBounds,
     /// How what code left behind is made to fit its budget.
     #[serde(default, skip_serializing_if = "CutStrategy::is_auto")]
     pub strategy: CutStrategy,
@@ -374,6 +378,7 @@ impl ExecRun {
             as_root: false,
             idempotency_key: None,
             pace: Pace::Free,
+            bounds: ExecBounds::default(),
             strategy: CutStrategy::Auto,
         }
     }
@@ -503,6 +508,8 @@ pub enum ExecStatusFilter {
     Live,
     /// Those that have.
     Ended,
+    /// Those that have, at this time or later.
+    EndedSince(Timestamp),
 }
 
 /// Lists execs, newest first.

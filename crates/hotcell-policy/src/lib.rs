@@ -14,6 +14,9 @@
 
 mod act;
 mod finding;
+mod lines;
+#[cfg(test)]
+mod lines_tests;
 mod policy;
 #[cfg(test)]
 mod policy_tests;
@@ -25,6 +28,7 @@ mod walk;
 
 pub use self::act::Act;
 pub use self::finding::{Dynamic, Finding, Kind, Known, Touch, Touched, Value};
+pub use self::lines::AllowedLines;
 pub use self::policy::{Policy, PolicyError};
 pub use self::python::{PythonError, python_syntax};
 pub use self::rules::Decision;

@@ -2,6 +2,7 @@
 
 use crate::act::{Act, found_in};
 use crate::finding::{Finding, Kind};
+use crate::lines::AllowedLines;
 use crate::rules::{Decision, Rule, Rules, fits, read};
 use crate::verdict::{Part, Verdict};
 use crate::walk::Around;
@@ -12,6 +13,7 @@ const PROFILES: &[(&str, &str)] = &[
     ("careful", include_str!("profiles/careful.toml")),
     ("allowlist", include_str!("profiles/allowlist.toml")),
     ("blocklist", include_str!("profiles/blocklist.toml")),
+    ("dangerous", include_str!("profiles/dangerous.toml")),
 ];
 
 /// Why rules cannot be used.
@@ -23,6 +25,9 @@ pub enum PolicyError {
     /// The file is no TOML.
     #[error("{origin}, line {line}: {what}")]
     Syntax { origin: String, line: usize, what: String },
+    /// A pattern of command lines cannot be used.
+    #[error("the pattern {pattern:?} cannot be used: {why}")]
+    Line { pattern: String, why: String },
     /// A key or a value is wrong.
     #[error("{origin}, line {line}: {}`{key}` {what}", .rule.as_ref().map(|rule| format!("rule `{rule}`: ")).unwrap_or_default())]
     Rule { origin: String, line: usize, rule: Option<String>, key: String, what: String },
@@ -35,6 +40,7 @@ impl PolicyError {
         match self {
             Self::Profile { .. } => "set policy.profile to one of them",
             Self::Syntax { .. } => "correct the line; docs/policy.md has examples",
+            Self::Line { .. } => "policy.lines has regular expressions with commas between",
             Self::Rule { .. } => "correct the rule; docs/policy.md lists the keys of rules",
         }
     }
@@ -46,6 +52,7 @@ pub struct Policy {
     profile: String,
     default: Decision,
     rules: Vec<Rule>,
+    lines: AllowedLines,
 }
 
 impl Policy {
@@ -64,6 +71,7 @@ impl Policy {
             profile: profile.to_owned(),
             default: base.default.unwrap_or(Decision::Allow),
             rules: Vec::new(),
+            lines: AllowedLines::default(),
         };
         if let Some(text) = operator {
             let own = read(text, "policy file")?;
@@ -75,6 +83,12 @@ impl Policy {
         policy.include(&base.include)?;
         policy.extend(base.rules);
         Ok(policy)
+    }
+
+    /// The same, where of what the rules allow only these command lines may be run.
+    #[must_use]
+    pub fn with_lines(self, lines: AllowedLines) -> Self {
+        Self { lines, ..self }
     }
 
     fn include(&mut self, profiles: &[String]) -> Result<(), PolicyError> {
@@ -105,6 +119,7 @@ impl Policy {
     #[must_use]
     pub fn allows_all(&self) -> bool {
         self.default == Decision::Allow
+            && self.lines.are_all()
             && self.rules.iter().all(|rule| rule.decision == Decision::Allow)
     }
 
@@ -123,6 +138,15 @@ impl Policy {
     }
 
     fn judge(&self, finding: Finding) -> Part {
+        let part = self.judge_by_rules(finding);
+        if part.decision == Decision::Deny || !self.lines.refuse(&part.finding) {
+            return part;
+        }
+        let (rule, why) = (Some(AllowedLines::RULE.to_owned()), "no allowed line fits".to_owned());
+        Part { decision: Decision::Deny, rule, why, finding: part.finding }
+    }
+
+    fn judge_by_rules(&self, finding: Finding) -> Part {
         if let Some(rule) = self.rules.iter().find(|rule| fits(rule, &finding)) {
             let why = if rule.reason.is_empty() {
                 format!("rule `{}` fits", rule.id)

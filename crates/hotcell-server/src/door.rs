@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::call_meter::CallMeter;
-use crate::dialect::Dialect;
 use crate::watches::Watches;
+use hotcell_dialects::Dialect;
 
 /// How soon it is looked again at the soonest for cells that nobody holds.
 const ADOPT_PAUSE: Duration = Duration::from_millis(200);

@@ -10,7 +10,6 @@ mod client_stream;
 mod client_watch;
 #[cfg(feature = "conformance")]
 mod conformance;
-mod dialect;
 mod dialects;
 mod door;
 mod encoded;
@@ -33,9 +32,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use client_watch::ClientWatch;
-pub use dialect::{Dialect, Outcome, Show, ToolCall};
 pub use dialects::hotcell::FileBounds;
 pub use door::{Approvers, Door};
+pub use hotcell_dialects::Dialect;
 pub use own_tools::DialectTools;
 pub use toolsets::{Toolset, Toolsets};
 pub use traces::{Collector, Traces};

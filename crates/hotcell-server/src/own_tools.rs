@@ -6,8 +6,8 @@ use hotcell_model::{Error, OwnCall, OwnTools, Result};
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value};
 
-use crate::dialect::{Dialect, Outcome, ToolCall};
 use crate::encoded;
+use hotcell_dialects::{Dialect, Outcome, Question, ToolCall};
 
 /// Code looks for tools without one.
 const NOT_FOR_CODE: &[&str] = &["tool_search"];
@@ -35,7 +35,10 @@ impl OwnTools for DialectTools {
     }
 
     fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<OwnCall> {
-        let ToolCall { request, show } = self.dialect.call(tool, arguments)?;
+        let ToolCall::Asks(question) = self.dialect.call(tool, arguments)? else {
+            return Err(Error::unsupported(format!("{tool} is not for code")));
+        };
+        let Question { request, show } = *question;
         let (dialect, tool) = (Arc::clone(&self.dialect), tool.to_owned());
         let value = Box::new(move |reply| {
             let shown = match show {

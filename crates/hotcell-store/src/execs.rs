@@ -123,6 +123,10 @@ fn list_query(filter: &ExecFilter) -> (String, Vec<Value>) {
     match filter.status {
         Some(ExecStatusFilter::Live) => conditions.push("ended = 0"),
         Some(ExecStatusFilter::Ended) => conditions.push("ended = 1"),
+        Some(ExecStatusFilter::EndedSince(time)) => {
+            conditions.push("ended = 1 AND record ->> '$.end.ended_at' >= ?");
+            values.push(time.to_string().into());
+        }
         None => {}
     }
     if let Some((queued_at, exec)) = &filter.before {

@@ -157,6 +157,7 @@ impl Supervisor {
         if self.closing.is_some() {
             return Err(Error::unavailable("the cell is ending").hint("spawn another cell"));
         }
+        self.check_room(&spec)?;
         let queued_at = Timestamp::now();
         let id = spec.id.clone();
         // What cannot work is found out before anything is written down; not while there may be no
@@ -170,18 +171,22 @@ impl Supervisor {
             command: spec.command.clone(),
             pty: spec.pty.is_some(),
             as_root: spec.as_root,
+            keep_s: spec.bounds.keep_s,
             at: queued_at,
         });
         let (priority, need) = (spec.priority, spec.approval.clone());
         if let Some(checkpoint) = spec.checkpoint.clone() {
             self.journal.append(&Entry::Kept { exec: id.clone(), checkpoint, at: queued_at });
         }
+        let output_bytes = self.output_bytes(&spec);
         let state = State::Queued(Box::new(Queued::new(spec)));
         let exec = Exec {
             id: id.clone(),
             starter,
             queued_at,
             started_at: None,
+            pid: None,
+            output_bytes,
             approval: None,
             last_seq: 0,
             state,
@@ -218,9 +223,25 @@ impl Supervisor {
             state,
             queued_at: exec.map_or_else(Timestamp::now, |exec| exec.queued_at),
             started_at: exec.and_then(|exec| exec.started_at),
+            pid: exec.and_then(|exec| exec.pid),
             approval: exec.and_then(|exec| exec.approval.clone()),
             end: exec.and_then(|exec| exec.end().cloned()),
         }
+    }
+
+    /// Refuses an exec that would rather not be than wait, where it would have to.
+    fn check_room(&self, spec: &ExecSpec) -> Result<()> {
+        let Some(most) = spec.bounds.most_live else { return Ok(()) };
+        let limit = u64::from(most).min(self.most_running() as u64);
+        let current = (self.running.len() + self.queue.len() + self.awaiting.len()) as u64;
+        if current < limit {
+            return Ok(());
+        }
+        Err(Error::limit_exceeded(format!(
+            "{current} execs of the cell have not ended, of {limit} at most"
+        ))
+        .hint("wait for one of them, or end one with `hotcell cancel`")
+        .hit("max_running", limit, current))
     }
 
     fn most_running(&self) -> usize {

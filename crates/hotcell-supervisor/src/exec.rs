@@ -30,6 +30,10 @@ pub(crate) struct Exec {
     pub(crate) starter: u64,
     pub(crate) queued_at: Timestamp,
     pub(crate) started_at: Option<Timestamp>,
+    /// Its main process.
+    pub(crate) pid: Option<u32>,
+    /// Bytes of its output that are kept.
+    pub(crate) output_bytes: u64,
     pub(crate) approval: Option<Approval>,
     pub(crate) last_seq: u64,
     pub(crate) state: State,

@@ -41,11 +41,13 @@ impl Supervisor {
 
     /// Whether somebody for whom an exec waits is far behind.
     pub(crate) fn is_outpaced(&self, number: u32) -> bool {
-        self.is_behind(number, far_behind(self.plan.spec.output_bytes))
+        self.is_behind(number, far_behind)
     }
 
-    fn is_behind(&self, number: u32, records: u64) -> bool {
+    /// Whether one is behind by more records than may be, of an exec that keeps this much.
+    fn is_behind(&self, number: u32, may_be: fn(u64) -> u64) -> bool {
         let Some(exec) = self.execs.get(&number) else { return false };
+        let records = may_be(exec.output_bytes);
         let mut awaiting = self.connections.values().filter(|c| c.awaited.contains(&exec.id));
         if exec.last_seq > records && awaiting.next().is_some() {
             return true;
@@ -65,9 +67,8 @@ impl Supervisor {
 
     /// Goes on reading from those whose followers have caught up or are gone.
     pub(crate) fn release_held_back(&mut self) {
-        let caught_up = far_behind(self.plan.spec.output_bytes) / 2;
         for number in self.held_back.clone() {
-            if !self.is_behind(number, caught_up) {
+            if !self.is_behind(number, |bytes| far_behind(bytes) / 2) {
                 self.held_back.remove(&number);
                 self.set_held_back(number, false);
                 self.step(number);

@@ -86,12 +86,15 @@ impl Supervisor {
         parts.timeout = spec.timeout_ms.map(Duration::from_millis);
         parts.cpu = spec.code.cpu_ms.map(Duration::from_millis);
         parts.grace = match &spec.command {
-            Command::Shell(_) | Command::Argv(_) => TIMEOUT_GRACE,
+            Command::Shell(_) | Command::Argv(_) => {
+                spec.bounds.grace_ms.map_or(TIMEOUT_GRACE, Duration::from_millis)
+            }
             // It has nothing to tidy up that would be worth going on for, and may well not listen.
             Command::Code(_) => Duration::ZERO,
         };
         let at = Timestamp::now();
-        self.journal.append(&Entry::Started { exec: spec.id.clone(), at });
+        let pid = u32::try_from(parts.family.leader().as_raw_nonzero().get()).ok();
+        self.journal.append(&Entry::Started { exec: spec.id.clone(), pid, at });
         self.processes.insert(parts.family.child().as_raw_nonzero().get(), number);
         if let (Some(turn), Some(turns)) = (turn_of(&spec), turns) {
             let (name, is_new) = (turn.name.clone(), true);
@@ -111,7 +114,7 @@ impl Supervisor {
             {
                 input.begin_with(kept);
             }
-            exec.started_at = Some(at);
+            (exec.started_at, exec.pid) = (Some(at), pid);
             exec.state = State::Running(Box::new(running));
         }
         self.running.insert(number);
@@ -186,7 +189,7 @@ impl Supervisor {
             Some(groups) => Some(groups.take().map_err(failed("make a cgroup"))?),
             None => None,
         };
-        let log = OutputLog::new(self.records.as_fd(), &spec.id, self.plan.spec.output_bytes)
+        let log = OutputLog::new(self.records.as_fd(), &spec.id, self.output_bytes(spec))
             .map_err(failed("open the output log"))?;
         let before = self.limit_counts();
         let entry = cgroup.as_ref().map(|group| group.entry());
@@ -314,7 +317,7 @@ impl Supervisor {
         let env = Some(prepared.variables.clone());
         let (ours, theirs) = wire_code(spec, code, env, carried).ok()?;
         let wiring = wire(spec, prepared.identity).ok()?;
-        let bound = self.plan.spec.output_bytes;
+        let bound = self.output_bytes(spec);
         let log = OutputLog::new(self.records.as_fd(), &spec.id, bound).ok()?;
         let Theirs::Pipes { stdin, stdout, stderr } = &wiring.theirs else { return None };
         let given = [
@@ -341,6 +344,11 @@ impl Supervisor {
         }
     }
 
+    /// How much of an exec's output is kept.
+    pub(crate) fn output_bytes(&self, spec: &ExecSpec) -> u64 {
+        spec.bounds.output_bytes.unwrap_or(self.plan.spec.output_bytes)
+    }
+
     fn limit_counts(&self) -> LimitCounts {
         LimitCounts {
             oom_kills: self.memory.as_ref().and_then(Meter::oom_kills).unwrap_or(0),
@@ -357,7 +365,7 @@ impl Supervisor {
     /// Ends an exec that never had a process, and tells it why.
     pub(crate) fn end_unstarted(&mut self, number: u32, mut end: ExecEnd, message: &str) {
         let Some(exec) = self.execs.get_mut(&number) else { return };
-        let log = OutputLog::new(self.records.as_fd(), &exec.id, self.plan.spec.output_bytes);
+        let log = OutputLog::new(self.records.as_fd(), &exec.id, exec.output_bytes);
         let text = format!("hotcell: {message}\n");
         if let Ok(mut log) = log {
             let seqs = log.append(Stream::Stderr, Timestamp::now(), text.as_bytes());
@@ -501,8 +509,8 @@ impl Supervisor {
         if self.is_outpaced(number) {
             return self.hold_back(number);
         }
-        let share = fair_share(self.plan.spec.output_bytes);
         let Some(exec) = self.execs.get_mut(&number) else { return };
+        let share = fair_share(exec.output_bytes);
         let State::Running(running) = &mut exec.state else { return };
         let Some(output) = running.outputs.get_mut(slot).and_then(Option::as_mut) else { return };
         let flow = output.read(&mut running.log, &self.masks, &mut self.buffer, share);

@@ -84,6 +84,8 @@ pub fn exec(cell: &CellId, number: u64) -> Exec {
         as_root: false,
         queued_at: Timestamp(EPOCH.0 + number),
         started_at: Some(Timestamp(EPOCH.0 + number + 1)),
+        pid: Some(7),
+        keep_s: None,
         approval: None,
         checkpoint: None,
         end: None,

@@ -20,6 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-link", &["hotcell-model"]),
     ("hotcell-journal", &["hotcell-model"]),
     ("hotcell-place", &["hotcell-model"]),
+    ("hotcell-dialects", &["hotcell-model"]),
     ("hotcell-policy", &[]),
     ("hotcell-runner", &["hotcell-model"]),
     ("hotcell-script", &["hotcell-runner"]),
@@ -90,12 +91,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "hotcell-toolbox",
         ],
     ),
-    ("hotcell-server", &["hotcell-auth", "hotcell-brief", "hotcell-engine", "hotcell-model"]),
+    (
+        "hotcell-server",
+        &["hotcell-auth", "hotcell-brief", "hotcell-dialects", "hotcell-engine", "hotcell-model"],
+    ),
     ("hotcell-testkit", &["hotcell-journal", "hotcell-link", "hotcell-model"]),
     (
         "hotcell",
         &[
             "hotcell-auth",
+            "hotcell-dialects",
             "hotcell-docker",
             "hotcell-downstream",
             "hotcell-engine",

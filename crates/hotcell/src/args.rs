@@ -14,6 +14,7 @@ use hotcell_server::Toolsets;
 
 use crate::audit_args::{Audit, Stats};
 use crate::config_keys::{KEYS, Key};
+use crate::dialects::DialectName;
 use crate::file_args::{Cat, Cp, Edit, Ls, Search};
 use crate::global_args::Global;
 use crate::image_args::Image;
@@ -673,6 +674,16 @@ pub(crate) struct Serve {
     /// another one those that it is spawned with.
     #[arg(long, value_name = "NAME", value_parser = values::word::<NetRule>)]
     pub(crate) allow: Vec<NetRule>,
+    /// Serve the tools of a server that Hotcell takes the place of, with its variables.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_enum,
+        default_value = "hotcell",
+        hide_default_value = true,
+        conflicts_with = "tools"
+    )]
+    pub(crate) dialect: DialectName,
     /// Show only these tools: cell, exec, fs, code, admin.
     #[arg(long, value_name = "SETS", value_parser = values::word::<Toolsets>)]
     pub(crate) tools: Option<Toolsets>,

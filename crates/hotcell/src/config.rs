@@ -20,6 +20,7 @@ use crate::auth_config::AuthConfig;
 use crate::config_keys::{KEYS, Key};
 use crate::config_tenants;
 use crate::config_toolbox::ToolboxConfig;
+use crate::dialects::{DialectConfig, DialectName};
 use crate::driver_keys::DockerConfig;
 use crate::engine_keys;
 use crate::environment::Environment;
@@ -131,6 +132,8 @@ pub(crate) struct PolicyConfig {
     pub(crate) profile: String,
     /// The operator's own rules; empty for none.
     pub(crate) file: PathBuf,
+    /// Patterns of the command lines that may be run; empty for all.
+    pub(crate) lines: String,
     /// Seconds that an approval is waited for.
     pub(crate) ask_within_s: u64,
     /// Whether the person at a client may approve.
@@ -212,6 +215,8 @@ pub(crate) struct Config {
     pub(crate) code: CodeSettings,
     /// What is said of servers whose tools code may call.
     pub(crate) toolbox: ToolboxConfig,
+    /// What is said of the dialect.
+    pub(crate) dialect: DialectConfig,
     /// Where a configuration was looked for, and may be looked for again.
     files: Vec<PathBuf>,
     origins: Vec<Origin>,
@@ -230,6 +235,8 @@ pub(crate) enum Origin {
     Variable(&'static str),
     /// A flag on the command line.
     Flag(&'static str),
+    /// The server whose place is taken.
+    Dialect,
 }
 
 impl fmt::Display for Origin {
@@ -239,6 +246,7 @@ impl fmt::Display for Origin {
             Self::File(path) => write!(f, "{}", path.display()),
             Self::Variable(name) => f.write_str(name),
             Self::Flag(name) => f.write_str(name),
+            Self::Dialect => f.write_str("--dialect"),
         }
     }
 }
@@ -256,6 +264,8 @@ pub(crate) struct Overrides {
     pub(crate) log_format: Option<String>,
     /// `--tenant`.
     pub(crate) tenant: Option<String>,
+    /// `--dialect` of a server.
+    pub(crate) dialect: DialectName,
 }
 
 /// Where the keys that have flags stand in the table.
@@ -307,6 +317,7 @@ impl Config {
             sessions: SessionBounds::default(),
             code: CodeSettings::default(),
             toolbox: ToolboxConfig::default(),
+            dialect: DialectConfig { name: overrides.dialect, ..DialectConfig::default() },
             files: overrides.file.iter().cloned().chain(usual_files(environment)).collect(),
             origins: vec![Origin::Default; KEYS.len()],
             tables_origin: Origin::Default,
@@ -315,6 +326,9 @@ impl Config {
             (key.set)(&mut config, key.default).map_err(|problem| {
                 Error::internal(format!("the default of {} is wrong: {problem}", key.name))
             })?;
+        }
+        for (name, value) in overrides.dialect.defaults() {
+            config.apply(position(name)?, value, Origin::Dialect)?;
         }
         if let Some((path, text)) = find_file(environment, overrides)? {
             config.tables_origin = Origin::File(path.clone());
@@ -333,6 +347,7 @@ impl Config {
                 config.apply(at, &value, Origin::File(path.clone()))?;
             }
         }
+        overrides.dialect.take(&mut config, environment)?;
         for (name, value) in &environment.settings {
             let at = KEYS.iter().position(|key| key.variable == name).ok_or_else(|| {
                 unknown(name, &format!("the variable {name}"), |key| key.variable)
@@ -402,15 +417,23 @@ impl Config {
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.tables_origin {
             Origin::File(path) => Some(path),
-            Origin::Default | Origin::Variable(_) | Origin::Flag(_) => None,
+            Origin::Default | Origin::Variable(_) | Origin::Flag(_) | Origin::Dialect => None,
         }
+    }
+
+    /// Takes what a variable of a dialect says of a key.
+    ///
+    /// # Errors
+    /// `invalid` for a bad value.
+    pub(crate) fn say(&mut self, key: &str, value: &str, variable: &'static str) -> Result<()> {
+        self.apply(position(key)?, value, Origin::Variable(variable))
     }
 
     fn apply(&mut self, at: usize, value: &str, origin: Origin) -> Result<()> {
         let key = &KEYS[at];
         (key.set)(self, value).map_err(|problem| {
             let place = match &origin {
-                Origin::Default => format!("the default of {}", key.name),
+                Origin::Default | Origin::Dialect => format!("the default of {}", key.name),
                 Origin::File(path) => format!("{} in {}", key.name, path.display()),
                 Origin::Variable(name) | Origin::Flag(name) => (*name).to_owned(),
             };
@@ -438,6 +461,11 @@ impl Config {
         })?;
         Ok(())
     }
+}
+
+fn position(name: &str) -> Result<usize> {
+    let found = KEYS.iter().position(|key| key.name == name);
+    found.ok_or_else(|| Error::internal(format!("there is no key {name}")))
 }
 
 fn default_state_dir(environment: &Environment) -> Result<PathBuf> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use hotcell_model::Error;
-use hotcell_policy::Policy;
+use hotcell_policy::{AllowedLines, Policy};
 use hotcell_server::Collector;
 use serde_json::Value;
 
@@ -410,7 +410,7 @@ const FIRST: &[Key] = &[
         name: "policy.profile",
         variable: "HOTCELL_POLICY_PROFILE",
         default: "open",
-        about: "by which rules agents are judged: open, careful, blocklist, allowlist",
+        about: "by which rules agents are judged: open, careful, blocklist, dangerous, allowlist",
         set: |config, text| {
             let names: Vec<&str> = Policy::profiles().collect();
             if !names.contains(&text) {
@@ -431,6 +431,19 @@ const FIRST: &[Key] = &[
             Ok(())
         },
         get: |config| config.policy.file.display().to_string().into(),
+    },
+    Key {
+        name: "policy.lines",
+        variable: "HOTCELL_POLICY_LINES",
+        default: "",
+        about: "regular expressions with commas between: of what the rules allow, a command is run only if \
+                one of them fits it, each command of a text by itself; all unless given",
+        set: |config, text| {
+            AllowedLines::parse(text).map_err(|error| error.to_string())?;
+            config.policy.lines = text.to_owned();
+            Ok(())
+        },
+        get: |config| config.policy.lines.clone().into(),
     },
     Key {
         name: "policy.ask_within_s",

@@ -69,6 +69,7 @@ fn later_layers_win() {
         log: Some("trace".to_owned()),
         log_format: Some("json".to_owned()),
         tenant: Some("team-1".to_owned()),
+        ..Overrides::default()
     };
     let config = Config::load(&environment, &overrides).unwrap();
     assert_eq!(config.sleep_after_s, 10);

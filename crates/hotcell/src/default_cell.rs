@@ -27,6 +27,11 @@ pub(crate) fn of_project(directory: &Path) -> Option<Alias> {
     of_directory(&std::fs::canonicalize(directory).ok()?)
 }
 
+/// Another one of the same project, told from it by its ending.
+pub(crate) fn of_project_ending(directory: &Path, ending: &str) -> Option<Alias> {
+    format!("{}{ending}", of_project(directory)?).parse().ok()
+}
+
 /// Enough of it for a name.
 fn fold(hash: u64) -> u32 {
     ((hash >> 32) ^ (hash & 0xffff_ffff)) as u32

@@ -56,6 +56,8 @@ pub(crate) struct Environment {
     pub(crate) editor: Option<OsString>,
     /// `HOTCELL_HTTP_TOKEN`: a secret, and so no key that is shown.
     pub(crate) http_token: Option<Secret>,
+    /// Variables of servers that this one can take the place of; they may hold secrets.
+    pub(crate) of_dialects: Vec<(String, Secret)>,
     /// The user that runs this process.
     pub(crate) uid: u32,
 }
@@ -109,6 +111,11 @@ impl Environment {
                         .map_err(|_| Error::invalid("HOTCELL_HTTP_TOKEN is not UTF-8"))?;
                     environment.http_token = Some(Secret(token));
                 }
+                _ if name.starts_with("MCP_") => {
+                    // What is not text is told once somebody needs it.
+                    let value = value.to_string_lossy().into_owned();
+                    environment.of_dialects.push((name.to_owned(), Secret(value)));
+                }
                 _ if name.starts_with("HOTCELL_") && !is_foreign(name) => {
                     let value = value.into_string().map_err(|value| {
                         Error::invalid(format!("{name} is {value:?}, which is not UTF-8"))
@@ -132,6 +139,21 @@ impl Environment {
         let known = [("HOME", home), ("PATH", path), ("LANG", self.lang.clone())];
         let known = known.into_iter().filter_map(|(name, it)| Some((name.to_owned(), it?)));
         known.chain(self.of_ssh.iter().cloned()).collect()
+    }
+
+    /// A variable of a server whose place is taken; none where it is not set or empty.
+    ///
+    /// # Errors
+    /// `invalid` when it is not text.
+    pub(crate) fn of_dialect(&self, variable: &str) -> Result<Option<String>> {
+        let found = self.of_dialects.iter().find(|(name, _)| name == variable);
+        match found {
+            Some((name, Secret(value))) if value.contains(char::REPLACEMENT_CHARACTER) => {
+                Err(Error::invalid(format!("{name} is not UTF-8")))
+            }
+            Some((_, Secret(value))) => Ok(Some(value.clone())),
+            None => Ok(None),
+        }
     }
 
     /// Where the certificates lie by which clients of Docker speak TLS, if they do.

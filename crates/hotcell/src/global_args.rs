@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::config::Overrides;
+use crate::dialects::DialectName;
 
 /// Flags of every command.
 #[derive(Debug, Clone, Args)]
@@ -34,6 +35,7 @@ impl From<Global> for Overrides {
             log: global.log,
             log_format: global.log_format,
             tenant: global.tenant,
+            dialect: DialectName::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod config_tenants;
 mod config_toolbox;
 mod conversation;
 mod default_cell;
+mod dialects;
 mod driver_keys;
 mod engine_keys;
 mod environment;
@@ -84,7 +85,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
-use crate::args::CommandLine;
+use crate::args::{Command, CommandLine};
 use crate::commands::Given;
 use crate::config::{Config, Overrides};
 use crate::environment::Environment;
@@ -135,7 +136,10 @@ fn client(args: Vec<OsString>) -> ExitCode {
 
 fn perform(line: CommandLine) -> Result<u8, Failure> {
     let environment = Environment::read()?;
-    let overrides = Overrides::from(line.global);
+    let mut overrides = Overrides::from(line.global);
+    if let Command::Serve(args) = &line.command {
+        overrides.dialect = args.dialect;
+    }
     let config = || Config::load(&environment, &overrides);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

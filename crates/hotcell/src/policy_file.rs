@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_engine::Policies;
 use hotcell_model::{Error, Result};
-use hotcell_policy::{Policy, PolicyError};
+use hotcell_policy::{AllowedLines, Policy, PolicyError};
 
 use crate::own_file;
 
@@ -21,6 +21,8 @@ pub(crate) struct PolicyFile {
     profile: String,
     /// None when there are no rules but the profile's.
     path: Option<PathBuf>,
+    /// The command lines that may be run, whatever the rules allow.
+    lines: AllowedLines,
     read: Mutex<Read>,
 }
 
@@ -49,7 +51,7 @@ impl PolicyFile {
     /// # Errors
     /// `invalid` when the profile is not known, or the file cannot be read, can be written by others, or is
     /// not right.
-    pub(crate) fn open(profile: &str, path: &Path) -> Result<Self> {
+    pub(crate) fn open(profile: &str, path: &Path, lines: AllowedLines) -> Result<Self> {
         let path = (!path.as_os_str().is_empty()).then(|| path.to_owned());
         let (seen, text) = match &path {
             Some(path) => {
@@ -59,8 +61,9 @@ impl PolicyFile {
             None => (None, None),
         };
         let policy = Policy::parse(text.as_deref(), profile).map_err(|error| unusable(&error))?;
+        let policy = policy.with_lines(lines.clone());
         let read = Read { text, policy: Arc::new(policy), seen };
-        Ok(Self { profile: profile.to_owned(), path, read: Mutex::new(read) })
+        Ok(Self { profile: profile.to_owned(), path, lines, read: Mutex::new(read) })
     }
 
     /// Looks at the file again, whether or not it seems to have changed.
@@ -79,6 +82,7 @@ impl PolicyFile {
         let told = match read(path) {
             Ok((seen, text)) => match Policy::parse(Some(&text), &self.profile) {
                 Ok(policy) => {
+                    let policy = policy.with_lines(self.lines.clone());
                     *kept = Read { text: Some(text), policy: Arc::new(policy), seen: Some(seen) };
                     tracing::info!(file = %path.display(), "the policy was read again");
                     return;
@@ -109,7 +113,8 @@ impl Policies for PolicyFile {
     fn by_profile(&self, profile: &str) -> std::result::Result<Policy, PolicyError> {
         self.in_force();
         let kept = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        Policy::parse(kept.text.as_deref(), profile)
+        let policy = Policy::parse(kept.text.as_deref(), profile)?;
+        Ok(policy.with_lines(self.lines.clone()))
     }
 }
 
@@ -134,6 +139,6 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
         .hint("policy.file names a file of rules; leave it out to have those of the profile alone")
 }
 
-fn unusable(error: &PolicyError) -> Error {
+pub(crate) fn unusable(error: &PolicyError) -> Error {
     Error::invalid(error.to_string()).hint(error.hint())
 }

@@ -5,14 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use hotcell_engine::Policies;
-use hotcell_policy::{Act, Decision};
+use hotcell_policy::{Act, AllowedLines, Decision};
 
 use crate::policy_file::PolicyFile;
 
 const DENY_LS: &str = "[[rule]]\nid = \"no-ls\"\nverdict = \"deny\"\ncommand = [\"ls\"]\n";
 
 fn opened(path: &Path) -> hotcell_model::Result<PolicyFile> {
-    PolicyFile::open("open", path)
+    PolicyFile::open("open", path, AllowedLines::default())
 }
 
 fn says(file: &PolicyFile, text: &str) -> Decision {
@@ -50,7 +50,7 @@ fn rules_that_are_wrong_at_the_start_are_an_error() {
     fs::write(&path, "[[rule]]\nid = \"a\"\nverdict = \"perhaps\"\n").unwrap();
     let refused = opened(&path).unwrap_err();
     assert!(refused.message.contains("verdict"), "{refused}");
-    assert!(PolicyFile::open("none such", Path::new("")).is_err());
+    assert!(PolicyFile::open("none such", Path::new(""), AllowedLines::default()).is_err());
 }
 
 #[test]

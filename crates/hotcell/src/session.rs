@@ -20,6 +20,7 @@ use hotcell_native::{
     CgroupUse, DockerCredentials, EgressSettings, ImageScan, NativeDriver, NativeSettings,
     RegistrySettings, TenantBytes, Together,
 };
+use hotcell_policy::AllowedLines;
 use hotcell_secrets::{ElsewhereSource, SealedStore};
 use hotcell_store::SqliteStore;
 
@@ -28,7 +29,7 @@ use crate::config_toolbox;
 use crate::default_cell::of_directory;
 use crate::engine_keys;
 use crate::environment::Environment;
-use crate::policy_file::PolicyFile;
+use crate::policy_file::{PolicyFile, unusable};
 use crate::pull_bar::PullBar;
 use crate::state;
 
@@ -99,7 +100,11 @@ impl Session {
             let most = usize::try_from(config.toolbox.pass_through_tokens).unwrap_or(usize::MAX);
             engine.call_tools_of(Arc::new(servers), most)?;
         }
-        let policy = Arc::new(PolicyFile::open(&config.policy.profile, &config.policy.file)?);
+        let policy = Arc::new(PolicyFile::open(
+            &config.policy.profile,
+            &config.policy.file,
+            AllowedLines::parse(&config.policy.lines).map_err(|error| unusable(&error))?,
+        )?);
         let ask_within = Duration::from_secs(config.policy.ask_within_s);
         engine.judge_by(Arc::clone(&policy) as Arc<dyn Policies>, used, ask_within)?;
         let tokens = Arc::new(FileTokenStore::new(&config.state_dir));

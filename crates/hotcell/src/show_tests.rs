@@ -18,6 +18,8 @@ fn exec(random: u64, command: Command) -> Exec {
         approval: None,
         checkpoint: None,
         started_at: Some(Timestamp(2_000)),
+        pid: Some(7),
+        keep_s: None,
         end: None,
     }
 }

@@ -16,7 +16,7 @@ use super::handler::{McpHandler, is_modern, no_longer_awaited};
 use super::held_call::unknown_state;
 use super::{elicited, tasks};
 use crate::call_id;
-use crate::dialect::Show;
+use hotcell_dialects::{Progress, Show};
 
 /// How often output that came is passed on as progress.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
@@ -52,7 +52,7 @@ impl ExecCall<'_> {
             Err(error) => return Ok(handler.tell(self.tool, Err(error))),
         };
         let is_keyed = run.idempotency_key.is_some();
-        let as_task = tasks::are_known_to(self.context);
+        let as_task = self.becomes_task();
         if as_task {
             run.wait_s = run.wait_s.min(TASK_AFTER_S);
         }
@@ -86,6 +86,33 @@ impl ExecCall<'_> {
             Err(error) => Err(error),
         };
         self.tell(performed, as_task)
+    }
+
+    /// Whether a command that takes long is handed back as a task.
+    fn becomes_task(&self) -> bool {
+        self.handler.door.dialect.has_tasks() && tasks::are_known_to(self.context)
+    }
+
+    /// Runs the command and waits for it as part of a talk; a cancel of the call ends it.
+    pub(super) async fn run_within(
+        &self,
+        mut run: ExecRun,
+        progress: Progress,
+    ) -> Result<ExecResult> {
+        let (handler, request) = (self.handler, &self.context.id);
+        let exec = handler.door.fresh_exec_id()?;
+        run.exec = Some(exec.clone());
+        handler.calls.begin(request, &exec);
+        let token = match progress {
+            Progress::Shown => self.context.meta.get_progress_token(),
+            Progress::Silent => None,
+        };
+        let ran = match token {
+            None => self.ask(run).await,
+            Some(token) => self.run_in_steps(run, Some(token)).await,
+        };
+        handler.calls.end(request);
+        ran
     }
 
     fn tell(
@@ -122,7 +149,7 @@ impl ExecCall<'_> {
             Ok(exec) => exec,
             Err(error) => return Ok(handler.tell(self.tool, Err(error))),
         };
-        let as_task = tasks::are_known_to(self.context);
+        let as_task = self.becomes_task();
         let wait_s = if as_task { run.wait_s.min(TASK_AFTER_S) } else { run.wait_s };
         handler.calls.begin(request, &exec);
         let wait = ExecWait { exec, wait_s, result_bytes: run.result_bytes };

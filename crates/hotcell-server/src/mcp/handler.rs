@@ -25,11 +25,11 @@ use super::exec_call::ExecCall;
 use super::held_call::{self, Called};
 use super::parameters::{self, Methods};
 use super::subscriptions::{self, Subscriptions};
-use super::{elicited, passed, resources, search_call, tasks};
+use super::{elicited, passed, resources, search_call, talking, tasks};
 use crate::call_id;
-use crate::dialect::{Outcome, Show, ToolCall};
 use crate::door::{ClientAt, Door};
 use crate::encoded;
+use hotcell_dialects::{Outcome, Question, Show, ToolCall};
 
 /// The MCP side of one connection, or of one request where there are no connections.
 #[derive(Debug, Clone)]
@@ -88,7 +88,10 @@ impl McpHandler {
         answered: Answered,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let ToolCall { request, show } = call;
+        let Question { request, show } = match call {
+            ToolCall::Asks(question) => *question,
+            ToolCall::Talks(talk) => return talking::perform(self, tool, talk, context).await,
+        };
         if let Request::ExecRun(run) = request {
             let call = ExecCall { handler: self, tool, context, show };
             return match &answered.state {
@@ -136,7 +139,7 @@ impl McpHandler {
     }
 
     /// An error as it is shown: it may quote what was asked for.
-    fn covered(&self, error: ErrorData) -> ErrorData {
+    pub(super) fn covered(&self, error: ErrorData) -> ErrorData {
         let ErrorData { code, message, mut data, .. } = error;
         let fields = data.as_mut().and_then(Value::as_object_mut);
         for field in fields.into_iter().flat_map(serde_json::Map::values_mut) {
@@ -210,21 +213,25 @@ impl McpHandler {
 
 impl ServerHandler for McpHandler {
     fn get_info(&self) -> ServerConfig {
-        let mut capabilities = ServerCapabilities::builder()
+        let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
             .enable_resources_subscribe()
-            .enable_completions()
-            .enable_tasks()
-            .build();
+            .enable_completions();
+        let mut capabilities = match self.door.dialect.has_tasks() {
+            true => capabilities.enable_tasks().build(),
+            false => capabilities.build(),
+        };
         if let Some(tools) = capabilities.tools.as_mut().filter(|_| self.door.passes_tools()) {
             tools.list_changed = Some(true);
         }
         let program =
             Implementation::new("hotcell", env!("CARGO_PKG_VERSION")).with_title("Hotcell");
-        ServerConfig::new(capabilities)
-            .with_server_info(program)
-            .with_instructions(self.door.dialect.instructions())
+        let config = ServerConfig::new(capabilities).with_server_info(program);
+        match self.door.dialect.instructions() {
+            Some(instructions) => config.with_instructions(instructions),
+            None => config,
+        }
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
@@ -242,7 +249,7 @@ impl ServerHandler for McpHandler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.door.dialect.tools().iter().find(|tool| tool.name == name).cloned()
+        self.door.dialect.find(name).cloned()
     }
 
     async fn call_tool(
@@ -260,7 +267,7 @@ impl ServerHandler for McpHandler {
             None => passed::call(self, tool, &arguments).instrument(span.clone()).await,
         };
         let own = || self.door.dialect.call(tool, arguments);
-        match span.in_scope(|| passed.map_or_else(own, Ok)) {
+        match span.in_scope(|| passed.map_or_else(own, |question| Ok(question.into()))) {
             Ok(call) => {
                 span.record(call_id::TOOL, tool);
                 let handler = self.asked_in(&context);

@@ -10,6 +10,7 @@ mod passed;
 mod resources;
 mod search_call;
 mod subscriptions;
+mod talking;
 mod tasks;
 mod workspaces;
 

@@ -13,8 +13,8 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotation
 use serde_json::Value;
 
 use super::handler::McpHandler;
-use crate::dialect::{Outcome, ToolCall};
 use crate::door::Door;
+use hotcell_dialects::{Outcome, Question};
 
 /// What the text of an answer may cost; clients cut what is longer, wherever that is.
 const MOST_TOKENS: usize = 8_000;
@@ -76,7 +76,7 @@ pub(super) async fn call(
     handler: &McpHandler,
     name: &str,
     arguments: &JsonObject,
-) -> Option<ToolCall> {
+) -> Option<Question> {
     let listed = handler.door.passed_tools(None).await;
     let tool = listed.tools.into_iter().find(|tool| tool.name == name)?;
     let from = format!("from tools.{} import {}", tool.server, tool.tool);
@@ -88,7 +88,7 @@ pub(super) async fn call(
         };
         Ok(shown(ran, &from))
     });
-    Some(ToolCall { request, show: Some(show) })
+    Some(Question { request, show: Some(show) })
 }
 
 /// What a client sees of an answer: as it came, or as much of it as a model can use.

@@ -10,9 +10,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use hotcell_journal::{Align, Batch, Ended, ExecTable, LogReader, read_journal};
 use hotcell_link::{Ask, FollowEvent, Following, Link, LinkError, Tell};
 use hotcell_model::{
-    CellId, CellSpec, CellStats, CloseReason, Command, Driver, Exec, ExecEnd, ExecId, ExecSpec,
-    Isolation, Keep, LIMITS, Limits, Network, Pace, Record, SessionBounds, Signal, Stdin, Stream,
-    Timestamp,
+    CellId, CellSpec, CellStats, CloseReason, Command, Driver, Exec, ExecBounds, ExecEnd, ExecId,
+    ExecSpec, Isolation, Keep, LIMITS, Limits, Network, Pace, Record, SessionBounds, Signal, Stdin,
+    Stream, Timestamp,
 };
 use tokio::time::sleep;
 
@@ -85,6 +85,7 @@ pub(super) fn program(words: &[&str]) -> ExecSpec {
         priority: 0,
         as_root: false,
         pace: Pace::Free,
+        bounds: ExecBounds::default(),
         approval: None,
         checkpoint: None,
         code: hotcell_model::CodeTerms::default(),

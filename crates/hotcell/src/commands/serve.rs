@@ -8,20 +8,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_auth::{FileTokenStore, Oidc};
+use hotcell_dialects::background_job::BackgroundJob;
 use hotcell_engine::{AllowedSecrets, AllowedWorkspaces, Engine};
 use hotcell_model::{Caller, Error, NetRule, Result, Role, Workspace};
 use hotcell_server::http::{
     AccessSettings, HttpLimits, HttpSettings, Listener, Peer, Principal, SocketListener,
     SocketMode, Token,
 };
-use hotcell_server::{Approvers, DialectTools, Door, FileBounds, hotcell_dialect, http, stdio};
+use hotcell_server::{
+    Approvers, Dialect, DialectTools, Door, FileBounds, hotcell_dialect, http, stdio,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 
 use crate::args::Serve;
 use crate::auth_config::{Proof, SocketUser};
 use crate::config::{AskClient, Config};
-use crate::default_cell::of_project;
+use crate::default_cell::of_project_ending;
+use crate::dialects::DialectName;
 use crate::environment::Environment;
 use crate::errors::Failure;
 use crate::policy_file::PolicyFile;
@@ -47,22 +51,27 @@ pub(super) async fn serve(
 ) -> Result<u8, Failure> {
     // Before anything is begun that a signal could cut short.
     let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
-    let dialect = hotcell_dialect(
-        &args.tools.unwrap_or_default(),
-        FileBounds { content_bytes: config.file_mb << 20 },
-    );
+    let bounds = FileBounds { content_bytes: config.file_mb << 20 };
+    let own = hotcell_dialect(&args.tools.unwrap_or_default(), bounds);
     let secrets = AllowedSecrets::Only(config.secrets.allowed.clone());
     let (mut engine, local, policy) =
         Session::open(config, environment, AllowedWorkspaces::Only(Vec::new()), secrets)?
             .into_parts();
-    engine.offer_own_tools(Arc::new(DialectTools::new(Arc::clone(&dialect))))?;
+    engine.offer_own_tools(Arc::new(DialectTools::new(Arc::clone(&own))))?;
+    let dialect: Arc<dyn Dialect> = match config.dialect.name {
+        DialectName::Hotcell => own,
+        DialectName::BackgroundJob => Arc::new(BackgroundJob::new(config.dialect.jobs)),
+    };
     let hang_up = HangUp::of(policy);
-    let asked: Vec<Workspace> = args.workspace.iter().chain(&config.workspaces).cloned().collect();
-    let allowed = engine.allow_workspaces(&asked).await?;
-    let default_workspace = allowed.into_iter().next().filter(|_| !args.workspace.is_empty());
-    let chosen_cell = args
-        .cell
-        .or_else(|| default_workspace.as_ref().and_then(|workspace| of_project(&workspace.dir)));
+    let default_workspace = choose_workspace(&mut engine, &args.workspace, config).await?;
+    let chosen_cell = args.cell.or_else(|| {
+        let ending = config.dialect.name.cell_ending();
+        match &default_workspace {
+            Some(workspace) => of_project_ending(&workspace.dir, ending),
+            None if ending.is_empty() => None,
+            None => std::env::current_dir().ok().and_then(|here| of_project_ending(&here, ending)),
+        }
+    });
     let names: Vec<NetRule> = args.allow.iter().chain(&config.allow).cloned().collect();
     engine.allow_names(names.clone())?;
     let local = Caller { default_workspace, default_network: names.into(), ..local };
@@ -121,6 +130,39 @@ pub(super) async fn serve(
     };
     leaving.tidy_up().await;
     served
+}
+
+/// The directories of the host that cells may have; the one that is worked on.
+async fn choose_workspace(
+    engine: &mut Engine,
+    named: &[Workspace],
+    config: &Config,
+) -> Result<Option<Workspace>> {
+    let wish = match named.is_empty() {
+        true => config.dialect.workspace()?,
+        false => None,
+    };
+    let first = named.iter().chain(wish.as_ref().map(|wish| &wish.workspace));
+    let asked: Vec<Workspace> = first.chain(&config.workspaces).cloned().collect();
+    let is_named = !named.is_empty() || wish.as_ref().is_some_and(|wish| wish.variable.is_some());
+    match engine.allow_workspaces(&asked).await {
+        Ok(allowed) => {
+            Ok(allowed.into_iter().next().filter(|_| !named.is_empty() || wish.is_some()))
+        }
+        Err(error) if is_named || wish.is_none() => {
+            Err(match wish.and_then(|wish| wish.variable) {
+                Some(variable) => {
+                    Error { message: format!("{variable}: {}", error.message), ..error }
+                }
+                None => error,
+            })
+        }
+        Err(error) => {
+            note(&format!("cells have a workspace of their own: {error}"));
+            engine.allow_workspaces(&config.workspaces).await?;
+            Ok(None)
+        }
+    }
 }
 
 /// What a server does before it goes.

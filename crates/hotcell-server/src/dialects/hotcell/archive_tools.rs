@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::file_tool::{FileBounds, FileTool, answer, asked, call, input, request};
 use super::schema;
 use super::tool::Effect;
-use crate::dialect::{Outcome, ToolCall};
 use crate::file_asked::{from_base64, here};
+use hotcell_dialects::{Outcome, Question};
 
 /// The largest archive that is part of a result unless told.
 const ARCHIVE_BYTES: u64 = 1 << 20;
@@ -76,7 +76,7 @@ struct Exported {
     bytes: Option<u64>,
 }
 
-fn export(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
+fn export(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
     let (cell, asked): (_, Export) = asked(arguments)?;
     let most = asked.max_bytes.min(bounds.content_bytes);
     let op = FileExport {
@@ -122,7 +122,7 @@ fn export(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
         };
         answer(&view, text).ok_or_else(other)
     };
-    Ok(ToolCall { request: request.into(), show: Some(Box::new(show)) })
+    Ok(Question { request: request.into(), show: Some(Box::new(show)) })
 }
 
 fn other() -> Error {
@@ -173,7 +173,7 @@ struct Imported {
     bytes: u64,
 }
 
-fn import(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
+fn import(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
     let (cell, asked): (_, Import) = asked(arguments)?;
     let content = from_base64("archive", &asked.archive)?;
     let op = FileImport { path: asked.path, include: asked.include, exclude: asked.exclude };

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::cell_tools::cell_ref;
 use super::schema;
 use super::tool::{Effect, ToolKind, read};
-use crate::dialect::{Outcome, ToolCall};
+use hotcell_dialects::{Outcome, Question};
 
 /// What a model gets of files at once unless it asks for more: about 12,000 tokens.
 pub(super) const SHOWN_BYTES: usize = 48 * 1024;
@@ -38,7 +38,7 @@ pub(super) struct FileTool {
     pub(super) effect: Effect,
     pub(super) input: fn() -> JsonObject,
     pub(super) output: fn() -> JsonObject,
-    pub(super) call: fn(JsonObject, FileBounds) -> Result<ToolCall>,
+    pub(super) call: fn(JsonObject, FileBounds) -> Result<Question>,
 }
 
 impl FileTool {
@@ -77,13 +77,13 @@ pub(super) fn asked<T: DeserializeOwned>(mut arguments: JsonObject) -> Result<(C
 pub(super) fn call(
     request: FileCall,
     show: impl FnOnce(FileDone) -> Option<CallToolResult> + Send + Sync + 'static,
-) -> ToolCall {
+) -> Question {
     let show = move |outcome: Outcome| {
         let other = || Error::internal("the reply to another request came");
         let Reply::FileDone(done) = outcome.reply? else { return Err(other()) };
         show(done).ok_or_else(other)
     };
-    ToolCall { request: request.into(), show: Some(Box::new(show)) }
+    Question { request: request.into(), show: Some(Box::new(show)) }
 }
 
 /// A request that takes no content.

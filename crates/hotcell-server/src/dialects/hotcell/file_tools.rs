@@ -10,13 +10,13 @@ use super::file_tool::{
 };
 use super::schema::{self, Object};
 use super::tool::{Effect, answer_value};
-use crate::dialect::ToolCall;
 use crate::encoded::encoded;
 use crate::file_asked::{
     Batch, BatchFiles, DeleteFile, EditFile, ListFiles, ReadFile, SearchFiles, ShowFile, WriteFile,
     yes,
 };
 use crate::file_shown::{BASE64, BatchShown, ContentShown, EntryShown, ListShown};
+use hotcell_dialects::Question;
 
 /// What is told to a model of a file at most, about 64,000 tokens; programs get all that they ask for.
 const TOLD_BYTES: usize = 256 * 1024;
@@ -90,7 +90,7 @@ pub(super) const TOOLS: &[FileTool] = &[
     },
 ];
 
-fn read_file(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
+fn read_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
     let (cell, asked): (_, ReadFile) = asked(arguments)?;
     let encoding = asked.encoding;
     let op = asked.op(SHOWN_BYTES as u64, bounds.content_bytes)?;
@@ -137,7 +137,7 @@ struct Written {
     created: bool,
 }
 
-fn write_file(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
+fn write_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
     let (cell, asked): (_, WriteFile) = asked(arguments)?;
     let (op, content) = asked.op(bounds.content_bytes)?;
     let request = FileCall { content, ..request(cell, op, bounds) };
@@ -164,7 +164,7 @@ struct Edited {
     diff: String,
 }
 
-fn edit_file(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
+fn edit_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
     let (cell, asked): (_, EditFile) = asked(arguments)?;
     let op = asked.op()?;
     Ok(call(request(cell, op, bounds), |done| {
@@ -190,7 +190,7 @@ struct Listed {
     next_cursor: Option<String>,
 }
 
-fn list_files(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
+fn list_files(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
     let (cell, asked): (_, ListFiles) = asked(arguments)?;
     Ok(call(request(cell, FileList::from(asked), bounds), |done| {
         let view = ListShown::try_from(done.result).ok()?;
@@ -210,7 +210,7 @@ fn list_files(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
     }))
 }
 
-fn show_file(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
+fn show_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
     let (cell, ShowFile { path }) = asked(arguments)?;
     Ok(call(request(cell, FileStat { path }, bounds), |done| {
         let FileResult::Entry(entry) = done.result else { return None };
@@ -228,7 +228,7 @@ struct Deleted {
     removed: u64,
 }
 
-fn delete_file(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
+fn delete_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
     let (cell, asked): (_, DeleteFile) = asked(arguments)?;
     let op = asked.op()?;
     Ok(call(request(cell, op, bounds), |done| {
@@ -249,7 +249,7 @@ struct Found {
     truncated: bool,
 }
 
-fn search_files(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
+fn search_files(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
     let (cell, asked): (_, SearchFiles) = asked(arguments)?;
     Ok(call(request(cell, FileSearch::from(asked), bounds), |done| {
         let FileResult::Matches(found) = done.result else { return None };
@@ -341,7 +341,7 @@ struct BatchedSchema {
     rolled_back: bool,
 }
 
-fn batch_files(arguments: JsonObject, bounds: FileBounds) -> Result<ToolCall> {
+fn batch_files(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
     let (cell, asked): (_, BatchFiles) = asked(arguments)?;
     let Batch { op, content, encodings } = asked.op(SHOWN_BYTES as u64, bounds.content_bytes)?;
     let request = FileCall { content, ..request(cell, op, bounds) };

@@ -8,10 +8,10 @@ use hotcell_model::{
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
-use crate::dialect::{Dialect, Outcome};
 use crate::dialects::hotcell::{FileBounds, HotcellDialect};
 use crate::file_shown::EntriesShown;
 use crate::toolsets::Toolsets;
+use hotcell_dialects::{Dialect, Outcome, Question, ToolCall};
 
 const ETAG: &str = "0123456789abcdef0123456789abcdef";
 
@@ -19,8 +19,14 @@ fn dialect() -> HotcellDialect {
     HotcellDialect::new(&Toolsets::default(), FileBounds { content_bytes: 1000 << 10 })
 }
 
-fn asked(tool: &str, arguments: Value) -> FileCall {
+fn question(tool: &str, arguments: Value) -> Question {
     let call = dialect().call(tool, serde_json::from_value(arguments).unwrap()).unwrap();
+    let ToolCall::Asks(question) = call else { panic!("{call:?}") };
+    *question
+}
+
+fn asked(tool: &str, arguments: Value) -> FileCall {
+    let call = question(tool, arguments);
     let Request::FileCall(call) = call.request else { panic!("{call:?}") };
     call
 }
@@ -35,7 +41,7 @@ fn refused(tool: &str, arguments: Value) -> String {
 }
 
 fn shown(tool: &str, arguments: Value, result: FileResult, content: &[u8]) -> CallToolResult {
-    let call = dialect().call(tool, serde_json::from_value(arguments).unwrap()).unwrap();
+    let call = question(tool, arguments);
     let done = FileDone { result, content: content.to_vec() };
     (call.show.unwrap())(Outcome { reply: Ok(Reply::FileDone(done)), site: None }).unwrap()
 }
@@ -278,8 +284,7 @@ fn a_large_archive_is_a_link_or_an_error_that_helps() {
         "cell": "work", "path": "a b", "include": ["*.rs"], "exclude": ["x&y"], "max_bytes": 5,
     });
     let show = |site: Option<&str>, reply| {
-        let arguments = serde_json::from_value(arguments.clone()).unwrap();
-        let call = dialect().call("fs_export", arguments).unwrap();
+        let call = question("fs_export", arguments.clone());
         (call.show.unwrap())(Outcome { reply, site: site.map(str::to_owned) })
     };
     let too_much = || Err(FileCall::too_much_content(5));

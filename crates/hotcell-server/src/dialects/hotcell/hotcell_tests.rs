@@ -6,9 +6,9 @@ use hotcell_model::{
 use rmcp::model::{JsonObject, Tool};
 use serde_json::json;
 
-use crate::dialect::Dialect;
 use crate::dialects::hotcell::{FileBounds, HotcellDialect};
 use crate::toolsets::Toolsets;
+use hotcell_dialects::Dialect;
 
 fn dialect() -> HotcellDialect {
     HotcellDialect::new(&Toolsets::default(), FileBounds::default())

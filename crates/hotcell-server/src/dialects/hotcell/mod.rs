@@ -24,8 +24,8 @@ use rmcp::model::{CallToolResult, JsonObject, Tool};
 pub use self::file_tool::FileBounds;
 use self::file_tool::FileTool;
 use self::tool::ToolKind;
-use crate::dialect::{Dialect, ToolCall};
 use crate::toolsets::{Toolset, Toolsets};
+use hotcell_dialects::{Dialect, Question, ToolCall};
 
 /// Hotcell's own tools, as far as they were chosen.
 #[derive(Debug)]
@@ -78,18 +78,31 @@ impl HotcellDialect {
         self.file_tools.iter().copied().find(|known| known.name == tool)
     }
 
+    fn request(&self, tool: &str, arguments: JsonObject) -> Result<Request> {
+        let kind = self.kind(tool).ok_or_else(|| {
+            let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_ref()).collect();
+            Error::not_found(format!("there is no tool {tool:?}"))
+                .hint(format!("the tools are {}", names.join(", ")))
+        })?;
+        (kind.request)(arguments)
+    }
+
     fn kind(&self, tool: &str) -> Option<&'static ToolKind> {
         self.kinds.iter().copied().find(|kind| kind.name == tool)
     }
 }
 
 impl Dialect for HotcellDialect {
-    fn instructions(&self) -> &str {
-        INSTRUCTIONS
+    fn instructions(&self) -> Option<&str> {
+        Some(INSTRUCTIONS)
     }
 
     fn tools(&self) -> &[Tool] {
         &self.tools
+    }
+
+    fn has_tasks(&self) -> bool {
+        true
     }
 
     fn passes_tools(&self) -> bool {
@@ -104,21 +117,12 @@ impl Dialect for HotcellDialect {
 
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
         match self.file_tool(tool) {
-            Some(file_tool) => (file_tool.call)(arguments, self.bounds),
-            None => Ok(ToolCall { request: self.request(tool, arguments)?, show: None }),
+            Some(file_tool) => (file_tool.call)(arguments, self.bounds).map(ToolCall::from),
+            None => {
+                let request = self.request(tool, arguments)?;
+                Ok(Question { request, show: None }.into())
+            }
         }
-    }
-
-    fn request(&self, tool: &str, arguments: JsonObject) -> Result<Request> {
-        if let Some(file_tool) = self.file_tool(tool) {
-            return (file_tool.call)(arguments, self.bounds).map(|call| call.request);
-        }
-        let kind = self.kind(tool).ok_or_else(|| {
-            let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_ref()).collect();
-            Error::not_found(format!("there is no tool {tool:?}"))
-                .hint(format!("the tools are {}", names.join(", ")))
-        })?;
-        (kind.request)(arguments)
     }
 
     fn result(&self, tool: &str, reply: Reply) -> CallToolResult {

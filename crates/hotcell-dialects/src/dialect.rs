@@ -5,6 +5,8 @@ use std::fmt;
 use hotcell_model::{Error, ExecResult, Reply, Request, Result};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool};
 
+use crate::talk::Talk;
+
 /// Where a failed result has its `code`, `message` and `hint`.
 const ERROR_META: &str = "hotcell/error";
 
@@ -23,17 +25,40 @@ pub struct Outcome {
     pub site: Option<String>,
 }
 
-/// A call of a tool.
-pub struct ToolCall {
-    /// What it asks of the engine.
+/// One thing that is asked of the engine.
+pub struct Question {
+    /// What.
     pub request: Request,
     /// How what came of it is shown, where its arguments say that too.
     pub show: Option<Show>,
 }
 
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Question").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+/// A call of a tool.
+pub enum ToolCall {
+    /// It asks one thing.
+    Asks(Box<Question>),
+    /// It asks one thing after another, and shows itself what came of them.
+    Talks(Talk),
+}
+
+impl From<Question> for ToolCall {
+    fn from(question: Question) -> Self {
+        Self::Asks(Box::new(question))
+    }
+}
+
 impl fmt::Debug for ToolCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolCall").field("request", &self.request).finish_non_exhaustive()
+        match self {
+            Self::Asks(question) => question.fmt(f),
+            Self::Talks(_) => f.write_str("Talks"),
+        }
     }
 }
 
@@ -41,10 +66,22 @@ impl fmt::Debug for ToolCall {
 /// of the engine, a reply into a result.
 pub trait Dialect: fmt::Debug + Send + Sync {
     /// How to work with the tools, for a model that has just connected.
-    fn instructions(&self) -> &str;
+    fn instructions(&self) -> Option<&str> {
+        None
+    }
 
     /// The tools, always in the same order.
     fn tools(&self) -> &[Tool];
+
+    /// The tool that a client means by a name.
+    fn find(&self, name: &str) -> Option<&Tool> {
+        self.tools().iter().find(|tool| tool.name == name)
+    }
+
+    /// Whether a command that takes long becomes a task for clients that know tasks.
+    fn has_tasks(&self) -> bool {
+        false
+    }
 
     /// Whether tools of other servers may stand beside its own. None of those has `__` in its name.
     fn passes_tools(&self) -> bool {
@@ -55,21 +92,18 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// There is no such tool, or its arguments are wrong.
-    fn request(&self, tool: &str, arguments: JsonObject) -> Result<Request>;
+    fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall>;
 
-    /// The same with how the reply is shown, where the arguments say that too.
-    ///
-    /// # Errors
-    /// Those of [`Dialect::request`].
-    fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
-        Ok(ToolCall { request: self.request(tool, arguments)?, show: None })
+    /// What the caller of a tool sees of the reply to a question that does not say so itself.
+    fn result(&self, tool: &str, reply: Reply) -> CallToolResult {
+        let _ = reply;
+        self.failure(tool, &Error::internal(format!("{tool} got the reply to another request")))
     }
 
-    /// What the caller of a tool sees of the reply.
-    fn result(&self, tool: &str, reply: Reply) -> CallToolResult;
-
     /// What the owner of a task sees of its exec, whichever tool began it: the records do not say.
-    fn exec_result(&self, result: ExecResult) -> CallToolResult;
+    fn exec_result(&self, result: ExecResult) -> CallToolResult {
+        self.result("a task", Reply::ExecResult(result))
+    }
 
     /// A hint in the words of the dialect; the engine's name commands of the command line.
     fn hint(&self, hint: &str) -> String {
