@@ -1,6 +1,6 @@
 """Drives a server under test through the official client, one check at a time.
 
-A suite is a module of checks that ends with `sys.exit(harness.main())`:
+A suite is a program that names its modules of checks, `sys.exit(harness.main([…]))`:
 
     SUITE.py --list
     SUITE.py --target hotcell|original --command 'PROGRAM ARGUMENT…' [--transport stdio|http]
@@ -28,10 +28,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO, TypeVar
 
 import anyio
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, StdioServerParameters
 from mcp.client.stdio import get_default_environment, stdio_client
 
 KINDS = [
@@ -47,6 +48,9 @@ KINDS = [
 ]
 PATIENCE_S = 30
 CHECK_LIMIT_S = 300
+# As much of an error as is told.
+LONG = 1000
+HERE = Path(__file__).parent
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -78,17 +82,14 @@ class Check:
         return told | ({"original": self.original} if self.original else {})
 
 
-CHECKS: dict[str, Check] = {}
-
-
-def check(kind: str, about: str, original: str = ""):
+def check(
+    kind: str, about: str, original: str = ""
+) -> Callable[[Callable[["Server"], Awaitable[None]]], Check]:
     """Makes a check of a function; `original` says why the original does not pass it."""
     assert kind in KINDS, kind
 
-    def keep(run: Callable[["Server"], Awaitable[None]]):
-        assert run.__name__ not in CHECKS, f"there are two checks {run.__name__}"
-        CHECKS[run.__name__] = Check(run.__name__, kind, about, original, run)
-        return run
+    def keep(run: Callable[["Server"], Awaitable[None]]) -> Check:
+        return Check(run.__name__, kind, about, original, run)
 
     return keep
 
@@ -351,9 +352,9 @@ def cause(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     steps = traceback.extract_tb(error.__traceback__)
-    places = [f"{Path(step.filename).name}:{step.lineno}" for step in steps]
-    own = [place for place in places if not place.startswith(Path(__file__).name)] or places
-    return f"{type(error).__name__}: {error} ({own[-1]})"[:2000]
+    own = [step for step in steps if Path(step.filename).parent.is_relative_to(HERE)] or steps
+    places = " < ".join(f"{Path(step.filename).name}:{step.lineno}" for step in own[::-1])
+    return f"{type(error).__name__}: {str(error)[:LONG] or own[-1].line} ({places})"
 
 
 async def limited(each: Check, server: Server):
@@ -367,25 +368,34 @@ def run(each: Check, target: Target, scratch: Path) -> dict[str, Any]:
     server = Server(target, place, scratch / "logs" / each.name)
     detail = ""
     try:
-        anyio.run(limited, each, server)
+        try:
+            anyio.run(limited, each, server)
+        finally:
+            server.close()
     except Exception as error:
         detail = cause(error)
-    finally:
-        server.close()
     return each.described() | {"ok": not detail, "detail": detail}
 
 
-def run_all(target: Target, scratch: Path, names: list[str]) -> bool:
+def checks_of(suite: list[ModuleType]) -> dict[str, Check]:
+    """The checks of all modules of a suite, by name and in their order."""
+    found = [each for part in suite for each in vars(part).values() if isinstance(each, Check)]
+    checks = {each.name: each for each in found}
+    assert len(checks) == len(found), "two checks have one name"
+    return checks
+
+
+def run_all(target: Target, scratch: Path, checks: list[Check]) -> bool:
     adopt_orphans()
     well = True
-    for name in names or CHECKS:
-        result = run(CHECKS[name], target, scratch)
+    for each in checks:
+        result = run(each, target, scratch)
         print(json.dumps(result), flush=True)
         well = well and result["ok"]
     return well
 
 
-def main() -> int:
+def main(suite: list[ModuleType]) -> int:
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--target", choices=["hotcell", "original"])
@@ -394,20 +404,22 @@ def main() -> int:
     parser.add_argument("--scratch", type=Path, help="keep what the servers wrote and logged here")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
+    checks = checks_of(suite)
     if options.list:
-        for each in CHECKS.values():
+        for each in checks.values():
             print(json.dumps(each.described()))
         return 0
     if not options.target or not options.command:
         parser.error("--target and --command are needed to run checks")
-    if unknown := set(options.names) - set(CHECKS):
+    if unknown := set(options.names) - set(checks):
         parser.error(f"there is no check {', '.join(sorted(unknown))}")
     if options.scratch:
         options.scratch.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=options.scratch, prefix="checks-"))
     target = Target(options.target, options.command, options.transport)
     try:
-        return 0 if run_all(target, scratch, options.names) else 1
+        chosen = [checks[name] for name in options.names] or list(checks.values())
+        return 0 if run_all(target, scratch, chosen) else 1
     finally:
         if not options.scratch:
             shutil.rmtree(scratch, ignore_errors=True)
