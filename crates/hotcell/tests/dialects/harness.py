@@ -139,6 +139,7 @@ class Server:
         # By the identity of the session, for clients cannot be keys.
         self.pids: dict[int, int] = {}
         self.listening: list[tuple[dict[str, str], subprocess.Popen, str]] = []
+        # One is started at a time, so that each finds its own.
         self.opening = anyio.Lock()
 
     @asynccontextmanager
@@ -147,7 +148,8 @@ class Server:
         HTTP with one that was started so and still lives."""
         env = env or {}
         if self.target.transport == "http":
-            process, url = await self.listener(env)
+            async with self.opening:
+                process, url = await self.listener(env)
             async with Client(url) as session:
                 self.pids[id(session)] = process.pid
                 yield session
@@ -232,7 +234,9 @@ class Server:
         with self.log() as log:
             process = self.start(env, log, port)
             try:
-                serves = await anyio.to_thread.run_sync(begins_to_serve, process, port)
+                serves = await anyio.to_thread.run_sync(
+                    begins_to_serve, process, port, abandon_on_cancel=True
+                )
                 assert not serves, f"it serves with {env}"
                 assert process.wait(PATIENCE_S) != 0, f"it ends with exit code 0, with {env}"
             finally:

@@ -62,8 +62,8 @@ def table(title: str, hotcell: dict[str, Result], original: dict[str, Result]) -
         f"# {title}",
         "",
         "This page is generated from the results of one suite that was run on both.",
-        f"Of its {len(hotcell)} checks the original passes {common} and Hotcell all: what passes on",
-        "both is the common contract, what fails only on the original is what Hotcell does better.",
+        f"Of its {len(hotcell)} checks the original passes {common} and Hotcell all.",
+        "What passes on both is the common contract; what fails on the original is done better.",
     ]
     for kind, heading in HEADINGS.items():
         names = [name for name, each in hotcell.items() if each["kind"] == kind]
