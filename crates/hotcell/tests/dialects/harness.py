@@ -62,6 +62,7 @@ INITIALIZE = {
     },
 }
 PR_SET_CHILD_SUBREAPER = 36
+SOMEBODY = 1000
 
 Found = TypeVar("Found")
 
@@ -134,13 +135,26 @@ class Server:
         self.state = place / "state"
         self.work = place / "work"
         self.logs = logs
-        self.work.mkdir(parents=True)
+        place.mkdir(parents=True, exist_ok=True)
+        self.make("")
         self.logs.mkdir(parents=True)
         # By the identity of the session, for clients cannot be keys.
         self.pids: dict[int, int] = {}
         self.listening: list[tuple[dict[str, str], subprocess.Popen, str]] = []
         # One is started at a time, so that each finds its own.
         self.opening = anyio.Lock()
+
+    def make(self, name: str) -> Path:
+        """Makes a directory of the one to work in, or that itself."""
+        path = self.work / name
+        path.mkdir()
+        return given_away(path)
+
+    def put(self, name: str, text: str = "") -> Path:
+        """Puts a file into the directory to work in."""
+        path = self.work / name
+        path.write_text(text)
+        return given_away(path)
 
     @asynccontextmanager
     async def session(self, env: dict[str, str] | None = None) -> AsyncIterator[Client]:
@@ -150,9 +164,14 @@ class Server:
         if self.target.transport == "http":
             async with self.opening:
                 process, url = await self.listener(env)
-            async with Client(url) as session:
+            async with AsyncExitStack() as stack:
+                session = await stack.enter_async_context(Client(url))
                 self.pids[id(session)] = process.pid
                 yield session
+                if process.poll() is not None:
+                    # There is nobody to take leave of.
+                    with suppress(Exception):
+                        await stack.aclose()
             return
         parameters = StdioServerParameters(
             command=self.target.command[0],
@@ -251,6 +270,13 @@ class Server:
             self.target.sweep(self.state)
         finally:
             end_children()
+
+
+def given_away(path: Path) -> Path:
+    """Root's own files are not handed to cells: as root, a path is made somebody else's."""
+    if os.getuid() == 0:
+        os.chown(path, SOMEBODY, SOMEBODY)
+    return path
 
 
 def begins_to_serve(process: subprocess.Popen, port: int | None) -> bool:

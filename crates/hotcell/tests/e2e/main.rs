@@ -30,6 +30,7 @@ mod containment;
 mod damaged_state;
 mod detached_execs;
 mod diagnosis;
+mod dialects;
 mod docker;
 mod docker_engines;
 mod docker_faults;

@@ -148,5 +148,4 @@ async def bad_allowed_commands(server: Server):
     original=FALLS_BACK,
 )
 async def bad_working_dir(server: Server):
-    (server.work / "file").write_text("")
-    await refuses(server, "WORKING_DIR", NO_PATH, str(server.work / "file"))
+    await refuses(server, "WORKING_DIR", NO_PATH, str(server.put("file")))

