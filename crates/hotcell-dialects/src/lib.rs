@@ -9,6 +9,7 @@ pub mod background_job;
 mod dialect;
 mod talk;
 mod tool;
+pub mod vibesbox;
 
 pub use dialect::{Dialect, Outcome, Question, Show, ToolCall};
 pub use talk::{Asking, Progress, Talk, Telling, Told};

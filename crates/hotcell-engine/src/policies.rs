@@ -448,12 +448,12 @@ fn check(policy: &Policy, request: &PolicyCheck) -> PolicyVerdict {
         Checked::Text(CheckedLanguage::Python, code) => Act::Python { code, as_root, directory },
         Checked::Argv(argv) => Act::Argv { argv, as_root, directory },
     });
-    shown(policy.profile(), &verdict)
+    shown(policy, &verdict)
 }
 
-fn shown(profile: &str, verdict: &Verdict) -> PolicyVerdict {
+fn shown(policy: &Policy, verdict: &Verdict) -> PolicyVerdict {
     PolicyVerdict {
-        profile: profile.to_owned(),
+        profile: policy.profile().to_owned(),
         decision: decision(verdict.decision),
         rule: verdict.rule.clone(),
         reason: verdict.reason.clone(),
@@ -462,6 +462,7 @@ fn shown(profile: &str, verdict: &Verdict) -> PolicyVerdict {
         dynamic: verdict.dynamic,
         parts: verdict.parts.iter().map(shown_part).collect(),
         explanation: verdict.to_string(),
+        allowed_commands: policy.allowed_commands().into_iter().map(str::to_owned).collect(),
     }
 }
 

@@ -98,6 +98,9 @@ pub struct PolicyVerdict {
     pub parts: Vec<PolicyPart>,
     /// All of it in words.
     pub explanation: String,
+    /// The commands that are allowed, where no others are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_commands: Vec<String>,
 }
 
 impl PolicyVerdict {

@@ -3,7 +3,7 @@
 use crate::act::{Act, found_in};
 use crate::finding::{Finding, Kind};
 use crate::lines::AllowedLines;
-use crate::rules::{Decision, Rule, Rules, fits, read};
+use crate::rules::{Decision, NameSet, Rule, Rules, fits, read};
 use crate::verdict::{Part, Verdict};
 use crate::walk::Around;
 
@@ -121,6 +121,23 @@ impl Policy {
         self.default == Decision::Allow
             && self.lines.are_all()
             && self.rules.iter().all(|rule| rule.decision == Decision::Allow)
+    }
+
+    /// The commands that rules allow by name, in their order, where nothing else is allowed.
+    #[must_use]
+    pub fn allowed_commands(&self) -> Vec<&str> {
+        let allows = |rule: &&Rule| rule.decision == Decision::Allow;
+        let mut names: Vec<&str> = match self.default {
+            Decision::Deny => {
+                let rules = self.rules.iter().filter(allows);
+                let sets = rules.filter_map(|rule| rule.conditions.command.as_ref());
+                sets.flat_map(NameSet::plain).collect()
+            }
+            Decision::Allow | Decision::Ask => Vec::new(),
+        };
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Decides. Of the rules that fit a part the first decides, of the parts the strictest.

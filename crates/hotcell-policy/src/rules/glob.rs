@@ -248,6 +248,11 @@ impl NameSet {
         self.plain.contains(name)
     }
 
+    /// Those that have neither, in no order.
+    pub(crate) fn plain(&self) -> impl Iterator<Item = &str> {
+        self.plain.iter().map(String::as_str)
+    }
+
     /// Those that have stars or slashes.
     pub(crate) fn globs(&self) -> &[Glob] {
         &self.globs

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use hotcell_auth::{FileTokenStore, Oidc};
 use hotcell_dialects::background_job::BackgroundJob;
+use hotcell_dialects::vibesbox::Vibesbox;
 use hotcell_engine::{AllowedSecrets, AllowedWorkspaces, Engine};
 use hotcell_model::{Caller, Error, NetRule, Result, Role, Workspace};
 use hotcell_server::http::{
@@ -61,6 +62,7 @@ pub(super) async fn serve(
     let dialect: Arc<dyn Dialect> = match config.dialect.name {
         DialectName::Hotcell => own,
         DialectName::BackgroundJob => Arc::new(BackgroundJob::new(config.dialect.jobs)),
+        DialectName::Vibesbox => Arc::new(Vibesbox::default()),
     };
     let hang_up = HangUp::of(policy);
     let default_workspace = choose_workspace(&mut engine, &args.workspace, config).await?;
@@ -74,7 +76,9 @@ pub(super) async fn serve(
     });
     let names: Vec<NetRule> = args.allow.iter().chain(&config.allow).cloned().collect();
     engine.allow_names(names.clone())?;
-    let local = Caller { default_workspace, default_network: names.into(), ..local };
+    let default_limits = config.dialect.name.limits();
+    let default_network = names.into();
+    let local = Caller { default_workspace, default_network, default_limits, ..local };
     // Whoever calls works in cells; what the operator may is done at the command line.
     let local = local.in_role(Role::Agent);
     let approvers = match config.policy.ask_client {

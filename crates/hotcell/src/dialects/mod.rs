@@ -4,11 +4,12 @@
 //! and the `HOTCELL_` variables. What no key says is the dialect's own.
 
 mod background_job;
+mod vibesbox;
 
 use std::path::PathBuf;
 
 use hotcell_dialects::background_job::JobSettings;
-use hotcell_model::{Error, Result, Workspace, WorkspaceMode};
+use hotcell_model::{Error, RequestedLimits, Result, Workspace, WorkspaceMode};
 
 use crate::config::Config;
 use crate::environment::Environment;
@@ -21,6 +22,8 @@ pub(crate) enum DialectName {
     Hotcell,
     /// Those of mcp-background-job.
     BackgroundJob,
+    /// Those of vibesbox.
+    Vibesbox,
 }
 
 /// What the variables of a dialect say that no key of the configuration does.
@@ -48,7 +51,7 @@ impl DialectConfig {
     /// There is no such directory.
     pub(crate) fn workspace(&self) -> Result<Option<WorkspaceWish>> {
         let (variable, dir) = match (self.name, &self.directory) {
-            (DialectName::Hotcell, _) => return Ok(None),
+            (DialectName::Hotcell | DialectName::Vibesbox, _) => return Ok(None),
             (DialectName::BackgroundJob, Some(named)) => {
                 (Some(background_job::WORKING_DIR), named.clone())
             }
@@ -82,13 +85,14 @@ impl DialectName {
         match self {
             Self::Hotcell => &[],
             Self::BackgroundJob => background_job::DEFAULTS,
+            Self::Vibesbox => vibesbox::DEFAULTS,
         }
     }
 
     /// The variables of the original.
     pub(crate) fn variables(self) -> &'static [Variable] {
         match self {
-            Self::Hotcell => &[],
+            Self::Hotcell | Self::Vibesbox => &[],
             Self::BackgroundJob => background_job::VARIABLES,
         }
     }
@@ -98,6 +102,15 @@ impl DialectName {
         match self {
             Self::Hotcell => "",
             Self::BackgroundJob => ".jobs",
+            Self::Vibesbox => ".vibesbox",
+        }
+    }
+
+    /// What the cell of a dialect may use, as far as that can be enforced.
+    pub(crate) fn limits(self) -> RequestedLimits {
+        match self {
+            Self::Hotcell | Self::BackgroundJob => RequestedLimits::default(),
+            Self::Vibesbox => vibesbox::LIMITS,
         }
     }
 
