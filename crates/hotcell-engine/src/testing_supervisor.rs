@@ -366,7 +366,7 @@ impl State {
                 command,
                 pty,
                 as_root,
-                keep_s: None,
+                keep_s: spec.bounds.keep_s,
                 at,
             });
             let log = OutputLog::new(self.directory.as_fd(), &id, self.output_bytes).unwrap();

@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use hotcell_model::{
     Caller, CellAttach, CellId, CellInfo, CellKill, CellKilled, CellList, CellRef, CellSpawn,
-    CellState, CloseReason, Collect, Collectable, Collected, Error, ErrorCode, ExecGet, Keep,
-    KillWait, Reconcile, Role, Stream, Volume, VolumeRemove, VolumeRestore, VolumesList,
+    CellState, CloseReason, Collect, Collectable, Collected, Command, Error, ErrorCode, ExecBounds,
+    ExecGet, ExecRun, Keep, KillWait, Reconcile, Role, Stream, Volume, VolumeRemove, VolumeRestore,
+    VolumesList,
 };
 
 use crate::Engine;
@@ -184,6 +185,28 @@ async fn old_output_of_a_cell_that_lives_goes_and_is_stated() {
     assert_eq!(page.dropped.unwrap().dropped_bytes, 11);
     assert_eq!(page.exec.end.unwrap().exit_code, Some(7));
     assert_eq!(ask(&engine, poll(&live, 0)).await.unwrap().records.len(), 1);
+}
+
+#[tokio::test]
+async fn output_that_was_asked_to_be_kept_for_less_goes_earlier() {
+    let house = House::new();
+    let engine = house.engine();
+    let cell = persistent(&engine).await;
+    let supervisor = house.driver.supervisor(&cell);
+    let mut execs = Vec::new();
+    for keep_s in [Some(0), None] {
+        let bounds = ExecBounds { keep_s, ..ExecBounds::default() };
+        let command = Command::Shell("sleep forever".to_owned());
+        let run = ExecRun { bounds, ..ExecRun::new(cell.clone(), command) };
+        let exec = ask(&engine, run).await.unwrap().exec.id;
+        supervisor.print(&exec, Stream::Stdout, b"output\n");
+        supervisor.exit(&exec, 0);
+        execs.push(exec);
+    }
+    age(&house.directory.path().join(format!("cells/{cell}/records/log")), Duration::from_secs(60));
+    assert_eq!(count(&collect(&engine, false).await, Collectable::Logs), 1);
+    let kept = async |exec| ask(&engine, poll(exec, 0)).await.unwrap().records.len();
+    assert_eq!((kept(&execs[0]).await, kept(&execs[1]).await), (0, 1));
 }
 
 #[tokio::test]

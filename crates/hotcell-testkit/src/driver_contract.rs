@@ -5,6 +5,7 @@
 //! [`DriverCapabilities`] and on nothing else.
 
 mod approvals;
+mod bounds;
 mod checkpoints;
 mod ending;
 mod execs;
@@ -175,6 +176,10 @@ pub async fn run_driver_contract(
         queueing::a_queued_exec_can_be_cancelled,
         queueing::input_of_a_queued_exec_is_kept_for_it,
         queueing::input_of_a_queued_exec_that_is_cancelled_is_refused,
+        bounds::an_exec_may_rather_not_be_than_wait,
+        bounds::an_exec_keeps_as_much_output_as_it_asks_for,
+        bounds::the_main_process_is_known_by_its_pid,
+        bounds::a_timeout_has_the_grace_that_was_asked_for,
         following::output_goes_on_from_any_seq,
         following::a_record_is_on_disk_before_it_is_seen,
         following::a_window_is_kept_to,
