@@ -375,3 +375,17 @@ select_tests() {
 
 PATH=$tools/bin:$PATH
 export PATH
+
+# The server that the dialect background-job takes the place of, pinned with all that it needs. It asks for a newer Python than it needs.
+original=$tools/original
+
+install_original() {
+    local pins=$root/crates/hotcell/tests/dialects/original.txt stamp
+    stamp=$original/installed-$(cksum <"$pins" | cut -d' ' -f1)
+    [[ ! -e $stamp ]] || return 0
+    say "installing mcp-background-job (once)"
+    rm -rf "$original"
+    python3 -m venv "$original" &&
+        twice "$original/bin/pip" install --quiet --disable-pip-version-check --no-deps --ignore-requires-python \
+            -r "$pins" && touch "$stamp"
+}

@@ -4,6 +4,7 @@
 
 mod code;
 mod containers;
+mod dialects;
 mod files;
 mod floor;
 mod guards;
@@ -42,6 +43,7 @@ struct Asked {
     programs: Option<PathBuf>,
     /// Where the programs of others are that the part `files` compares with.
     peers: Option<PathBuf>,
+    original: Option<PathBuf>,
     /// The Docker engine that the part `containers` measures with.
     docker: Option<DockerEngine>,
 }
@@ -70,6 +72,7 @@ fn main() -> Result<()> {
         state: &state,
         files: place.path(),
         peers: asked.peers.as_deref(),
+        original: asked.original.as_deref(),
         docker: asked.docker.as_ref(),
         quick: asked.quick,
         cgroups: asked.cgroups,
@@ -98,13 +101,14 @@ fn ask(args: impl Iterator<Item = String>) -> Result<Asked> {
             "--user" => asked.user = Some(value()?),
             "--programs" => asked.programs = Some(value()?.into()),
             "--peers" => asked.peers = Some(value()?.into()),
+            "--original" => asked.original = Some(value()?.into()),
             "--docker" => {
                 let (socket, image) = (value()?.into(), value()?);
                 asked.docker = Some(DockerEngine { socket, image, port: None });
             }
             other => bail!(
                 "unknown argument {other:?}: use --quick, --only PART, --no-cgroups, --user NAME, \
-                 --peers DIRECTORY, --docker SOCKET IMAGE"
+                 --peers DIRECTORY, --original DIRECTORY, --docker SOCKET IMAGE"
             ),
         }
     }

@@ -36,9 +36,10 @@ pub(crate) enum Part {
     Guards,
     Code,
     Containers,
+    Dialects,
 }
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     Part::Exec,
     Part::Rate,
     Part::Spawn,
@@ -52,6 +53,7 @@ const PARTS: [Part; 13] = [
     Part::Guards,
     Part::Code,
     Part::Containers,
+    Part::Dialects,
 ];
 
 impl Part {
@@ -70,6 +72,7 @@ impl Part {
             Self::Guards => "guards",
             Self::Code => "code",
             Self::Containers => "containers",
+            Self::Dialects => "dialects",
         }
     }
 }
@@ -93,6 +96,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) files: &'a Path,
     /// Where the programs of others are installed.
     pub(crate) peers: Option<&'a Path>,
+    /// Where the server is installed whose place a dialect takes.
+    pub(crate) original: Option<&'a Path>,
     /// The Docker engine to measure with.
     pub(crate) docker: Option<&'a DockerEngine>,
     pub(crate) quick: bool,
@@ -119,6 +124,7 @@ impl Bench<'_> {
                 Part::Guards => self.guards()?,
                 Part::Code => self.code()?,
                 Part::Containers => self.containers(&site)?,
+                Part::Dialects => self.dialects()?,
             }
         }
         Ok(())
