@@ -113,8 +113,7 @@ impl<'a> Spawn<'a> {
         site.allowed_image(image)?;
         let image = image.to_owned();
         let capabilities = driver.capabilities_on(&request.on).await?;
-        let machine = &capabilities.machine;
-        let limits = request.limits.or_usual(&request.usual_limits, machine).resolve(machine)?;
+        let limits = request.limits.resolve(&capabilities.machine)?;
         check::enforceable(&request.limits, &capabilities)?;
         let workspace = site.allowed_workspace(request, &**driver).await?;
         let network = site.allowed_network(&request.network, &**driver)?;

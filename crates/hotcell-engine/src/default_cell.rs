@@ -128,7 +128,6 @@ pub(crate) async fn make(site: &Site, caller: &Caller) -> Result<()> {
         keep: Keep::Always,
         workspace: caller.default_workspace.clone(),
         network: caller.default_network.clone(),
-        usual_limits: caller.default_limits,
         ..CellSpawn::default()
     };
     cell_spawn(site, &caller.tenant, request).await.map(drop)

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Alias, Error, Network, Reach, RequestedLimits, Role, Scope, Tenant, Workspace};
 
 /// The party on whose behalf a request is made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     /// A stable name of the party, such as `local:1000`.
     pub principal: String,
@@ -45,9 +45,6 @@ pub struct Caller {
     /// What that cell can reach over the network.
     #[serde(default)]
     pub default_network: Network,
-    /// What that cell may use, as far as it can be enforced.
-    #[serde(default)]
-    pub default_limits: RequestedLimits,
 }
 
 impl Caller {
@@ -75,7 +72,6 @@ impl Caller {
             default_cell: None,
             default_workspace: None,
             default_network: Network::None,
-            default_limits: RequestedLimits::default(),
         }
     }
 

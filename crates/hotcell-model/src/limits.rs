@@ -95,25 +95,6 @@ fn default_disk_files() -> u64 {
 }
 
 impl RequestedLimits {
-    /// The same, where what is left out is as usual, or as much as the machine has.
-    #[must_use]
-    pub fn or_usual(self, usual: &Self, machine: &Machine) -> Self {
-        let Self { memory_mb, cpus, pids, disk_mb, disk_files } = *usual;
-        Self {
-            memory_mb: self.memory_mb.or_else(|| memory_mb.map(|mb| mb.min(machine.memory_mb))),
-            cpus: self.cpus.or_else(|| cpus.map(|cpus| cpus.min(f64::from(machine.cpus)))),
-            pids: self.pids.or_else(|| pids.map(|pids| pids.min(machine.pids))),
-            disk_mb: self.disk_mb.or_else(|| disk_mb.map(|mb| mb.min(machine.disk_mb))),
-            disk_files: self.disk_files.or(disk_files),
-        }
-    }
-
-    /// Whether nothing is asked for.
-    #[must_use]
-    pub fn are_none(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Checks the request against the machine and fills in the defaults.
     ///
     /// # Errors

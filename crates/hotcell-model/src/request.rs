@@ -227,9 +227,6 @@ pub struct CellSpawn {
     pub idle_ttl_s: Option<u64>,
     /// What it may use.
     pub limits: RequestedLimits,
-    /// What it may use of what nobody asked for, as far as that can be enforced.
-    #[serde(default, skip_serializing_if = "RequestedLimits::are_none")]
-    pub usual_limits: RequestedLimits,
     /// What it can reach.
     pub network: Network,
     /// A directory of the host as its workspace; one of its own when left out.
@@ -264,7 +261,6 @@ impl Default for CellSpawn {
             ttl_s: None,
             idle_ttl_s: None,
             limits: RequestedLimits::default(),
-            usual_limits: RequestedLimits::default(),
             network: Network::None,
             workspace: None,
             env: BTreeMap::new(),

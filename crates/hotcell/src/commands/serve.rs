@@ -76,9 +76,7 @@ pub(super) async fn serve(
     });
     let names: Vec<NetRule> = args.allow.iter().chain(&config.allow).cloned().collect();
     engine.allow_names(names.clone())?;
-    let default_limits = config.dialect.name.limits();
-    let default_network = names.into();
-    let local = Caller { default_workspace, default_network, default_limits, ..local };
+    let local = Caller { default_workspace, default_network: names.into(), ..local };
     // Whoever calls works in cells; what the operator may is done at the command line.
     let local = local.in_role(Role::Agent);
     let approvers = match config.policy.ask_client {

@@ -9,7 +9,7 @@ mod vibesbox;
 use std::path::PathBuf;
 
 use hotcell_dialects::background_job::JobSettings;
-use hotcell_model::{Error, RequestedLimits, Result, Workspace, WorkspaceMode};
+use hotcell_model::{Error, Result, Workspace, WorkspaceMode};
 
 use crate::config::Config;
 use crate::environment::Environment;
@@ -103,14 +103,6 @@ impl DialectName {
             Self::Hotcell => "",
             Self::BackgroundJob => ".jobs",
             Self::Vibesbox => ".vibesbox",
-        }
-    }
-
-    /// What the cell of a dialect may use, as far as that can be enforced.
-    pub(crate) fn limits(self) -> RequestedLimits {
-        match self {
-            Self::Hotcell | Self::BackgroundJob => RequestedLimits::default(),
-            Self::Vibesbox => vibesbox::LIMITS,
         }
     }
 

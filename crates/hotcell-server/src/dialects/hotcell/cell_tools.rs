@@ -190,7 +190,6 @@ fn spawn(arguments: JsonObject) -> Result<Request> {
         ttl_s: asked.ttl_s,
         idle_ttl_s: asked.idle_ttl_s,
         limits: asked.limits.unwrap_or_default(),
-        usual_limits: RequestedLimits::default(),
         network: asked.network.unwrap_or_default(),
         workspace: asked.workspace,
         env: asked.env.unwrap_or_default(),

@@ -82,7 +82,6 @@ impl From<SpawnCell> for CellSpawn {
             ttl_s: asked.ttl_s,
             idle_ttl_s: asked.idle_ttl_s,
             limits: asked.limits,
-            usual_limits: RequestedLimits::default(),
             network: asked.network,
             workspace: asked.workspace,
             env: asked.env,
