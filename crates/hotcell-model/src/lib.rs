@@ -102,7 +102,7 @@ pub use exec::{
 };
 pub use file_op::{
     BatchPart, Compression, EtagMatch, FILE_CONTENT_BYTES, FileBatch, FileCall, FileDelete,
-    FileEdit, FileExport, FileImport, FileList, FileMakeDirectory, FileMove, FileOp, FileRead,
+    FileEdit, FileExport, FileImport, FileList, FileMakeDirectory, FileMove, FileOp, FileRead, FileScope,
     FileSearch, FileStat, FileStream, FileWatch, FileWrite, LineRange, Precondition, SearchIn,
     TextEdit,
 };

@@ -25,13 +25,13 @@ use super::answer::Shape;
 use super::challenge::{Strangers, Unknown, described, insufficient, lacking};
 use super::endpoints::Endpoints;
 use super::held::Held;
-use super::metrics::Metrics;
 use super::ports::lead_to_path;
 use super::routes::{self, Parts};
 use super::settings::{HttpLimits, HttpSettings};
 use super::visitors::Visitors;
 use crate::call_id::{CallId, REQUEST_ID, STATUS};
 use crate::door::Door;
+use crate::metrics::Metrics;
 
 const SHARED_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE");
 const SHARED_HEADERS: HeaderValue = HeaderValue::from_static(
@@ -67,7 +67,6 @@ impl Site {
         let parts = Arc::new(Parts {
             door: door.clone(),
             limits,
-            metrics: Metrics::new(door),
             endpoints: Endpoints::new(door, limits, streams_end.clone()),
             own: door.own_caller(),
         });
@@ -98,12 +97,13 @@ impl Site {
             sleep(LOOK_EVERY).await;
             self.access.look();
             self.parts.endpoints.look(&self.access).await;
+            self.metrics().in_session(self.parts.endpoints.session_count().await);
             self.access.note_uses().await;
         }
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
-        &self.parts.metrics
+        &self.parts.door.metrics
     }
 
     pub(super) fn limits(&self) -> &HttpLimits {
