@@ -105,12 +105,7 @@ pub(crate) async fn file_stream(
     Ok(transfer)
 }
 
-async fn begin(
-    site: &Site,
-    cell: &CellRef,
-    op: FileOp,
-    scope: FileScope,
-) -> Result<FileTransfer> {
+async fn begin(site: &Site, cell: &CellRef, op: FileOp, scope: FileScope) -> Result<FileTransfer> {
     let mut lost = LinkError::Lost;
     if op.lets_grow() {
         site.check_disk(&site.tenant_of(cell).await?).await?;

@@ -8,11 +8,5 @@ pub(crate) fn check(caller: &Caller, request: &Request) -> Result<()> {
         return Ok(());
     }
     let Some(scope) = request.needs().filter(|scope| !caller.may(*scope)) else { return Ok(()) };
-    Err(Error::denied(format!(
-        "{} needs the scope {:?}, which {} has not",
-        request.name(),
-        scope.as_str(),
-        caller.principal
-    ))
-    .hint("ask the operator for a token with that scope, or let the operator do it"))
+    Err(Error::without_scope(request.name(), scope.as_str(), &caller.principal))
 }

@@ -2,7 +2,8 @@
 
 use hotcell_brief::{DEFAULT_BUDGET, LEAST_BUDGET};
 use hotcell_model::{
-    CodeTerms, ImageRules, LIMITS, NameRules, RequestedLimits, SecretGrant, SessionBounds, Tenant, Workspace,
+    CodeTerms, ImageRules, LIMITS, NameRules, RequestedLimits, SecretGrant, SessionBounds, Tenant,
+    Workspace,
 };
 
 use crate::{Admission, TenantTable};

@@ -173,11 +173,7 @@ impl Link {
     ///
     /// # Errors
     /// The connection was lost, or the supervisor serves no files.
-    pub async fn file(
-        &self,
-        op: FileOp,
-        scope: FileScope,
-    ) -> Result<FileConversation, LinkError> {
+    pub async fn file(&self, op: FileOp, scope: FileScope) -> Result<FileConversation, LinkError> {
         self.require(FILES, "serves no files")?;
         let (unbound, events) = inflow();
         let credit = UploadCredit::new();

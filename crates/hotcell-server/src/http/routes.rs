@@ -46,6 +46,11 @@ pub(super) fn is_probe(path: &str) -> bool {
     [HEALTH, READY].contains(&path)
 }
 
+/// Gives a request the path at which MCP is spoken.
+pub(super) fn lead_to_mcp(request: &mut Request<Body>) {
+    *request.uri_mut() = http::Uri::from_static(MCP);
+}
+
 /// What a caller needs one of to ask for a path at all; what else it needs depends on what it asks.
 pub(super) fn needs(path: &str) -> &'static [Scope] {
     match path {

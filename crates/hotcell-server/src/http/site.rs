@@ -52,6 +52,7 @@ pub(super) struct Site {
     access: Access,
     strangers: Strangers,
     router: Router,
+    mcp_path: String,
     parts: Arc<Parts>,
     /// Requests that will be answered in full, sooner or later.
     pub(super) under_way: TaskTracker,
@@ -62,7 +63,8 @@ pub(super) struct Site {
 impl Site {
     /// The server at this address.
     pub(super) fn new(bound: IpAddr, door: &Door, settings: HttpSettings) -> Self {
-        let HttpSettings { access, allowed_hosts, allowed_origins, limits, .. } = settings;
+        let HttpSettings { access, allowed_hosts, allowed_origins, mcp_path, limits, .. } =
+            settings;
         let streams_end = CancellationToken::new();
         let parts = Arc::new(Parts {
             door: door.clone(),
@@ -75,6 +77,7 @@ impl Site {
             access: Access::new(access),
             strangers: Strangers::default(),
             router: routes::router(Arc::clone(&parts)),
+            mcp_path,
             parts,
             under_way: TaskTracker::new(),
             streams_end,
@@ -113,6 +116,9 @@ impl Site {
     /// Answers a request, and says in the log and the metrics how that went.
     pub(super) async fn answer(&self, mut request: Request<Body>) -> Response {
         lead_to_path(&mut request);
+        if request.uri().path() == self.mcp_path {
+            routes::lead_to_mcp(&mut request);
+        }
         let id = CallId::of(request.headers());
         let method = request.method().clone();
         // A client chooses both.

@@ -17,7 +17,8 @@ async fn file(
     op: impl Into<FileOp>,
     content: &[u8],
 ) -> Result<(FileResult, Vec<u8>), LinkError> {
-    let FileConversation { sender, mut receiver } = guest.link.file(op.into(), FileScope::Cell).await?;
+    let FileConversation { sender, mut receiver } =
+        guest.link.file(op.into(), FileScope::Cell).await?;
     let send = async {
         sender.send(content).await?;
         sender.finish().await

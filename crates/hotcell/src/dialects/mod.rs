@@ -4,14 +4,17 @@
 //! and the `HOTCELL_` variables. What no key says is the dialect's own.
 
 mod background_job;
+mod devbench;
 
 use std::path::PathBuf;
 
 use hotcell_dialects::background_job::JobSettings;
 use hotcell_model::{Error, Result, Workspace, WorkspaceMode};
 
+use self::devbench::BenchConfig;
 use crate::config::Config;
-use crate::environment::Environment;
+use crate::environment::{Environment, Secret};
+use crate::values::ListenAt;
 
 /// Whose tools are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -21,6 +24,8 @@ pub(crate) enum DialectName {
     Hotcell,
     /// Those of mcp-background-job.
     BackgroundJob,
+    /// Those of MCP DevBench.
+    Devbench,
 }
 
 /// What the variables of a dialect say that no key of the configuration does.
@@ -30,6 +35,8 @@ pub(crate) struct DialectConfig {
     pub(crate) name: DialectName,
     /// What is said of jobs.
     pub(crate) jobs: JobSettings,
+    /// What else is said for MCP DevBench.
+    pub(crate) bench: BenchConfig,
     /// The directory of the host that is worked on.
     pub(crate) directory: Option<PathBuf>,
 }
@@ -48,7 +55,7 @@ impl DialectConfig {
     /// There is no such directory.
     pub(crate) fn workspace(&self) -> Result<Option<WorkspaceWish>> {
         let (variable, dir) = match (self.name, &self.directory) {
-            (DialectName::Hotcell, _) => return Ok(None),
+            (DialectName::Hotcell | DialectName::Devbench, _) => return Ok(None),
             (DialectName::BackgroundJob, Some(named)) => {
                 (Some(background_job::WORKING_DIR), named.clone())
             }
@@ -59,6 +66,25 @@ impl DialectConfig {
         })?;
         let workspace = Workspace { dir, mode: WorkspaceMode::Rw };
         Ok(Some(WorkspaceWish { workspace, variable }))
+    }
+
+    /// Where the original would listen; nowhere where its clients start it.
+    ///
+    /// # Errors
+    /// There is no such address.
+    pub(crate) fn listen_at(&self) -> Result<Option<ListenAt>> {
+        match self.name {
+            DialectName::Hotcell | DialectName::BackgroundJob => Ok(None),
+            DialectName::Devbench => self.bench.listen_at(),
+        }
+    }
+
+    /// The token that the variables of the original name.
+    pub(crate) fn token(&self) -> Option<&Secret> {
+        match self.name {
+            DialectName::Hotcell | DialectName::BackgroundJob => None,
+            DialectName::Devbench => self.bench.token(),
+        }
     }
 }
 
@@ -82,6 +108,7 @@ impl DialectName {
         match self {
             Self::Hotcell => &[],
             Self::BackgroundJob => background_job::DEFAULTS,
+            Self::Devbench => devbench::DEFAULTS,
         }
     }
 
@@ -90,14 +117,31 @@ impl DialectName {
         match self {
             Self::Hotcell => &[],
             Self::BackgroundJob => background_job::VARIABLES,
+            Self::Devbench => devbench::VARIABLES,
         }
     }
 
     /// What tells the cell of a dialect from others for the same directory.
     pub(crate) fn cell_ending(self) -> &'static str {
         match self {
-            Self::Hotcell => "",
+            Self::Hotcell | Self::Devbench => "",
             Self::BackgroundJob => ".jobs",
+        }
+    }
+
+    /// Whether cells are in containers where an engine answers, unless somebody says something.
+    pub(crate) fn looks_for_engine(self) -> bool {
+        match self {
+            Self::Hotcell | Self::BackgroundJob => false,
+            Self::Devbench => true,
+        }
+    }
+
+    /// Whether whoever started the server lets its callers keep house: the original does.
+    pub(crate) fn lets_keep_house(self) -> bool {
+        match self {
+            Self::Hotcell | Self::BackgroundJob => false,
+            Self::Devbench => true,
         }
     }
 
@@ -118,7 +162,10 @@ impl DialectName {
                 }
             }
         }
-        Ok(())
+        match self {
+            Self::Hotcell | Self::BackgroundJob => Ok(()),
+            Self::Devbench => devbench::settle(config),
+        }
     }
 }
 
