@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::jwt::{Claims, cut};
 use crate::oidc::Identity;
-use crate::settings::{OidcSettings, RoleRule, TenantRule};
+use crate::settings::{OidcSettings, RoleRule, ScopeRule, TenantRule};
 
 /// The longest name of a bearer.
 const MOST_NAME_BYTES: usize = 255;
@@ -30,11 +30,20 @@ pub(crate) fn judge(
     if !audiences.iter().any(|one| settings.audiences.iter().any(|own| own == one)) {
         return Err(format!("it is for {:?}", cut(&audiences.join(" "))));
     }
+    let written = written_scopes(claims);
+    let lacked = settings.required_scopes.iter().find(|it| !written.contains(&it.as_str()));
+    if let Some(scope) = lacked {
+        return Err(format!("it has no scope {scope:?}"));
+    }
+    let role = role(claims, &settings.role)?;
     Ok(Identity {
         principal: format!("oidc:{}", name(claims, &settings.principal_claim)?),
         tenant: tenant(claims, &settings.tenant)?,
-        role: role(claims, &settings.role)?,
-        scopes: scopes(claims, &settings.scope_prefix),
+        role,
+        scopes: match settings.scopes {
+            ScopeRule::Claimed => scopes(&written, &settings.scope_prefix),
+            ScopeRule::Role => role.scopes().to_vec(),
+        },
         expires_at,
     })
 }
@@ -95,10 +104,14 @@ fn role(claims: &Claims, rule: &RoleRule) -> Result<Role, String> {
     found.ok_or_else(|| format!("its claim {claim:?} gives no role here"))
 }
 
-fn scopes(claims: &Claims, prefix: &str) -> Vec<Scope> {
+fn written_scopes(claims: &Claims) -> Vec<&str> {
     let written = SCOPE_CLAIMS.iter().flat_map(|claim| words(claims.get(*claim), Split::AtSpaces));
+    written.collect()
+}
+
+fn scopes(written: &[&str], prefix: &str) -> Vec<Scope> {
     let mut scopes: Vec<Scope> =
-        written.filter_map(|word| word.strip_prefix(prefix)?.parse().ok()).collect();
+        written.iter().filter_map(|word| word.strip_prefix(prefix)?.parse().ok()).collect();
     scopes.sort_unstable();
     scopes.dedup();
     scopes

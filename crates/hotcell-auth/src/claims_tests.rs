@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::claims::judge;
 use crate::oidc::Identity;
-use crate::settings::{OidcSettings, RoleRule, TenantRule};
+use crate::settings::{OidcSettings, RoleRule, ScopeRule, TenantRule};
 use crate::testing::{AUDIENCE, settings};
 
 const ISSUER: &str = "https://id.example.org";
@@ -149,4 +149,18 @@ fn scopes_are_those_that_are_ours() {
         assert!(scopes("scope", json!(none)).is_empty(), "{none}");
     }
     assert!(judged(&settings, &without("scope")).unwrap().scopes.is_empty());
+}
+
+#[test]
+fn scopes_may_be_those_of_the_role_and_some_be_required() {
+    let settings = OidcSettings {
+        scopes: ScopeRule::Role,
+        required_scopes: vec!["openid".to_owned(), "mail".to_owned()],
+        ..settings(ISSUER)
+    };
+    let mut claims = without("scope");
+    claims["scp"] = json!(["openid"]);
+    assert!(judged(&settings, &claims).unwrap_err().contains("\"mail\""));
+    claims["scope"] = json!("mail");
+    assert_eq!(judged(&settings, &claims).unwrap().scopes, Role::Agent.scopes());
 }

@@ -30,5 +30,5 @@ mod token_file_tests;
 pub use algorithm::Algorithm;
 pub use digest::name_digest;
 pub use oidc::{Identity, NotAdmitted, Oidc};
-pub use settings::{OidcSettings, RoleRule, TenantRule, check_url};
+pub use settings::{OidcSettings, RoleRule, ScopeRule, TenantRule, check_url};
 pub use token_file::FileTokenStore;

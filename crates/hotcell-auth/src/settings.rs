@@ -33,6 +33,16 @@ pub enum RoleRule {
     },
 }
 
+/// Which scopes a bearer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ScopeRule {
+    /// Those that its token names.
+    #[default]
+    Claimed,
+    /// All of its role.
+    Role,
+}
+
 /// An issuer, and how its tokens are understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OidcSettings {
@@ -52,8 +62,12 @@ pub struct OidcSettings {
     pub tenant: TenantRule,
     /// What the bearer is there for.
     pub role: RoleRule,
+    /// What the bearer may do.
+    pub scopes: ScopeRule,
     /// What stands before the names of our scopes.
     pub scope_prefix: String,
+    /// Scopes, as the issuer calls them, without which a token is refused.
+    pub required_scopes: Vec<String>,
     /// How long its keys are believed without asking again.
     pub keys_kept: Duration,
     /// How clients call this server; what they reach it by when left out.

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::algorithm::Algorithm;
-use crate::settings::{OidcSettings, RoleRule, TenantRule};
+use crate::settings::{OidcSettings, RoleRule, ScopeRule, TenantRule};
 
 pub(crate) const AUDIENCE: &str = "https://cells.example.org/mcp";
 
@@ -97,7 +97,9 @@ pub(crate) fn settings(issuer: &str) -> OidcSettings {
         principal_claim: "sub".to_owned(),
         tenant: TenantRule::Fixed(Tenant::default()),
         role: RoleRule::Fixed(Role::Agent),
+        scopes: ScopeRule::Claimed,
         scope_prefix: "hotcell:".to_owned(),
+        required_scopes: Vec::new(),
         keys_kept: Duration::from_secs(300),
         resource: None,
         ca_file: None,

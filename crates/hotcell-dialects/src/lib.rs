@@ -6,6 +6,7 @@
 //! place of, with their names, shapes, bounds and texts.
 
 pub mod background_job;
+pub mod devbench;
 mod dialect;
 mod talk;
 mod tool;

@@ -40,6 +40,13 @@ pub trait Asking: Send + Sync {
     /// # Errors
     /// What the engine says.
     async fn run(&self, run: ExecRun, progress: Progress) -> Result<ExecResult>;
+
+    /// What happened at the server and how things stand, as far as the caller may see it: the text that
+    /// Prometheus reads.
+    ///
+    /// # Errors
+    /// The caller may not see it, or what the engine says.
+    async fn metrics(&self) -> Result<String>;
 }
 
 impl dyn Asking + '_ {

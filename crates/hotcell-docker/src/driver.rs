@@ -21,6 +21,7 @@ use hotcell_model::{
 use hotcell_place::{
     ImageScan, add_image_env, connect_in, keep_image_env, read_json, remove_if_there, write_json,
 };
+use hotcell_registry::DockerConfig;
 use rustix::process::{getegid, geteuid};
 
 use crate::container;
@@ -56,6 +57,8 @@ pub struct DockerSettings {
     pub engines: Result<Vec<EngineSettings>>,
     /// The image of cells that name none.
     pub image: Option<String>,
+    /// What registries are shown when the engine pulls.
+    pub credentials: DockerConfig,
     /// Whose verdict on images counts.
     pub scan: Option<ImageScan>,
     /// The OCI runtime that containers are run by; the engine's default when left out.
@@ -190,7 +193,8 @@ impl Driver for DockerDriver {
         let host = &*host;
         let mut placed = match placed {
             Some(placed) => {
-                images::ensure(host, self.image_name(&placed.spec), &placed.image).await?;
+                let (name, config) = (self.image_name(&placed.spec), &self.settings.credentials);
+                images::ensure(host, name, &placed.image, config).await?;
                 placed
             }
             None => self.place(host, &paths, spec, records).await?,
@@ -485,7 +489,7 @@ impl DockerDriver {
             )
             .hint("name one, such as debian:12, or set docker.image"));
         }
-        let image = find_or_pull(host, name).await?;
+        let image = find_or_pull(host, name, &self.settings.credentials).await?;
         if let Some(scan) = self.settings.scan.clone() {
             let (name, id) = (name.to_owned(), image.id.clone());
             tokio::task::spawn_blocking(move || scan.check(&name, &id, None)).await.map_err(

@@ -1,10 +1,12 @@
 //! Images of the engine.
 
+use bollard::auth::DockerCredentials;
 use bollard::errors::Error as DockerError;
 use bollard::models::ImageInspect;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures_util::StreamExt;
-use hotcell_model::{Error, Result};
+use hotcell_model::{Error, ImageName, Result};
+use hotcell_registry::{Credentials, DockerConfig};
 
 use crate::docker_host::DockerHost;
 use crate::failure::{NOT_FOUND, status};
@@ -24,11 +26,15 @@ pub(crate) struct FoundImage {
 }
 
 /// The image of this name; the engine is told to get it where it has none.
-pub(crate) async fn find_or_pull(host: &DockerHost, name: &str) -> Result<FoundImage> {
+pub(crate) async fn find_or_pull(
+    host: &DockerHost,
+    name: &str,
+    config: &DockerConfig,
+) -> Result<FoundImage> {
     if let Some(found) = find(host, name).await? {
         return Ok(found);
     }
-    pull(host, name).await?;
+    pull(host, name, config).await?;
     find(host, name).await?.ok_or_else(|| {
         Error::unavailable(format!("the Docker engine pulled {name:?} and does not have it"))
     })
@@ -36,7 +42,12 @@ pub(crate) async fn find_or_pull(host: &DockerHost, name: &str) -> Result<FoundI
 
 /// Sees to it that the engine has the image of a cell that was made before: somebody may have removed
 /// it. Another one that has its name by now is not it.
-pub(crate) async fn ensure(host: &DockerHost, name: &str, id: &str) -> Result<()> {
+pub(crate) async fn ensure(
+    host: &DockerHost,
+    name: &str,
+    id: &str,
+    config: &DockerConfig,
+) -> Result<()> {
     if find(host, id).await?.is_some() {
         return Ok(());
     }
@@ -47,7 +58,7 @@ pub(crate) async fn ensure(host: &DockerHost, name: &str, id: &str) -> Result<()
         ))
         .hint("bring it back, such as by `docker load`; the cell is kept")
     };
-    match find_or_pull(host, name).await {
+    match find_or_pull(host, name, config).await {
         Ok(found) if found.id == id => Ok(()),
         Ok(found) => Err(gone(&format!("and that name means {} now", found.id))),
         Err(error) => Err(gone(&format!("and it cannot be had again: {}", error.message))),
@@ -79,10 +90,34 @@ fn described(name: &str, image: ImageInspect) -> Result<FoundImage> {
     Ok(FoundImage { id, env: config.env.unwrap_or_default(), volumes })
 }
 
-async fn pull(host: &DockerHost, name: &str) -> Result<()> {
+/// What the engine is to show to the registry of an image.
+async fn credentials(name: &str, config: &DockerConfig) -> Result<Option<DockerCredentials>> {
+    let image: ImageName = name.parse()?;
+    let registry = image.registry();
+    let shown = config.credentials(registry).await?.map(|found| {
+        let serveraddress = Some(registry.to_owned());
+        match found {
+            Credentials::Password { user, password } => DockerCredentials {
+                username: Some(user),
+                password: Some(password),
+                serveraddress,
+                ..DockerCredentials::default()
+            },
+            Credentials::Token(token) => DockerCredentials {
+                identitytoken: Some(token),
+                serveraddress,
+                ..DockerCredentials::default()
+            },
+        }
+    });
+    Ok(shown)
+}
+
+async fn pull(host: &DockerHost, name: &str, config: &DockerConfig) -> Result<()> {
     tracing::info!(image = name, "the Docker engine pulls an image");
     let options = CreateImageOptionsBuilder::default().from_image(&tagged(name)).build();
-    let mut progress = std::pin::pin!(host.docker.create_image(Some(options), None, None));
+    let shown = credentials(name, config).await?;
+    let mut progress = std::pin::pin!(host.docker.create_image(Some(options), None, shown));
     while let Some(step) = progress.next().await {
         step.map_err(|error| {
             let message =

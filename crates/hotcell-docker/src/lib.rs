@@ -43,5 +43,6 @@ mod volumes;
 
 pub use driver::{DockerDriver, DockerSettings};
 pub use engine_address::{EngineAddress, EngineSettings, PlainTcp};
+pub use hotcell_registry::DockerConfig;
 pub use keeper::keep;
 pub use remote::{connect, outpost, relay};

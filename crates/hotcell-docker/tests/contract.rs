@@ -92,6 +92,7 @@ fn place(program: &Path, socket: &str, address: &str, image: &str) -> Result<Dri
         program: program.to_owned(),
         engines: Ok(vec![engine]),
         image: Some(image.to_owned()),
+        credentials: hotcell_docker::DockerConfig::default(),
         scan: None,
         runtime: None,
         required: RequiredIsolation::default(),

@@ -22,21 +22,22 @@ pub(crate) async fn cell_fork(site: &Site, request: CellFork) -> Result<Cells> {
         return Err(Error::invalid(format!("a cell cannot be forked {} times", request.count))
             .hint(format!("ask for 1 to {MOST_FORKS} forks")));
     }
-    let aliases = aliases(&request)?;
+    let begins = aliases(&request)?.into_iter().map(|alias| Wish { alias, keep: request.keep });
+    let wishes: Vec<Wish> = begins.collect();
     let Some(checkpoint) = &request.checkpoint else {
         let held = site.hold_for_checkpoint(&request.cell).await?;
         let parent = held.cell.clone();
         let made = held.checkpoint(site, CheckpointPurpose::Forking).await;
         // The parent goes on while its forks are made.
         let (forks, ()) = tokio::join!(
-            async { make_all(site, &parent, &made?.id, aliases, Source::Forking).await },
+            async { make_all(site, &parent, &made?.id, wishes, Source::Forking).await },
             held.release()
         );
         return forks;
     };
     let parent = site.get_cell(&request.cell).await?;
     site.get_checkpoint(&parent, checkpoint).await?;
-    make_all(site, &parent, checkpoint, aliases, Source::Kept).await
+    make_all(site, &parent, checkpoint, wishes, Source::Kept).await
 }
 
 /// What forks begin with.
@@ -52,13 +53,13 @@ async fn make_all(
     site: &Site,
     parent: &StoredCell,
     checkpoint: &CheckpointId,
-    aliases: Vec<Option<Alias>>,
+    wishes: Vec<Wish>,
     source: Source,
 ) -> Result<Cells> {
     let mut placed = Vec::new();
     let mut failed = None;
-    for alias in aliases {
-        match place(site, parent, checkpoint, alias).await {
+    for wish in wishes {
+        match place(site, parent, checkpoint, wish).await {
             Ok(fork) => placed.push(fork),
             Err(error) => {
                 failed = Some(error);
@@ -118,6 +119,12 @@ fn aliases(request: &CellFork) -> Result<Vec<Option<Alias>>> {
     }
 }
 
+/// What is asked of a fork.
+struct Wish {
+    alias: Option<Alias>,
+    keep: Option<Keep>,
+}
+
 /// A fork that has its files and was not started yet.
 struct Placed {
     cell: StoredCell,
@@ -128,7 +135,7 @@ async fn place(
     site: &Site,
     parent: &StoredCell,
     checkpoint: &CheckpointId,
-    alias: Option<Alias>,
+    Wish { alias, keep }: Wish,
 ) -> Result<Placed> {
     site.check_disk_room().await?;
     site.check_disk(&parent.spec.tenant).await?;
@@ -137,12 +144,13 @@ async fn place(
     if site.make_cell_dir(&id, &parent.spec.tenant)? == Made::Existed {
         return Err(Error::unavailable("the id of the new cell is taken").hint("try again"));
     }
-    let keep = match parent.spec.keep {
-        Keep::Always | Keep::Server => parent.spec.keep,
+    let keep = match keep.unwrap_or(parent.spec.keep) {
+        kept @ (Keep::Always | Keep::Server) => kept,
         Keep::Holder | Keep::Pool | Keep::Exec | Keep::Ttl => Keep::Ttl,
     };
     let ttl_s = match keep {
         Keep::Ttl | Keep::Server => Some(parent.spec.ttl_s.unwrap_or(site.settings.default_ttl_s)),
+        Keep::Always if parent.spec.keep != Keep::Always => None,
         Keep::Always | Keep::Holder | Keep::Pool | Keep::Exec => parent.spec.ttl_s,
     };
     let created_at = Timestamp::now();

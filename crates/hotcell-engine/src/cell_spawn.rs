@@ -113,7 +113,9 @@ impl<'a> Spawn<'a> {
         site.allowed_image(image)?;
         let image = image.to_owned();
         let capabilities = driver.capabilities_on(&request.on).await?;
-        let limits = request.limits.resolve(&capabilities.machine)?;
+        let machine = &capabilities.machine;
+        let limits = request.limits.or_usual(&site.settings.usual_limits, machine);
+        let limits = limits.resolve(machine)?;
         check::enforceable(&request.limits, &capabilities)?;
         let workspace = site.allowed_workspace(request, &**driver).await?;
         let network = site.allowed_network(&request.network, &**driver)?;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hotcell_link::{DataSender, EventReceiver, FileConversation, FileEvent, LinkError};
 use hotcell_model::{
-    CellRef, ErrorCode, FileCall, FileDone, FileMatch, FileOp, FileResult, FileStream, Result,
+    CellRef, ErrorCode, FileCall, FileDone, FileMatch, FileOp, FileResult, FileScope, FileStream,
+    Result,
 };
 
 use crate::glass::Glass;
@@ -51,9 +52,9 @@ async fn glass(site: &Site, cell: &CellRef, view: &View) -> Result<Option<Glass>
 }
 
 pub(crate) async fn call_once(site: &Site, request: &FileCall) -> Result<FileDone> {
-    let FileCall { cell, op, content, most_content } = request;
+    let FileCall { cell, op, scope, content, most_content } = request;
     let most_content = *most_content;
-    let FileTransfer { sender, mut receiver } = begin(site, cell, op.clone()).await?;
+    let FileTransfer { sender, mut receiver } = begin(site, cell, op.clone(), *scope).await?;
     let send = async {
         sender.send(content).await?;
         sender.finish().await
@@ -96,7 +97,7 @@ pub(crate) async fn file_stream(
         guard = Some(MarkerGuard::new(site, &cell, &write.path));
     }
     let is_search = matches!(op, FileOp::Search(_));
-    let mut transfer = begin(site, &cell, op).await?;
+    let mut transfer = begin(site, &cell, op, FileScope::Cell).await?;
     transfer.sender.guard = guard;
     if is_search {
         transfer.receiver.glass = glass(site, &cell, view).await?;
@@ -104,7 +105,7 @@ pub(crate) async fn file_stream(
     Ok(transfer)
 }
 
-async fn begin(site: &Site, cell: &CellRef, op: FileOp) -> Result<FileTransfer> {
+async fn begin(site: &Site, cell: &CellRef, op: FileOp, scope: FileScope) -> Result<FileTransfer> {
     let mut lost = LinkError::Lost;
     if op.lets_grow() {
         site.check_disk(&site.tenant_of(cell).await?).await?;
@@ -112,7 +113,7 @@ async fn begin(site: &Site, cell: &CellRef, op: FileOp) -> Result<FileTransfer> 
     for _ in 0..ATTEMPTS {
         let only_looks_on = matches!(op, FileOp::Watch(_));
         let ready = if only_looks_on { site.awake(cell).await? } else { site.ready(cell).await? };
-        match ready.link.file(op.clone()).await {
+        match ready.link.file(op.clone(), scope).await {
             Ok(FileConversation { sender, receiver }) => {
                 return Ok(FileTransfer {
                     sender: ContentSender { sender, guard: None },

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use hotcell_model::{
-    ApprovalNeed, Caller, Checked, CheckedLanguage, Code, CodeLanguage, Command, Error, ExecRun,
-    FileCall, FileOp, FileStream, NetRule, Network, PolicyCheck, PolicyDecision, PolicyPart,
-    PolicyVerdict, Request, Result, Stdin, ToolRun,
+    ApprovalNeed, Caller, Checked, CheckedLanguage, Code, CodeLanguage, Command, Error, ErrorCode,
+    ExecRun, FileCall, FileOp, FileStream, NetRule, Network, PolicyCheck, PolicyDecision,
+    PolicyPart, PolicyVerdict, Request, Result, Stdin, ToolRun,
 };
 use hotcell_policy::{Act, Around, Decision, Dynamic, Policy, PolicyError, Verdict};
 use hotcell_toolbox::{ToolKey, ToolPolicy};
@@ -426,6 +426,9 @@ fn may_destroy(run: &ExecRun) -> bool {
 
 /// Tells what the policy says of a command.
 pub(crate) async fn policy_check(site: &Site, request: PolicyCheck) -> Result<PolicyVerdict> {
+    if let Checked::Image(image) = &request.checked {
+        return of_image(site, image);
+    }
     let unusable = |error: PolicyError| Error::invalid(error.to_string()).hint(error.hint());
     let policy = match (&site.rules, &request.profile) {
         (Some(rules), None) => rules.policies.in_force(),
@@ -440,6 +443,28 @@ pub(crate) async fn policy_check(site: &Site, request: PolicyCheck) -> Result<Po
     site.long_texts.read(move || check(&policy, &request)).await
 }
 
+/// What is said of an image that a cell would begin with.
+fn of_image(site: &Site, image: &str) -> Result<PolicyVerdict> {
+    let checked = site.allowed_image(image);
+    let (decision, reason) = match checked {
+        Ok(()) => (PolicyDecision::Allow, format!("the image {image} may be used")),
+        Err(error) if error.code == ErrorCode::Denied => (PolicyDecision::Deny, error.message),
+        Err(error) => return Err(error),
+    };
+    Ok(PolicyVerdict {
+        profile: PolicyVerdict::IMAGES.to_owned(),
+        decision,
+        rule: Some(PolicyVerdict::IMAGES.to_owned()),
+        explanation: reason.clone(),
+        reason,
+        destructive: false,
+        overwrites: false,
+        dynamic: false,
+        parts: Vec::new(),
+        allowed_commands: Vec::new(),
+    })
+}
+
 fn check(policy: &Policy, request: &PolicyCheck) -> PolicyVerdict {
     // Where commands start unless told otherwise.
     let (as_root, directory) = (request.as_root, Some("/workspace"));
@@ -447,6 +472,8 @@ fn check(policy: &Policy, request: &PolicyCheck) -> PolicyVerdict {
         Checked::Text(CheckedLanguage::Shell, text) => Act::AnyShell { text, as_root, directory },
         Checked::Text(CheckedLanguage::Python, code) => Act::Python { code, as_root, directory },
         Checked::Argv(argv) => Act::Argv { argv, as_root, directory },
+        // It is judged by other rules, and before this.
+        Checked::Image(_) => Act::Argv { argv: &[], as_root, directory },
     });
     shown(policy, &verdict)
 }

@@ -2,7 +2,8 @@
 
 use hotcell_brief::{DEFAULT_BUDGET, LEAST_BUDGET};
 use hotcell_model::{
-    CodeTerms, ImageRules, LIMITS, NameRules, SecretGrant, SessionBounds, Tenant, Workspace,
+    CodeTerms, ImageRules, LIMITS, NameRules, RequestedLimits, SecretGrant, SessionBounds, Tenant,
+    Workspace,
 };
 
 use crate::{Admission, TenantTable};
@@ -31,6 +32,8 @@ pub struct Settings {
     pub disk_reserve_mb: u64,
     /// Cells that a server makes ahead of need.
     pub pool: PoolSettings,
+    /// The limits of cells whose requests name none, where they are not Hotcell's own.
+    pub usual_limits: RequestedLimits,
     /// Execs that run at once in a cell.
     pub max_running: u32,
     /// Bytes of output kept per exec.
@@ -169,6 +172,7 @@ impl Default for Settings {
             image_keep_s: Some(30 * DAY_S),
             disk_reserve_mb: 512,
             pool: PoolSettings::default(),
+            usual_limits: RequestedLimits::default(),
             max_running: LIMITS.max_running,
             output_bytes: LIMITS.output_bytes,
             sessions: SessionBounds::default(),

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use hotcell_link::{DataHead, FileAsk, Frame, FrameKind, Tell, decode};
-use hotcell_model::{Error, FileOp, FileResult, Result};
+use hotcell_model::{Error, FileOp, FileResult, FileScope, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::batch::Ready;
@@ -48,6 +48,8 @@ const MOST_DESCRIPTORS: u64 = 65_536;
 #[derive(Debug)]
 struct Site {
     tree: Tree,
+    /// What lies below `/workspace`, and nothing else.
+    workspace: Tree,
     ticks: Ticks,
     /// Held while files are changed, so that a look before a change still holds at the change.
     changes: Mutex<File>,
@@ -69,9 +71,13 @@ impl Site {
     }
 
     /// Makes a change that takes several steps, all of them or none.
-    fn wholly<T>(&self, change: impl FnOnce(&mut UndoLog<'_>) -> Result<T>) -> Result<T> {
+    fn wholly<T>(
+        &self,
+        tree: &Tree,
+        change: impl FnOnce(&mut UndoLog<'_>) -> Result<T>,
+    ) -> Result<T> {
         let mut log = self.changing();
-        let mut undo = UndoLog::begin(&self.tree, &mut log)?;
+        let mut undo = UndoLog::begin(tree, &mut log)?;
         match change(&mut undo) {
             Ok(done) => undo.commit().map(|()| done),
             Err(error) => undo.roll_back().and(Err(error)),
@@ -90,9 +96,13 @@ impl Site {
         Ok(watching)
     }
 
-    fn work(&self, op: &FileOp, conversation: &Conversation) -> Result<FileResult> {
-        let (tree, ticks) = (&self.tree, &self.ticks);
-        Ok(match op {
+    fn work(&self, ask: &FileAsk, conversation: &Conversation) -> Result<FileResult> {
+        let ticks = &self.ticks;
+        let tree = match ask.scope {
+            FileScope::Cell => &self.tree,
+            FileScope::Workspace => &self.workspace,
+        };
+        Ok(match &ask.op {
             FileOp::Read(request) => {
                 FileResult::Content(read(tree, ticks, request, &mut &*conversation)?)
             }
@@ -123,10 +133,10 @@ impl Site {
                 FileResult::Placed(make_directory(tree, request, &mut NoUndo)?)
             }
             FileOp::Move(request) => {
-                FileResult::Placed(self.wholly(|undo| move_to(tree, request, undo))?)
+                FileResult::Placed(self.wholly(tree, |undo| move_to(tree, request, undo))?)
             }
             FileOp::Copy(request) => {
-                FileResult::Placed(self.wholly(|undo| copy_to(tree, request, undo))?)
+                FileResult::Placed(self.wholly(tree, |undo| copy_to(tree, request, undo))?)
             }
             FileOp::Batch(request) => {
                 // Others wait neither for a slow sender nor for a slow reader.
@@ -158,12 +168,16 @@ impl Site {
 /// The root cannot be opened, or what was left unfinished cannot be brought to an end.
 pub fn serve(stream: UnixStream, mut undo_log: File, root: &Path, roots: Roots) -> Result<()> {
     allow_descriptors();
-    let tree = Tree::open(root, roots)
-        .map_err(|errno| Error::internal(format!("cannot open {}: {errno}", root.display())))?;
+    let open = |roots| {
+        Tree::open(root, roots)
+            .map_err(|errno| Error::internal(format!("cannot open {}: {errno}", root.display())))
+    };
+    let (tree, workspace) = (open(roots)?, open(Roots::workspace())?);
     recover(&tree, &mut undo_log)?;
     sweep(&tree);
     let site = Site {
         tree,
+        workspace,
         ticks: Ticks::default(),
         changes: Mutex::new(undo_log),
         watches: AtomicUsize::new(0),
@@ -312,7 +326,7 @@ impl Server {
         let worker = {
             let conversation = Arc::clone(&conversation);
             move || {
-                let work = || site.work(&ask.op, &conversation);
+                let work = || site.work(&ask, &conversation);
                 let tell = match catch_unwind(AssertUnwindSafe(work)) {
                     Ok(Ok(result)) => Tell::File(Box::new(result)),
                     Ok(Err(error)) => Tell::Failed(error),

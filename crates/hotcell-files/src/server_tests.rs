@@ -11,7 +11,8 @@ use hotcell_link::{
     encode,
 };
 use hotcell_model::{
-    ErrorCode, FileEntries, FileOp, FileRead, FileResult, FileStat, FileWatch, FileWrite, Result,
+    ErrorCode, FileEntries, FileOp, FileRead, FileResult, FileScope, FileStat, FileWatch,
+    FileWrite, Result,
 };
 
 use crate::conversation::{Conversation, Out};
@@ -45,7 +46,12 @@ impl Served {
     }
 
     fn ask(&mut self, channel: u32, op: impl Into<FileOp>) {
-        self.send(FrameKind::File, channel, &FileAsk { op: op.into(), window: 1 << 20 }, &[]);
+        self.send(
+            FrameKind::File,
+            channel,
+            &FileAsk { op: op.into(), scope: FileScope::Cell, window: 1 << 20 },
+            &[],
+        );
     }
 
     /// The next frame; `None` at the end.

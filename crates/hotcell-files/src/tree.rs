@@ -34,6 +34,14 @@ impl Default for Roots {
     }
 }
 
+impl Roots {
+    /// `/workspace` and nothing else.
+    pub(crate) fn workspace() -> Self {
+        let workspace = PathBuf::from("/workspace");
+        Self { writable: vec![workspace.clone()], readable: vec![workspace] }
+    }
+}
+
 /// The view of one process: its root and what it may touch there.
 #[derive(Debug)]
 pub(crate) struct Tree {
@@ -109,6 +117,23 @@ impl Tree {
             let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
             return open_below(&self.root, path.below_root(), flags, resolve);
         }
+        match self.open_readable(path, flags) {
+            // An absolute link may lead back to where one may read.
+            Err(Errno::XDEV) => {
+                let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+                let look = OFlags::PATH | (flags & OFlags::NOFOLLOW);
+                let found = open_below(&self.root, path.below_root(), look, resolve)?;
+                let real = self.path_of(&found)?;
+                self.open_readable(&real, flags).map_err(|errno| match errno {
+                    Errno::ACCESS => Errno::XDEV,
+                    other => other,
+                })
+            }
+            other => other,
+        }
+    }
+
+    fn open_readable(&self, path: &CellPath, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let readable = self.roots.readable.iter().chain(&self.roots.writable);
         let (root, below) = readable
             .filter_map(|root| path.below(root).map(|below| (root, below)))

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
-use hotcell_model::{Command, Error, ExecId, ExecSpec, FileOp};
+use hotcell_model::{Command, Error, ExecId, ExecSpec, FileOp, FileScope};
 use serde::Serialize;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
@@ -173,7 +173,7 @@ impl Link {
     ///
     /// # Errors
     /// The connection was lost, or the supervisor serves no files.
-    pub async fn file(&self, op: FileOp) -> Result<FileConversation, LinkError> {
+    pub async fn file(&self, op: FileOp, scope: FileScope) -> Result<FileConversation, LinkError> {
         self.require(FILES, "serves no files")?;
         let (unbound, events) = inflow();
         let credit = UploadCredit::new();
@@ -182,7 +182,7 @@ impl Link {
         let (frames, waiters) = (self.frames.clone(), self.waiters.clone());
         let events = unbound.on(channel, frames.clone(), waiters.clone());
         let conversation = FileConversation::new(channel, events, frames, waiters, credit);
-        let ask = FileAsk { op, window: WINDOW };
+        let ask = FileAsk { op, scope, window: WINDOW };
         self.send(channel, FrameKind::File, &ask, &[]).await?;
         Ok(conversation)
     }

@@ -2,7 +2,7 @@
 
 use hotcell_model::{
     Approval, ApprovalAnswer, CancelStatus, CellSpec, CellStats, CheckpointId, CloseReason, Error,
-    ExecEnd, ExecId, ExecSpec, ExecState, FileOp, FileResult, LimitHit, Signal, Stream,
+    ExecEnd, ExecId, ExecSpec, ExecState, FileOp, FileResult, FileScope, LimitHit, Signal, Stream,
     TerminalSize, Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -235,6 +235,9 @@ pub fn record_cost(bytes: usize) -> u32 {
 pub struct FileAsk {
     /// What to do.
     pub op: FileOp,
+    /// Which files may be touched.
+    #[serde(default, skip_serializing_if = "FileScope::is_cell")]
+    pub scope: FileScope,
     /// How many bytes of content may be under way to the engine.
     pub window: u32,
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Alias, Error, Network, Reach, RequestedLimits, Role, Scope, Tenant, Workspace};
+use crate::{Alias, Error, Network, Reach, Role, Scope, Tenant, Workspace};
 
 /// The party on whose behalf a request is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct Caller {
     /// What it may do, never more than its role may.
     #[serde(default)]
     pub scopes: Vec<Scope>,
+    /// Whether it may have the server keep house, whatever its scopes are.
+    #[serde(skip)]
+    pub keeps_house: bool,
     /// How it sees what has the form of a secret.
     #[serde(default)]
     pub sight: Sight,
@@ -65,6 +68,7 @@ impl Caller {
             at: At::Served,
             role,
             scopes: role.scopes().to_vec(),
+            keeps_house: false,
             sight: Sight::Masked,
             patience: Patience::UntilAnswered,
             depth: 0,
@@ -126,6 +130,13 @@ impl Caller {
     #[must_use]
     pub fn sees_raw(&self) -> bool {
         self.sight == Sight::Raw && self.may(Scope::Admin)
+    }
+
+    /// The same as one that may have the server keep house.
+    #[must_use]
+    pub fn keeping_house(mut self) -> Self {
+        self.keeps_house = true;
+        self
     }
 
     /// Whether it may do what needs this.

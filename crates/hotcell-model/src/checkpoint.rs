@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Alias, CellId, CellRef, CellSpec, CheckpointId, Result, Timestamp};
+use crate::{Alias, CellId, CellRef, CellSpec, CheckpointId, Keep, Result, Timestamp};
 
 /// How a checkpoint was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -169,6 +169,9 @@ pub struct CellFork {
     pub alias: Option<Alias>,
     /// How many cells.
     pub count: u32,
+    /// What keeps them in being; what keeps the other one when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Keep>,
 }
 
 /// The port to a driver that can keep states of a cell's files. Calls are made under the cell's

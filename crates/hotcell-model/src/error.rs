@@ -117,6 +117,9 @@ pub struct QuotaHit {
     pub current: u64,
 }
 
+/// By this an error is known that is about scopes.
+const NEEDS_SCOPE: &str = "needs the scope";
+
 macro_rules! constructors {
     ($($name:ident => $code:ident),* $(,)?) => {
         $(
@@ -169,6 +172,19 @@ impl Error {
     pub fn held(mut self, held: HeldId) -> Self {
         self.held = Some(Box::new(held));
         self
+    }
+
+    /// A caller has no scope for a request.
+    #[must_use]
+    pub fn without_scope(request: &str, scope: &str, principal: &str) -> Self {
+        Self::denied(format!("{request} {NEEDS_SCOPE} {scope:?}, which {principal} has not"))
+            .hint("ask the operator for a token with that scope, or let the operator do it")
+    }
+
+    /// Whether a caller had no scope for what it asked.
+    #[must_use]
+    pub fn lacks_scope(&self) -> bool {
+        self.code == ErrorCode::Denied && self.message.contains(NEEDS_SCOPE)
     }
 
     /// The same error with a word on what to do.

@@ -387,6 +387,25 @@ pub struct FileWatch {
     pub path: String,
 }
 
+/// Which files of a cell are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileScope {
+    /// All that it can see.
+    #[default]
+    Cell,
+    /// Those below `/workspace`, wherever links lead.
+    Workspace,
+}
+
+impl FileScope {
+    /// Whether all files are meant.
+    #[must_use]
+    pub fn is_cell(&self) -> bool {
+        *self == Self::Cell
+    }
+}
+
 /// Does something with the files of a cell, with all its content at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileCall {
@@ -394,6 +413,8 @@ pub struct FileCall {
     pub cell: CellRef,
     /// What.
     pub op: FileOp,
+    /// Which files may be touched.
+    pub scope: FileScope,
     /// What it takes.
     pub content: Vec<u8>,
     /// How much content the answer holds at most; beyond it the call fails.
@@ -404,7 +425,13 @@ impl FileCall {
     /// A call that takes no content.
     #[must_use]
     pub fn new(cell: impl Into<CellRef>, op: FileOp) -> Self {
-        Self { cell: cell.into(), op, content: Vec::new(), most_content: FILE_CONTENT_BYTES }
+        Self {
+            cell: cell.into(),
+            op,
+            scope: FileScope::Cell,
+            content: Vec::new(),
+            most_content: FILE_CONTENT_BYTES,
+        }
     }
 
     /// Why a call fails whose answer would hold more content than it may.

@@ -95,6 +95,23 @@ fn default_disk_files() -> u64 {
 }
 
 impl RequestedLimits {
+    /// The same with what nobody asked for as the operator says it is by default, as far as the machine
+    /// has that much.
+    #[must_use]
+    pub fn or_usual(self, usual: &Self, machine: &Machine) -> Self {
+        let memory_mb = || usual.memory_mb.map(|mb| mb.min(machine.memory_mb));
+        let cpus = || usual.cpus.map(|cpus| cpus.min(f64::from(machine.cpus)));
+        let pids = || usual.pids.map(|pids| pids.min(machine.pids));
+        let disk_mb = || usual.disk_mb.map(|mb| mb.min(machine.disk_mb.max(1)));
+        Self {
+            memory_mb: self.memory_mb.or_else(memory_mb),
+            cpus: self.cpus.or_else(cpus),
+            pids: self.pids.or_else(pids),
+            disk_mb: self.disk_mb.or_else(disk_mb),
+            disk_files: self.disk_files.or(usual.disk_files),
+        }
+    }
+
     /// Checks the request against the machine and fills in the defaults.
     ///
     /// # Errors

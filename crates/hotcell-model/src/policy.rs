@@ -22,6 +22,8 @@ pub enum Checked {
     Text(CheckedLanguage, String),
     /// A program and its arguments.
     Argv(Vec<String>),
+    /// An image that a cell would begin with.
+    Image(String),
 }
 
 /// Asks what the policy says of a command, without running it.
@@ -106,4 +108,6 @@ pub struct PolicyVerdict {
 impl PolicyVerdict {
     /// The rule by which a command is refused that is none of the lines that are allowed.
     pub const LINES: &'static str = "policy.lines";
+    /// The rule by which images are judged.
+    pub const IMAGES: &'static str = "images";
 }

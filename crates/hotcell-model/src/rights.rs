@@ -234,4 +234,10 @@ impl Request {
             Self::Probe(_) => None,
         }
     }
+
+    /// Whether it only has done at once what a server does by itself every hour.
+    #[must_use]
+    pub fn keeps_house(&self) -> bool {
+        matches!(self, Self::Reconcile(_) | Self::Collect(_))
+    }
 }

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 /// What a registry is shown.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Credentials {
+pub enum Credentials {
     /// A name and a password.
     Password {
         /// The name.

@@ -1,6 +1,7 @@
 //! Credentials as Docker's own tools keep them: `config.json`, and programs that keep them elsewhere.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -29,10 +30,18 @@ const TOKEN_USER: &str = "<token>";
 const OWN_TOKEN: &str = "HOTCELL_HTTP_TOKEN";
 
 /// Where credentials are.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct DockerConfig {
     /// The directory of `config.json`.
     pub directory: Option<PathBuf>,
+    /// The text of such a file, which then counts instead.
+    pub text: Option<String>,
+}
+
+impl fmt::Debug for DockerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DockerConfig").field("directory", &self.directory).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -41,6 +50,15 @@ struct File {
     auths: BTreeMap<String, Entry>,
     cred_helpers: BTreeMap<String, String>,
     creds_store: Option<String>,
+}
+
+impl File {
+    /// The program that keeps the credentials for a registry.
+    fn helper(&self, key: &str, registry: &str) -> Option<&str> {
+        let helpers = [self.cred_helpers.get(key), self.cred_helpers.get(registry)];
+        let helpers = helpers.into_iter().chain([self.creds_store.as_ref()]).flatten();
+        helpers.map(String::as_str).find(|helper| !helper.is_empty())
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -62,12 +80,10 @@ impl DockerConfig {
     ///
     /// # Errors
     /// The file cannot be understood, or the program that has them fails.
-    pub(crate) async fn credentials(&self, registry: &str) -> Result<Option<Credentials>> {
+    pub async fn credentials(&self, registry: &str) -> Result<Option<Credentials>> {
         let Some(file) = self.read()? else { return Ok(None) };
         let key = if registry == DOCKER_IO { DOCKER_HUB } else { registry };
-        let helpers = [file.cred_helpers.get(key), file.cred_helpers.get(registry)];
-        let helpers = helpers.into_iter().chain([file.creds_store.as_ref()]).flatten();
-        if let Some(helper) = helpers.into_iter().find(|helper| !helper.is_empty())
+        if let Some(helper) = file.helper(key, registry)
             && let Some(found) = self.ask(helper, key).await?
         {
             return Ok(Some(found));
@@ -77,7 +93,18 @@ impl DockerConfig {
         entry.map_or(Ok(None), |entry| entry.read(registry))
     }
 
+    /// Checks that a text can be understood.
+    ///
+    /// # Errors
+    /// `invalid`; the message does not hold any of it.
+    pub fn check(text: &str) -> Result<()> {
+        understood(text.as_bytes(), "the text").map(drop)
+    }
+
     fn read(&self) -> Result<Option<File>> {
+        if let Some(text) = &self.text {
+            return understood(text.as_bytes(), "what was given").map(Some);
+        }
         let Some(directory) = &self.directory else { return Ok(None) };
         let path = directory.join("config.json");
         let text = match fs::read(&path) {
@@ -88,14 +115,7 @@ impl DockerConfig {
                 return Err(Error::unavailable(message));
             }
         };
-        serde_json::from_slice(&text).map(Some).map_err(|error| {
-            // Not in the words of the parser, which quote what they stumble over.
-            let (line, column) = (error.line(), error.column());
-            Error::invalid(format!(
-                "{} is no configuration of Docker: line {line}, column {column}",
-                path.display()
-            ))
-        })
+        understood(&text, &path.display().to_string()).map(Some)
     }
 
     /// Asks the program that keeps credentials.
@@ -145,6 +165,16 @@ impl DockerConfig {
             false => Credentials::Password { user: told.username, password: told.secret },
         }))
     }
+}
+
+fn understood(text: &[u8], name: &str) -> Result<File> {
+    serde_json::from_slice(text).map_err(|error| {
+        // Not in the words of the parser, which quote what they stumble over.
+        let (line, column) = (error.line(), error.column());
+        Error::invalid(format!(
+            "{name} is no configuration of Docker: line {line}, column {column}"
+        ))
+    })
 }
 
 /// The host of a key that may be an address.

@@ -10,7 +10,7 @@ use crate::docker_config::DockerConfig;
 fn config(text: &str) -> (TempDir, DockerConfig) {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("config.json"), text).unwrap();
-    let config = DockerConfig { directory: Some(directory.path().to_owned()) };
+    let config = DockerConfig { directory: Some(directory.path().to_owned()), text: None };
     (directory, config)
 }
 

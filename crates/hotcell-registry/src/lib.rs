@@ -16,5 +16,6 @@ mod pull;
 mod pull_tests;
 mod session;
 
+pub use credentials::Credentials;
 pub use docker_config::DockerConfig;
 pub use pull::{Registries, RegistrySettings};

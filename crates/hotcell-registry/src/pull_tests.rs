@@ -87,7 +87,7 @@ async fn pull(port: u16, directory: &std::path::Path, auth: Option<&str>) -> Res
         let text = format!(r#"{{"auths":{{"localhost:{port}":{{"auth":"{auth}"}}}}}}"#);
         std::fs::write(config.join("config.json"), text).unwrap();
     }
-    let docker = DockerConfig { directory: Some(config) };
+    let docker = DockerConfig { directory: Some(config), text: None };
     let registries = Registries::new(RegistrySettings { docker, ..RegistrySettings::default() });
     let name: ImageName = format!("localhost:{port}/a/b:1").parse().unwrap();
     let layout = directory.join("layout");

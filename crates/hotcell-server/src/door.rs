@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::call_meter::CallMeter;
+use crate::metrics::Metrics;
 use crate::watches::Watches;
 use hotcell_dialects::Dialect;
 
@@ -54,6 +55,7 @@ pub struct Door {
     /// Done when waits are to end early: whoever waits is answered with how things stand.
     pub(crate) draining: CancellationToken,
     pub(crate) meter: CallMeter,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) watches: Watches,
     /// Whether the person at a client may approve what it asks for.
     approvers: Approvers,
@@ -73,6 +75,7 @@ impl Door {
             dialect,
             closing: CancellationToken::new(),
             draining: CancellationToken::new(),
+            metrics: Arc::new(Metrics::new(&meter)),
             meter,
             watches: Watches::default(),
             approvers: Approvers::LocalClients,

@@ -18,6 +18,7 @@ mod file_asked;
 mod file_shown;
 pub mod http;
 mod mcp;
+mod metrics;
 mod own_tools;
 pub mod stdio;
 mod toolsets;

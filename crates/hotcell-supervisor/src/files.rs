@@ -480,7 +480,7 @@ fn serve(identity: Identity, place: Place<'_>, stream: UnixStream, undo_log: Own
 /// Whether something is asked for that goes on until nobody listens any more.
 fn is_watch(frame: &Frame) -> bool {
     frame.head.len() <= WATCH_BYTES
-        && matches!(frame.head::<FileAsk>(), Ok(FileAsk { op: FileOp::Watch(_), window: _ }))
+        && matches!(frame.head::<FileAsk>(), Ok(FileAsk { op: FileOp::Watch(_), .. }))
 }
 
 fn open_undo_log(records: BorrowedFd<'_>) -> io::Result<OwnedFd> {

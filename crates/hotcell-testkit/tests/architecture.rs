@@ -74,6 +74,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "hotcell-link",
             "hotcell-model",
             "hotcell-place",
+            "hotcell-registry",
             "hotcell-relay",
         ],
     ),

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use hotcell_auth::{Algorithm, OidcSettings, RoleRule, TenantRule, check_url};
+use hotcell_auth::{Algorithm, OidcSettings, RoleRule, ScopeRule, TenantRule, check_url};
 use hotcell_model::{Error, Role, Tenant};
 use serde_json::Value;
 
 use crate::config::Config;
-use crate::config_keys::{Key, joined, list, parsed};
+use crate::config_keys::{Key, choice, joined, list, parsed};
 use crate::values;
 
 /// Whether callers have to prove who they are.
@@ -91,7 +91,9 @@ pub(crate) struct OidcConfig {
     tenant: Option<Tenant>,
     role_claim: String,
     roles: Vec<RoleValue>,
+    scopes: ScopeRule,
     scope_prefix: String,
+    required_scopes: Vec<String>,
     resource: String,
     ca_file: PathBuf,
 }
@@ -116,6 +118,11 @@ impl std::fmt::Display for RoleValue {
 }
 
 impl OidcConfig {
+    /// Whether an issuer is named.
+    pub(crate) fn is_named(&self) -> bool {
+        !self.issuer.is_empty()
+    }
+
     /// The issuer whose tokens are taken, if one is named.
     pub(crate) fn settings(&self, config: &Config) -> Option<OidcSettings> {
         if self.issuer.is_empty() {
@@ -140,7 +147,9 @@ impl OidcConfig {
                     roles: self.roles.iter().map(|it| (it.0.clone(), it.1)).collect(),
                 },
             },
+            scopes: self.scopes,
             scope_prefix: self.scope_prefix.clone(),
+            required_scopes: self.required_scopes.clone(),
             keys_kept: Duration::from_secs(self.keys_s),
             resource: given(&self.resource),
             ca_file: Some(self.ca_file.clone()).filter(|file| !file.as_os_str().is_empty()),
@@ -305,6 +314,33 @@ pub(crate) const AUTH_KEYS: &[Key] = &[
             Ok(())
         },
         get: |config| joined(&config.auth.oidc.roles),
+    },
+    Key {
+        name: "auth.oidc.scopes",
+        variable: "HOTCELL_AUTH_OIDC_SCOPES",
+        default: "claimed",
+        about: "what callers of the issuer may do: `claimed`, what the scopes of their tokens say, or \
+                `role`, all that their role may",
+        set: |config, text| {
+            let rules = [("claimed", ScopeRule::Claimed), ("role", ScopeRule::Role)];
+            config.auth.oidc.scopes = choice(text, &rules)?;
+            Ok(())
+        },
+        get: |config| match config.auth.oidc.scopes {
+            ScopeRule::Claimed => "claimed".into(),
+            ScopeRule::Role => "role".into(),
+        },
+    },
+    Key {
+        name: "auth.oidc.required_scopes",
+        variable: "HOTCELL_AUTH_OIDC_REQUIRED_SCOPES",
+        default: "",
+        about: "scopes, as the issuer calls them, without which a token is refused, with commas between",
+        set: |config, text| {
+            config.auth.oidc.required_scopes = list(text);
+            Ok(())
+        },
+        get: |config| config.auth.oidc.required_scopes.join(",").into(),
     },
     Key {
         name: "auth.oidc.scope_prefix",

@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 use hotcell_engine::{Admission, CodeSettings, PoolSettings, TenantTable};
 use hotcell_model::{
-    Error, ImageRules, NetRule, RequiredIsolation, Result, SecretGrant, SecretName, SessionBounds,
-    Tenant, Workspace,
+    Error, ImageRules, NetRule, RequestedLimits, RequiredIsolation, Result, SecretGrant,
+    SecretName, SessionBounds, Tenant, Workspace,
 };
 use hotcell_native::EgressSettings;
 use hotcell_server::Collector;
@@ -53,6 +53,8 @@ pub(crate) enum LogFormat {
 /// What the server over HTTP is told.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct HttpConfig {
+    /// Where MCP is spoken.
+    pub(crate) path: String,
     /// The file that holds the token; empty for none.
     pub(crate) token_file: PathBuf,
     /// Names under which the server is reached beside those of this machine.
@@ -165,6 +167,8 @@ pub(crate) struct Config {
     pub(crate) upkeep: UpkeepConfig,
     /// Cells that a server makes ahead of need.
     pub(crate) pool: PoolSettings,
+    /// The limits of cells whose requests name none.
+    pub(crate) usual_limits: RequestedLimits,
     /// Execs that run at once in a cell.
     pub(crate) max_running: u32,
     /// Output kept per exec, in MiB.
@@ -292,6 +296,7 @@ impl Config {
             log_keep_s: 0,
             upkeep: UpkeepConfig::default(),
             pool: PoolSettings::default(),
+            usual_limits: RequestedLimits::default(),
             max_running: 0,
             output_mb: 0,
             file_mb: 0,
@@ -419,6 +424,14 @@ impl Config {
             Origin::File(path) => Some(path),
             Origin::Default | Origin::Variable(_) | Origin::Flag(_) | Origin::Dialect => None,
         }
+    }
+
+    /// Whether somebody said something of a key.
+    pub(crate) fn is_said(&self, key: &str) -> bool {
+        position(key).is_ok_and(|at| match &self.origins[at] {
+            Origin::Default | Origin::Dialect => false,
+            Origin::File(_) | Origin::Variable(_) | Origin::Flag(_) => true,
+        })
     }
 
     /// Takes what a variable of a dialect says of a key.

@@ -12,7 +12,10 @@ use serde_json::Value;
 
 use crate::auth_config::AUTH_KEYS;
 use crate::config::{Config, LogFormat};
-use crate::{code_keys, config_toolbox, driver_keys, image_keys, ledger_keys, upkeep_keys, values};
+use crate::{
+    code_keys, config_toolbox, driver_keys, image_keys, ledger_keys, serve_keys, upkeep_keys,
+    values,
+};
 
 /// One key: its names, its default, what it means, how it is read and shown.
 #[derive(Clone, Copy)]
@@ -303,6 +306,9 @@ const FIRST: &[Key] = &[
         },
         get: |config| config.admission.wait.as_secs().into(),
     },
+    serve_keys::LIMITS_MEMORY,
+    serve_keys::LIMITS_CPUS,
+    serve_keys::LIMITS_PIDS,
     driver_keys::NATIVE_CGROUPS,
     driver_keys::NATIVE_LEVEL,
     driver_keys::NATIVE_REQUIRE,
@@ -319,6 +325,7 @@ const FIRST: &[Key] = &[
     upkeep_keys::POOL_SIZE,
     upkeep_keys::POOL_IMAGES,
     upkeep_keys::POOL_TTL,
+    serve_keys::HTTP_PATH,
     Key {
         name: "http.token_file",
         variable: "HOTCELL_HTTP_TOKEN_FILE",

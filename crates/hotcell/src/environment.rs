@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use hotcell_model::{Error, Result, SecretValue};
 
 /// Text that is not shown.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(pub(crate) String);
 
 impl fmt::Debug for Secret {

@@ -33,6 +33,7 @@ mod printer;
 mod pull_bar;
 mod records;
 mod secret_args;
+mod serve_keys;
 mod session;
 mod setup;
 mod show;

@@ -13,7 +13,7 @@ use hotcell_engine::{
 };
 use hotcell_ledger::{ChainedLedger, LedgerSettings};
 use hotcell_model::{
-    Alias, Caller, CellInfo, CellRef, Error, ExecFollow, FileStream, NameRules, PortDial,
+    Alias, Caller, CellInfo, CellRef, Driver, Error, ExecFollow, FileStream, NameRules, PortDial,
     PullWatch, Query, RequiredIsolation, Result, SecretStore,
 };
 use hotcell_native::{
@@ -28,10 +28,13 @@ use crate::config::{Cgroups, Config, SecretPlace};
 use crate::config_toolbox;
 use crate::default_cell::of_directory;
 use crate::engine_keys;
-use crate::environment::Environment;
+use crate::environment::{Environment, Secret};
 use crate::policy_file::{PolicyFile, unusable};
 use crate::pull_bar::PullBar;
 use crate::state;
+
+/// How long an engine may take to answer before it counts as not there.
+const ENGINE_ANSWERS: Duration = Duration::from_secs(3);
 
 /// The engine and the one on whose behalf it is asked.
 #[derive(Debug)]
@@ -202,10 +205,24 @@ fn scan(config: &Config) -> Option<ImageScan> {
     (!program.as_os_str().is_empty()).then_some(ImageScan { program })
 }
 
-fn registries(config: &Config, environment: &Environment) -> RegistrySettings {
+/// Whether an engine of the driver docker answers.
+pub(crate) async fn engine_answers(config: &Config, environment: &Environment) -> bool {
+    // It is only looked at: nothing is made that would need the program.
+    let driver = DockerDriver::new(docker_settings(config, environment, Path::new("")));
+    let looked = tokio::time::timeout(ENGINE_ANSWERS, driver.reach()).await;
+    looked.is_ok_and(|reached| reached.is_ok())
+}
+
+/// What is shown to registries.
+fn credentials(config: &Config, environment: &Environment) -> DockerCredentials {
     let usual = environment.home.as_ref().map(|home| home.join(".docker"));
+    let text = config.dialect.bench.docker_config.as_ref().map(|Secret(text)| text.clone());
+    DockerCredentials { directory: environment.docker_config.clone().or(usual), text }
+}
+
+fn registries(config: &Config, environment: &Environment) -> RegistrySettings {
     RegistrySettings {
-        docker: DockerCredentials { directory: environment.docker_config.clone().or(usual) },
+        docker: credentials(config, environment),
         nameservers: config.egress.nameservers.clone(),
         ca_file: config.egress.ca_file.clone(),
     }
@@ -224,6 +241,7 @@ fn docker_settings(config: &Config, environment: &Environment, program: &Path) -
         program: program.to_owned(),
         engines: engine_keys::engines(config, environment),
         image: said(&docker.image),
+        credentials: credentials(config, environment),
         scan: scan(config),
         runtime: said(&docker.runtime),
         required: RequiredIsolation { layers: docker.required.clone(), ..Default::default() },
@@ -248,6 +266,7 @@ pub(crate) fn settings(
         image_keep_s: config.upkeep.image_keep_s,
         disk_reserve_mb: config.upkeep.disk_reserve_mb,
         pool: config.pool.clone(),
+        usual_limits: config.usual_limits,
         max_running: config.max_running,
         output_bytes: config.output_mb << 20,
         sessions: config.sessions,

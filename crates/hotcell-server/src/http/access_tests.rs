@@ -243,6 +243,7 @@ fn a_token_is_long_and_never_shown() {
 #[test]
 fn only_loopback_needs_no_token() {
     let settings = |access: AccessSettings| HttpSettings {
+        mcp_path: "/mcp".to_owned(),
         access,
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),

@@ -51,6 +51,7 @@ impl Served {
             }
         };
         let settings = HttpSettings {
+            mcp_path: "/mcp".to_owned(),
             access,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),

@@ -12,7 +12,6 @@ mod held;
 mod lease;
 mod listener;
 mod mcp_endpoint;
-mod metrics;
 mod ports;
 mod probes;
 mod routes;

@@ -8,12 +8,12 @@ use axum::extract::{Extension, Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
 use hotcell_model::{Caller, Error, Scope};
-use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 
 use super::access::Admitted;
 use super::answer::{Refusal, Shape};
 use super::endpoints::Endpoints;
-use super::metrics::Metrics;
 use super::ports;
 use super::probes;
 use super::settings::HttpLimits;
@@ -25,12 +25,13 @@ pub(super) const MCP: &str = "/mcp";
 const HEALTH: &str = "/health";
 const READY: &str = "/ready";
 const METRICS: &str = "/metrics";
+const OPEN_METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// What the routes work on.
 pub(super) struct Parts {
     pub(super) door: Door,
     pub(super) limits: HttpLimits,
-    pub(super) metrics: Metrics,
     /// One for each caller.
     pub(super) endpoints: Endpoints,
     /// On whose behalf the server itself asks.
@@ -43,6 +44,11 @@ pub(super) type Server = State<Arc<Parts>>;
 /// nor a token.
 pub(super) fn is_probe(path: &str) -> bool {
     [HEALTH, READY].contains(&path)
+}
+
+/// Gives a request the path at which MCP is spoken.
+pub(super) fn lead_to_mcp(request: &mut Request<Body>) {
+    *request.uri_mut() = http::Uri::from_static(MCP);
 }
 
 /// What a caller needs one of to ask for a path at all; what else it needs depends on what it asks.
@@ -80,7 +86,15 @@ async fn mcp(
 }
 
 async fn metrics(State(parts): Server, Extension(admitted): Extension<Admitted>) -> Response {
-    parts.metrics.show(&parts, &admitted.caller).await
+    parts.door.metrics.in_session(parts.endpoints.session_count().await);
+    match parts.door.metrics.look(&parts.door, &admitted.caller).await {
+        Ok(shown) => {
+            let mut response = Response::new(Body::from(shown));
+            response.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
+            response
+        }
+        Err(error) => Shape::Plain.refuse(error.into()),
+    }
 }
 
 async fn nowhere(State(parts): Server, request: Request<Body>) -> Response {

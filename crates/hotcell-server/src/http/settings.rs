@@ -69,6 +69,8 @@ pub struct HttpSettings {
     pub allowed_hosts: Vec<String>,
     /// Origins beside the loopback ones whose pages may call; they get CORS headers.
     pub allowed_origins: Vec<String>,
+    /// Where MCP is spoken beside `/mcp`.
+    pub mcp_path: String,
     /// How long calls that are under way may take when the server is to end.
     pub drain: Duration,
     /// What it bears.

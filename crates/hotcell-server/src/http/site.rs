@@ -25,13 +25,13 @@ use super::answer::Shape;
 use super::challenge::{Strangers, Unknown, described, insufficient, lacking};
 use super::endpoints::Endpoints;
 use super::held::Held;
-use super::metrics::Metrics;
 use super::ports::lead_to_path;
 use super::routes::{self, Parts};
 use super::settings::{HttpLimits, HttpSettings};
 use super::visitors::Visitors;
 use crate::call_id::{CallId, REQUEST_ID, STATUS};
 use crate::door::Door;
+use crate::metrics::Metrics;
 
 const SHARED_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE");
 const SHARED_HEADERS: HeaderValue = HeaderValue::from_static(
@@ -52,6 +52,7 @@ pub(super) struct Site {
     access: Access,
     strangers: Strangers,
     router: Router,
+    mcp_path: String,
     parts: Arc<Parts>,
     /// Requests that will be answered in full, sooner or later.
     pub(super) under_way: TaskTracker,
@@ -62,12 +63,12 @@ pub(super) struct Site {
 impl Site {
     /// The server at this address.
     pub(super) fn new(bound: IpAddr, door: &Door, settings: HttpSettings) -> Self {
-        let HttpSettings { access, allowed_hosts, allowed_origins, limits, .. } = settings;
+        let HttpSettings { access, allowed_hosts, allowed_origins, mcp_path, limits, .. } =
+            settings;
         let streams_end = CancellationToken::new();
         let parts = Arc::new(Parts {
             door: door.clone(),
             limits,
-            metrics: Metrics::new(door),
             endpoints: Endpoints::new(door, limits, streams_end.clone()),
             own: door.own_caller(),
         });
@@ -76,6 +77,7 @@ impl Site {
             access: Access::new(access),
             strangers: Strangers::default(),
             router: routes::router(Arc::clone(&parts)),
+            mcp_path,
             parts,
             under_way: TaskTracker::new(),
             streams_end,
@@ -98,12 +100,13 @@ impl Site {
             sleep(LOOK_EVERY).await;
             self.access.look();
             self.parts.endpoints.look(&self.access).await;
+            self.metrics().in_session(self.parts.endpoints.session_count().await);
             self.access.note_uses().await;
         }
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
-        &self.parts.metrics
+        &self.parts.door.metrics
     }
 
     pub(super) fn limits(&self) -> &HttpLimits {
@@ -113,6 +116,9 @@ impl Site {
     /// Answers a request, and says in the log and the metrics how that went.
     pub(super) async fn answer(&self, mut request: Request<Body>) -> Response {
         lead_to_path(&mut request);
+        if request.uri().path() == self.mcp_path {
+            routes::lead_to_mcp(&mut request);
+        }
         let id = CallId::of(request.headers());
         let method = request.method().clone();
         // A client chooses both.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use hotcell_dialects::{Asking, Progress, Talk};
-use hotcell_model::{ExecResult, ExecRun, Reply, Request, Result};
+use hotcell_model::{Error, ExecResult, ExecRun, Reply, Request, Result, Scope};
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -32,6 +32,17 @@ impl Asking for OnBehalf {
             ExecCall { handler, tool, context, show: None }.run_within(run, progress).await?;
         call_id::note_exec(&result.exec);
         Ok(result)
+    }
+
+    async fn metrics(&self) -> Result<String> {
+        let McpHandler { door, caller, .. } = &self.handler;
+        match caller.may(Scope::Metrics) {
+            true => door.metrics.look(door, caller).await,
+            false => {
+                let scope = Scope::Metrics.as_str();
+                Err(Error::without_scope("metrics", scope, &caller.principal))
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use hotcell_link::{Ask, FileConversation, FileEvent, Link, Stillness};
 use hotcell_model::{
     ChangeKind, CheckpointId, CheckpointMeans, CheckpointPurpose, Checkpointer, Driver, ErrorCode,
-    FileWatch, Keep, PathChange,
+    FileScope, FileWatch, Keep, PathChange,
 };
 
 use super::guest::{Guest, Outcome, random, sh, spec};
@@ -165,7 +165,7 @@ pub(super) async fn who_looks_on_keeps_no_cell_from_holding_still(
     }
     // One that is asked for meanwhile begins when the cell goes on.
     let op = FileWatch { path: ".".to_owned() };
-    let mut waiting = guest.link.file(op.into()).await?;
+    let mut waiting = guest.link.file(op.into(), FileScope::Cell).await?;
     guest.ask(&Ask::Resume, &[]).await?;
     ensure!(line(&mut waiting).await?.contains("watching"));
     guest.output_of("echo 2 > f").await?;
@@ -185,7 +185,7 @@ pub(super) async fn who_looks_on_keeps_no_cell_from_holding_still(
 /// Watches the workspace, from now on.
 async fn watch(guest: &Guest) -> Result<FileConversation> {
     let op = FileWatch { path: ".".to_owned() };
-    let mut conversation = guest.link.file(op.into()).await?;
+    let mut conversation = guest.link.file(op.into(), FileScope::Cell).await?;
     ensure!(line(&mut conversation).await?.contains("watching"));
     Ok(conversation)
 }

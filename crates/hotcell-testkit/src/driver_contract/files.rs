@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use hotcell_link::{FileConversation, FileEvent, LinkError};
 use hotcell_model::{
     BatchOutcome, BatchPart, ErrorCode, Etag, EtagMatch, FileBatch, FileContent, FileDelete,
-    FileEdit, FileEntry, FileKind, FileList, FileMove, FileOp, FileRead, FileResult, FileStat,
-    FileWrite, FileWritten, LineRange, Precondition, TextEdit,
+    FileEdit, FileEntry, FileKind, FileList, FileMove, FileOp, FileRead, FileResult, FileScope,
+    FileStat, FileWrite, FileWritten, LineRange, Precondition, TextEdit,
 };
 
 use super::guest::{Guest, open_sh, program, sh};
@@ -17,7 +17,8 @@ async fn file(
     op: impl Into<FileOp>,
     content: &[u8],
 ) -> Result<(FileResult, Vec<u8>), LinkError> {
-    let FileConversation { sender, mut receiver } = guest.link.file(op.into()).await?;
+    let FileConversation { sender, mut receiver } =
+        guest.link.file(op.into(), FileScope::Cell).await?;
     let send = async {
         sender.send(content).await?;
         sender.finish().await

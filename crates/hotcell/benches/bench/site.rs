@@ -83,6 +83,7 @@ fn containers(state: &Path, hotcell: &Path, docker: &DockerEngine) -> DockerDriv
         program: hotcell.to_owned(),
         engines: Ok(vec![EngineSettings::new("bench", address)]),
         image: Some(docker.image.clone()),
+        credentials: hotcell_docker::DockerConfig::default(),
         scan: None,
         runtime: None,
         required: hotcell_model::RequiredIsolation::default(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use hotcell_auth::{FileTokenStore, Oidc};
 use hotcell_dialects::background_job::BackgroundJob;
+use hotcell_dialects::devbench::{Devbench, DevbenchSettings};
 use hotcell_dialects::vibesbox::Vibesbox;
 use hotcell_engine::{AllowedSecrets, AllowedWorkspaces, Engine};
 use hotcell_model::{Caller, Error, NetRule, Result, Role, Workspace};
@@ -30,7 +31,7 @@ use crate::dialects::DialectName;
 use crate::environment::Environment;
 use crate::errors::Failure;
 use crate::policy_file::PolicyFile;
-use crate::session::Session;
+use crate::session::{Session, engine_answers};
 use crate::show::note;
 use crate::signals::{LocalSignal, LocalSignals};
 use crate::values::ListenAt;
@@ -52,6 +53,11 @@ pub(super) async fn serve(
 ) -> Result<u8, Failure> {
     // Before anything is begun that a signal could cut short.
     let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
+    let config = &with_driver(config, environment).await;
+    let at = match args.http {
+        Some(at) => Some(at),
+        None => config.dialect.listen_at()?,
+    };
     let bounds = FileBounds { content_bytes: config.file_mb << 20 };
     let own = hotcell_dialect(&args.tools.unwrap_or_default(), bounds);
     let secrets = AllowedSecrets::Only(config.secrets.allowed.clone());
@@ -59,10 +65,15 @@ pub(super) async fn serve(
         Session::open(config, environment, AllowedWorkspaces::Only(Vec::new()), secrets)?
             .into_parts();
     engine.offer_own_tools(Arc::new(DialectTools::new(Arc::clone(&own))))?;
+    let names: Vec<NetRule> = args.allow.iter().chain(&config.allow).cloned().collect();
     let dialect: Arc<dyn Dialect> = match config.dialect.name {
         DialectName::Hotcell => own,
         DialectName::BackgroundJob => Arc::new(BackgroundJob::new(config.dialect.jobs)),
         DialectName::Vibesbox => Arc::new(Vibesbox::default()),
+        DialectName::Devbench => Arc::new(Devbench::new(DevbenchSettings {
+            network: names.clone().into(),
+            file_bytes: bounds.content_bytes,
+        })),
     };
     let hang_up = HangUp::of(policy);
     let default_workspace = choose_workspace(&mut engine, &args.workspace, config).await?;
@@ -74,7 +85,6 @@ pub(super) async fn serve(
             None => std::env::current_dir().ok().and_then(|here| of_project_ending(&here, ending)),
         }
     });
-    let names: Vec<NetRule> = args.allow.iter().chain(&config.allow).cloned().collect();
     engine.allow_names(names.clone())?;
     let local = Caller { default_workspace, default_network: names.into(), ..local };
     // Whoever calls works in cells; what the operator may is done at the command line.
@@ -95,11 +105,12 @@ pub(super) async fn serve(
     hotcell_jail::keep_freed(KEPT_BYTES);
     // A server waits most of the time, and for that needs little of what brought it here.
     hotcell_jail::release_code();
-    let Some(at) = args.http else {
+    let Some(at) = at else {
         let caller = match chosen_cell {
             Some(alias) => local.with_default_cell(alias),
             None => local,
         };
+        let caller = as_started(config, caller);
         // Who is told to leave leaves; what runs goes on.
         let mut serving = pin!(settling(stdio::serve(door, caller)));
         loop {
@@ -132,6 +143,25 @@ pub(super) async fn serve(
     };
     leaving.tidy_up().await;
     served
+}
+
+/// The same configuration with the driver that the original would have had, where nobody names one.
+async fn with_driver(config: &Config, environment: &Environment) -> Config {
+    let mut config = config.clone();
+    if config.dialect.name.looks_for_engine() && !config.is_said("driver") {
+        let is_there = engine_answers(&config, environment).await;
+        config.driver = if is_there { "docker" } else { "native" }.to_owned();
+        tracing::info!(driver = config.driver, "the driver of new cells");
+    }
+    config
+}
+
+/// A caller on whose behalf whoever started the server serves, and nobody's token.
+fn as_started(config: &Config, caller: Caller) -> Caller {
+    match config.dialect.name.lets_keep_house() {
+        true => caller.keeping_house(),
+        false => caller,
+    }
 }
 
 /// The directories of the host that cells may have; the one that is worked on.
@@ -268,6 +298,7 @@ fn settings(config: &Config, access: AccessSettings) -> HttpSettings {
         access,
         allowed_hosts: config.http.allowed_hosts.clone(),
         allowed_origins: config.http.allowed_origins.clone(),
+        mcp_path: config.http.path.clone(),
         drain: Duration::from_secs(config.http.drain_s),
         limits: HttpLimits {
             connections,
@@ -292,9 +323,10 @@ fn access(config: &Config, environment: &Environment, usual: Caller) -> Result<A
         Proof::None => false,
         Proof::Auto => token.is_some() || oidc.is_some() || tokens.is_used()?,
     };
-    let bearer = Caller { principal: "bearer".to_owned(), ..usual.clone() };
+    let started = as_started(config, usual.clone());
+    let bearer = Caller { principal: "bearer".to_owned(), ..started.clone() };
     Ok(AccessSettings {
-        open: (!is_required).then(|| usual.clone()),
+        open: (!is_required).then_some(started),
         principals: token.map(|token| Principal { caller: bearer, token }).into_iter().collect(),
         tokens: Some(Arc::new(tokens)),
         oidc,
@@ -332,7 +364,7 @@ fn connections_possible() -> usize {
 
 /// The token that was configured.
 fn find_token(config: &Config, environment: &Environment) -> Result<Option<Token>> {
-    if let Some(secret) = &environment.http_token {
+    if let Some(secret) = environment.http_token.as_ref().or(config.dialect.token()) {
         return Token::new(&secret.0).map(Some);
     }
     let path = &config.http.token_file;

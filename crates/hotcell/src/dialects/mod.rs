@@ -4,6 +4,7 @@
 //! and the `HOTCELL_` variables. What no key says is the dialect's own.
 
 mod background_job;
+mod devbench;
 mod vibesbox;
 
 use std::path::PathBuf;
@@ -11,8 +12,10 @@ use std::path::PathBuf;
 use hotcell_dialects::background_job::JobSettings;
 use hotcell_model::{Error, Result, Workspace, WorkspaceMode};
 
+use self::devbench::BenchConfig;
 use crate::config::Config;
-use crate::environment::Environment;
+use crate::environment::{Environment, Secret};
+use crate::values::ListenAt;
 
 /// Whose tools are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -24,6 +27,8 @@ pub(crate) enum DialectName {
     BackgroundJob,
     /// Those of vibesbox.
     Vibesbox,
+    /// Those of MCP DevBench.
+    Devbench,
 }
 
 /// What the variables of a dialect say that no key of the configuration does.
@@ -33,6 +38,8 @@ pub(crate) struct DialectConfig {
     pub(crate) name: DialectName,
     /// What is said of jobs.
     pub(crate) jobs: JobSettings,
+    /// What else is said for MCP DevBench.
+    pub(crate) bench: BenchConfig,
     /// The directory of the host that is worked on.
     pub(crate) directory: Option<PathBuf>,
 }
@@ -51,7 +58,9 @@ impl DialectConfig {
     /// There is no such directory.
     pub(crate) fn workspace(&self) -> Result<Option<WorkspaceWish>> {
         let (variable, dir) = match (self.name, &self.directory) {
-            (DialectName::Hotcell | DialectName::Vibesbox, _) => return Ok(None),
+            (DialectName::Hotcell | DialectName::Vibesbox | DialectName::Devbench, _) => {
+                return Ok(None);
+            }
             (DialectName::BackgroundJob, Some(named)) => {
                 (Some(background_job::WORKING_DIR), named.clone())
             }
@@ -62,6 +71,25 @@ impl DialectConfig {
         })?;
         let workspace = Workspace { dir, mode: WorkspaceMode::Rw };
         Ok(Some(WorkspaceWish { workspace, variable }))
+    }
+
+    /// Where the original would listen; nowhere where its clients start it.
+    ///
+    /// # Errors
+    /// There is no such address.
+    pub(crate) fn listen_at(&self) -> Result<Option<ListenAt>> {
+        match self.name {
+            DialectName::Hotcell | DialectName::BackgroundJob | DialectName::Vibesbox => Ok(None),
+            DialectName::Devbench => self.bench.listen_at(),
+        }
+    }
+
+    /// The token that the variables of the original name.
+    pub(crate) fn token(&self) -> Option<&Secret> {
+        match self.name {
+            DialectName::Hotcell | DialectName::BackgroundJob | DialectName::Vibesbox => None,
+            DialectName::Devbench => self.bench.token(),
+        }
     }
 }
 
@@ -86,6 +114,7 @@ impl DialectName {
             Self::Hotcell => &[],
             Self::BackgroundJob => background_job::DEFAULTS,
             Self::Vibesbox => vibesbox::DEFAULTS,
+            Self::Devbench => devbench::DEFAULTS,
         }
     }
 
@@ -94,15 +123,32 @@ impl DialectName {
         match self {
             Self::Hotcell | Self::Vibesbox => &[],
             Self::BackgroundJob => background_job::VARIABLES,
+            Self::Devbench => devbench::VARIABLES,
         }
     }
 
     /// What tells the cell of a dialect from others for the same directory.
     pub(crate) fn cell_ending(self) -> &'static str {
         match self {
-            Self::Hotcell => "",
+            Self::Hotcell | Self::Devbench => "",
             Self::BackgroundJob => ".jobs",
             Self::Vibesbox => ".vibesbox",
+        }
+    }
+
+    /// Whether cells are in containers where an engine answers, unless somebody says something.
+    pub(crate) fn looks_for_engine(self) -> bool {
+        match self {
+            Self::Hotcell | Self::BackgroundJob | Self::Vibesbox => false,
+            Self::Devbench => true,
+        }
+    }
+
+    /// Whether whoever started the server lets its callers keep house: the original does.
+    pub(crate) fn lets_keep_house(self) -> bool {
+        match self {
+            Self::Hotcell | Self::BackgroundJob | Self::Vibesbox => false,
+            Self::Devbench => true,
         }
     }
 
@@ -123,7 +169,10 @@ impl DialectName {
                 }
             }
         }
-        Ok(())
+        match self {
+            Self::Hotcell | Self::BackgroundJob | Self::Vibesbox => Ok(()),
+            Self::Devbench => devbench::settle(config),
+        }
     }
 }
 

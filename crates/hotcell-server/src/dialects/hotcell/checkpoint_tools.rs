@@ -40,7 +40,8 @@ pub(super) const TOOLS: &[ToolKind] = &[
             let Fork { cell, checkpoint, alias, count } = read(arguments)?;
             let checkpoint = checkpoint.map(|id| id.parse()).transpose()?;
             let alias = alias.map(|alias| alias.parse()).transpose()?;
-            Ok(CellFork { cell: cell_ref(cell.as_deref())?, checkpoint, alias, count }.into())
+            let cell = cell_ref(cell.as_deref())?;
+            Ok(CellFork { cell, checkpoint, alias, count, keep: None }.into())
         },
         result: cells,
     },

@@ -45,6 +45,7 @@ pub(super) async fn delete(call: Call) -> Answer {
 
 pub(super) async fn fork(call: Call) -> Answer {
     let ForkCell { checkpoint, alias, count } = call.body()?;
-    let forked = call.ask(CellFork { cell: call.cell()?, checkpoint, alias, count }).await?;
+    let cell = call.cell()?;
+    let forked = call.ask(CellFork { cell, checkpoint, alias, count, keep: None }).await?;
     Ok(json(StatusCode::CREATED, &forked))
 }

@@ -1,16 +1,14 @@
-//! `/metrics`: what happened and how things stand, for Prometheus.
+//! What happened and how things stand, for Prometheus.
 
 mod code_runs;
 mod exec_ends;
 mod pool;
 
 use std::collections::HashMap;
+use std::fmt;
 
-use axum::body::Body;
-use axum::response::Response;
 use hotcell_model::{Caller, CellList, Error, Reach, Result, Role, Tenant, Timestamp};
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -21,13 +19,8 @@ use tokio::sync::Mutex;
 use self::code_runs::CodeRuns;
 use self::exec_ends::ExecEnds;
 use self::pool::PoolMetrics;
-use super::answer::Shape;
-use super::routes::Parts;
-use crate::call_meter::Refused;
+use crate::call_meter::{CallMeter, Refused};
 use crate::door::Door;
-
-const TEXT: HeaderValue =
-    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
@@ -46,7 +39,7 @@ struct Standing {
 /// What this server does is counted as it happens, and shown to callers of the tenant whose server
 /// it is. Cells and execs are shared with other processes on the state directory: they are looked
 /// at when somebody asks, and each caller is shown those of its tenant.
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     began: Timestamp,
     requests: Family<Answered, Counter>,
     connections: Gauge,
@@ -68,6 +61,12 @@ enum View {
     Tenant(Tenant),
 }
 
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("began", &self.began).finish_non_exhaustive()
+    }
+}
+
 /// The figures of one view.
 struct Shown {
     registry: Registry,
@@ -78,7 +77,7 @@ struct Shown {
 
 impl Metrics {
     /// Nothing has happened yet.
-    pub(super) fn new(door: &Door) -> Self {
+    pub(crate) fn new(meter: &CallMeter) -> Self {
         Self {
             began: Timestamp::now(),
             requests: Family::default(),
@@ -86,7 +85,7 @@ impl Metrics {
             calls: Gauge::default(),
             sessions: Gauge::default(),
             strangers: Counter::default(),
-            refusals: door.meter.refusals.clone(),
+            refusals: meter.refusals.clone(),
             pool: PoolMetrics::default(),
             views: Mutex::default(),
         }
@@ -125,7 +124,7 @@ impl Metrics {
     }
 
     /// Counts a request.
-    pub(super) fn answered(&self, method: &Method, status: StatusCode) {
+    pub(crate) fn answered(&self, method: &Method, status: StatusCode) {
         let method = match *method {
             Method::GET => "GET",
             Method::POST => "POST",
@@ -144,53 +143,46 @@ impl Metrics {
     }
 
     /// Counts a caller who was not let in with what it brought.
-    pub(super) fn stranger(&self) {
+    pub(crate) fn stranger(&self) {
         self.strangers.inc();
     }
 
     /// Notes how many connections there are.
-    pub(super) fn connected(&self, connections: usize) {
+    pub(crate) fn connected(&self, connections: usize) {
         self.connections.set(whole(connections));
     }
 
-    /// Looks at how things stand, and shows what the caller may see of it.
-    pub(super) async fn show(&self, parts: &Parts, caller: &Caller) -> Response {
-        match self.look(parts, caller).await {
-            Ok(shown) => {
-                let mut response = Response::new(Body::from(shown));
-                response.headers_mut().insert(CONTENT_TYPE, TEXT);
-                response
-            }
-            Err(error) => Shape::Plain.refuse(error.into()),
-        }
+    /// Notes how many sessions there are.
+    pub(crate) fn in_session(&self, sessions: usize) {
+        self.sessions.set(whole(sessions));
     }
 
-    async fn look(&self, parts: &Parts, caller: &Caller) -> Result<String> {
-        let home = &parts.own.tenant;
+    /// Looks at how things stand, and tells what the caller may see of it, as text.
+    pub(crate) async fn look(&self, door: &Door, caller: &Caller) -> Result<String> {
+        let (home, server) = (&door.home, door.own_caller());
         let answers_for_it = match caller.role {
             Role::Operator | Role::Auditor => caller.tenant == *home,
             Role::Agent => false,
         };
         let (view, own) = match answers_for_it {
-            true => (View::Whole, parts.own.clone()),
+            true => (View::Whole, server),
             false => {
-                let own = Caller { reach: Reach::Own, ..parts.own.clone() };
+                let own = Caller { reach: Reach::Own, ..server };
                 (View::Tenant(caller.tenant.clone()), own.in_tenant(caller.tenant.clone()))
             }
         };
         let mut views = self.views.lock().await;
         let shown = views.entry(view.clone()).or_insert_with(|| self.begin(&view, home));
-        shown.execs.look(&parts.door, &own).await?;
-        shown.code.look(&parts.door, &own).await?;
-        let listed = parts.door.ask(&own, CellList { include_stopped: true }).await?;
+        shown.execs.look(door, &own).await?;
+        shown.code.look(door, &own).await?;
+        let listed = door.ask(&own, CellList { include_stopped: true }).await?;
         shown.cells.clear();
         for cell in listed.cells {
             let standing = Standing { driver: cell.driver, state: cell.state.as_str() };
             shown.cells.get_or_create(&standing).inc();
         }
-        self.sessions.set(whole(parts.endpoints.session_count().await));
-        self.calls.set(whole(parts.door.meter.under_way()));
-        self.pool.look(&parts.door);
+        self.calls.set(whole(door.meter.under_way()));
+        self.pool.look(door);
         let mut text = String::new();
         text::encode(&mut text, &shown.registry)
             .map_err(|error| Error::internal(format!("the metrics cannot be encoded: {error}")))?;
