@@ -30,6 +30,17 @@ async def execute(session: Client, command: str, **arguments: Any) -> dict[str, 
     return done
 
 
+async def progress_of(session: Client, **arguments: Any) -> list[str]:
+    """What is told of a command while it runs."""
+    told: list[str] = []
+
+    async def take(_progress: float, _total: float | None, message: str | None):
+        told.append(message or "")
+
+    await session.call_tool("execute_command", arguments, progress_callback=take)
+    return told
+
+
 async def prints(session: Client, command: str, **arguments: Any) -> str:
     """What a command writes that ends well."""
     done = await execute(session, command, **arguments)

@@ -1,7 +1,6 @@
 """What commands may use, who they are, and what they leave behind."""
 
 import json
-import socket
 import time
 import urllib.request
 from collections.abc import AsyncIterator
@@ -12,7 +11,7 @@ from typing import Any
 
 from mcp import Client
 
-from harness import Server, check, children, eventually, free_port, stat_of
+from harness import Server, check, children, eventually, stat_of
 from vibesbox_checks.commands import execute, prints, processes
 
 COMMANDS = 60
@@ -25,12 +24,14 @@ def info(server: Server) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def limited(server: Server, name: str, limit: str, value: float) -> AsyncIterator[Client | None]:
+async def limited(
+    server: Server, name: str, layer: str, value: float
+) -> AsyncIterator[Client | None]:
     """A session whose cell has a limit; nothing where the machine cannot enforce one."""
     async with server.session() as session:
         await prints(session, "true")
         cell = info(server)["cell"]
-        if limit not in [layer["name"] for layer in cell["isolation"]["layers"]]:
+        if layer not in [each["name"] for each in cell["isolation"]["layers"]]:
             yield None
             return
         assert cell["limits"][name] == value, cell["limits"]
@@ -72,6 +73,22 @@ async def processes_are_bounded(server: Server):
         done = await execute(session, fork.format(count=150))
         assert not done["success"] and "all" not in done["stdout"], done
         assert await prints(session, "echo still here") == "still here\n"
+
+
+@check("bound", "a background command for which no process is left did not succeed, and says why")
+async def failed_starts_are_told(server: Server):
+    async with limited(server, "pids", "pids_limit", 100) as session:
+        if session is None:
+            return
+        begun = [await execute(session, "exec sleep 1000", background=True) for _ in range(110)]
+        failed = [each for each in begun if not each["success"]]
+        assert failed, "110 processes are there"
+        for each in failed:
+            assert each["exit_code"] != 0 and (each["error"] or each["stderr"]), each
+        started = [each.get("pid") for each in begun if each["success"]]
+        assert None not in started, f"{started.count(None)} began without a pid"
+        running = [each["pid"] for each in await processes(session) if each["status"] == "running"]
+        assert sorted(running) == sorted(started), (len(running), len(started))
 
 
 @check("bound", "commands are an unprivileged user without capabilities, and cannot gain any")

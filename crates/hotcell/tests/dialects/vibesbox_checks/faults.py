@@ -2,11 +2,8 @@
 
 import urllib.error
 import urllib.request
-from typing import Any
 
-from mcp import Client
-
-from harness import Server, all_at_once, check, fails
+from harness import Server, all_at_once, check, eventually, fails
 from vibesbox_checks.commands import (
     answer_of,
     blocked,
@@ -17,6 +14,7 @@ from vibesbox_checks.commands import (
     printing,
     prints,
     processes,
+    progress_of,
     read,
     reads,
     start,
@@ -59,7 +57,6 @@ async def fault_streams_ignore_the_timeout(server: Server):
             done = await execute(session, command, timeout=1, stream=True)
             assert not done["success"] and done["exit_code"] is None, done
             assert done["error"] == "Command timed out after 1 seconds", done
-        # This command, the shell that lists, and what the cell itself needs.
         assert "sleep" not in await prints(session, "cat /proc/[0-9]*/comm")
 
 
@@ -114,14 +111,8 @@ async def fault_nothing_is_streamed(server: Server):
 @check("fault", "standard error is streamed, too, and secrets are masked on the way")
 async def fault_streams_show_half(server: Server):
     async with server.session() as session:
-        told = ""
-
-        async def take(_progress: float, _total: float | None, message: str | None):
-            nonlocal told
-            told += message or ""
-
-        arguments = {"command": "echo err >&2; echo PASSWORD=zq81vx07pw52; sleep 2; echo out"}
-        await session.call_tool("execute_command", arguments, progress_callback=take)
+        command = "echo err >&2; echo PASSWORD=zq81vx07pw52; sleep 2; echo out"
+        told = "".join(await progress_of(session, command=command))
         assert "err" in told and "PASSWORD=[REDACTED]" in told and "zq81" not in told, told
 
 
@@ -162,9 +153,8 @@ async def fault_commands_are_no_processes(server: Server):
     async with server.session() as session:
 
         async def end_it():
-            while not (found := [each["pid"] for each in await processes(session)]):
-                pass
-            await kill(session, found[0])
+            (found,) = await eventually("the command is listed", lambda: processes(session))
+            await kill(session, found["pid"])
 
         done, _ = await all_at_once([lambda: execute(session, "sleep 1000"), end_it])
         assert not done["success"], done
@@ -268,7 +258,7 @@ async def fault_the_filter_refuses_harmless_commands(server: Server):
             ("echo '$HOME'", "$HOME\n"),
             ('echo "costs \\$5"', "costs $5\n"),
             ("echo '$(stranger) `stranger`'", "$(stranger) `stranger`\n"),
-            ("x=5; echo \"$x\"", "5\n"),
+            ('x=5; echo "$x"', "5\n"),
             ("printf 'a$\\n' | grep 'a\\$$'", "a$\n"),
             ("echo 'a;b|c&d>e'", "a;b|c&d>e\n"),
         ):
@@ -314,10 +304,9 @@ async def fault_innocent_text_is_rewritten(server: Server):
 @check("fault", "SIGTERM is SIGTERM, and comes to every process of the command")
 async def fault_sigterm_is_sigint_to_one(server: Server):
     beat = "while :; do sleep 0.1; done"
-    script = (
-        f'(trap "echo child got INT" INT; trap "echo child got TERM; exit" TERM; echo ready; {beat}) & '
-        f'trap "echo parent got INT" INT; trap "echo parent got TERM; wait; exit" TERM; {beat}'
-    )
+    traps = 'trap "echo {name} got INT" INT; trap "echo {name} got TERM; {then}" TERM'
+    child = f"({traps.format(name='child', then='exit')}; echo ready; {beat})"
+    script = f"{traps.format(name='parent', then='wait; exit')}; {child} & {beat}"
     async with server.session() as session:
         pid = await start(session, script)
         await reads(session, pid, "ready\n")

@@ -5,12 +5,9 @@ from vibesbox_checks.commands import execute, printing, prints
 from vibesbox_checks.contract import MOST_LINES
 
 FIRST_LINES = "".join(f"{n}\n" for n in range(1, MOST_LINES + 1))
+KEY_LINES = [f"{n:02}QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcQ" for n in range(24)]
 KEY = "\n".join(
-    [
-        "-----BEGIN RSA PRIVATE KEY-----",
-        *(f"{n:02}" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcQ" for n in range(24)),
-        "-----END RSA PRIVATE KEY-----",
-    ]
+    ["-----BEGIN RSA PRIVATE KEY-----", *KEY_LINES, "-----END RSA PRIVATE KEY-----"]
 )
 JWT = (
     "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0"

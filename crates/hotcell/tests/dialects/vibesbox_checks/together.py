@@ -1,6 +1,8 @@
 """Many calls at once, and servers that end."""
 
-from harness import Server, all_at_once, check
+import anyio
+
+from harness import Server, all_at_once, check, eventually
 from vibesbox_checks.commands import (
     ask,
     ended,
@@ -73,6 +75,17 @@ async def sessions_share_processes(server: Server):
         assert await status(one, pid) == "completed"
 
 
+@check("concurrency", "what several read at once of one process comes to one of them, once")
+async def output_is_read_once(server: Server):
+    async with server.session() as session:
+        for _ in range(20):
+            pid = await start(session, "echo hello; exec sleep 1000")
+            await anyio.sleep(0.3)
+            pieces = await all_at_once([lambda: read(session, pid)] * 10)
+            assert "".join(pieces) == "hello\n", pieces
+            await kill(session, pid, signal="SIGKILL")
+
+
 @check("concurrency", "other calls are answered while a process takes its time to end")
 async def a_kill_holds_up_nobody(server: Server):
     # Asked to end, the process waits for a file that another command makes.
@@ -84,10 +97,11 @@ async def a_kill_holds_up_nobody(server: Server):
         pid = await start(session, script)
         await reads(session, pid, "ready\n")
 
+        async def was_asked() -> bool:
+            return "asked" in await read(session, pid)
+
         async def let_go():
-            seen = ""
-            while "asked" not in seen:
-                seen += await read(session, pid)
+            await eventually("the process was asked to end", was_asked)
             await prints(session, "touch go")
 
         await all_at_once([lambda: kill(session, pid), let_go])

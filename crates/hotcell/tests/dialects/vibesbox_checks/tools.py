@@ -1,12 +1,9 @@
 """The tools, one by one, and what they do when they are not told."""
 
 import time
-from typing import Any
-
-from mcp import Client
 
 from harness import Server, check
-from vibesbox_checks.commands import ask, execute, is_unknown, prints, start
+from vibesbox_checks.commands import ask, execute, is_unknown, prints, progress_of, start
 from vibesbox_checks.contract import ARGUMENTS, EXECUTED, REQUIRED
 
 
@@ -35,7 +32,7 @@ async def the_results_are_texts(server: Server):
             assert schema["properties"]["result"]["type"] == "string", schema
 
 
-@check("tool", "what only looks is read-only; no tool that runs something claims it may be repeated")
+@check("tool", "what only looks is read-only; what runs something may not be repeated")
 async def the_annotations_are_true(server: Server):
     async with server.session() as session:
         hints = {tool.name: tool.annotations for tool in (await session.list_tools()).tools}
@@ -172,17 +169,6 @@ async def output_is_streamed_unless_told(server: Server):
         assert "first" in "".join(await progress_of(session, command=slowly))
         assert "first" in "".join(await progress_of(session, command=slowly, stream=True))
         assert await progress_of(session, command=slowly, stream=False) == []
-
-
-async def progress_of(session: Client, **arguments: Any) -> list[str]:
-    """What is told of a command while it runs."""
-    told: list[str] = []
-
-    async def take(_progress: float, _total: float | None, message: str | None):
-        told.append(message or "")
-
-    await session.call_tool("execute_command", arguments, progress_callback=take)
-    return told
 
 
 @check("default", "a process is killed with SIGTERM unless told")
