@@ -109,21 +109,23 @@ class Target:
         given = {name: value for name, value in os.environ.items() if name.startswith("HOTCELL_")}
         return given | {"HOTCELL_STATE_DIR": str(state)}
 
+    def run(self, state: Path, *arguments: str) -> str:
+        """What the program itself prints of a state."""
+        return subprocess.run(
+            [self.command[0], *arguments],
+            env=get_default_environment() | self.environment(state),
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+
     def sweep(self, state: Path):
         """Ends the cells that a check has left."""
         if self.name != "hotcell" or not state.exists():
             return
-        environment = get_default_environment() | self.environment(state)
-
-        def run(*arguments: str) -> str:
-            command = [self.command[0], *arguments]
-            return subprocess.run(
-                command, env=environment, check=True, stdout=subprocess.PIPE, text=True
-            ).stdout
-
-        cells = [cell["id"] for cell in json.loads(run("cells", "--all", "--json"))["cells"]]
-        if cells:
-            run("kill", "--force", "--volumes", *cells)
+        listed = json.loads(self.run(state, "cells", "--all", "--json"))["cells"]
+        if cells := [cell["id"] for cell in listed]:
+            self.run(state, "kill", "--force", "--volumes", *cells)
 
 
 class Server:
@@ -375,6 +377,19 @@ async def eventually(
                 return found
             await anyio.sleep(0.05)
     raise AssertionError(f"it never came true: {what}")
+
+
+async def all_at_once(calls: list[Callable[[], Awaitable[Found]]]) -> list[Found]:
+    """What comes of calls that are made side by side, in their order."""
+    found: list = [None] * len(calls)
+
+    async def make(number: int):
+        found[number] = await calls[number]()
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(len(calls)):
+            tasks.start_soon(make, number)
+    return found
 
 
 def cause(error: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 import re
 
-import anyio
 from mcp import Client
 
 from background_job_checks.jobs import (
@@ -15,7 +14,7 @@ from background_job_checks.jobs import (
     status,
     written,
 )
-from harness import Server, call, check, eventually, fails
+from harness import Server, all_at_once, call, check, eventually, fails
 
 
 @check("concurrency", "ten jobs started at once in one session run apart from each other")
@@ -75,18 +74,6 @@ async def kills_at_once(server: Server):
         kill = lambda: call(session, "kill_job", job_id=job)
         said = sorted(each["status"] for each in await all_at_once([kill] * 4))
         assert "killed" in said and set(said) <= {"already_terminated", "killed"}, said
-
-
-async def all_at_once(calls: list) -> list:
-    found: list = [None] * len(calls)
-
-    async def make(number: int):
-        found[number] = await calls[number]()
-
-    async with anyio.create_task_group() as tasks:
-        for number in range(len(calls)):
-            tasks.start_soon(make, number)
-    return found
 
 
 async def greeted(session: Client, number: int) -> str:
