@@ -24,6 +24,14 @@ pub(super) fn container(name: &str) -> Result<CellRef, Refused> {
     }
 }
 
+/// How an answer about a container is told.
+pub(super) fn of_container(name: &str) -> impl FnOnce(Error) -> Refused {
+    move |error| match error.code == ErrorCode::NotFound {
+        true => Refused::no_container(name),
+        false => About::Rest.refused()(error),
+    }
+}
+
 /// A state of a container's files: a checkpoint of a cell.
 struct Snapshot {
     cell: CellId,
@@ -74,7 +82,7 @@ impl Bench {
             client_name: Some(client_name),
             session_id: Some(session_id),
         };
-        let details = self.asking.ask(attach).await.map_err(About::Container.refused())?;
+        let details = self.asking.ask(attach).await.map_err(of_container(&target))?;
         Ok(answer(&json!({
             "container_id": details.cell.id,
             "alias": details.cell.alias,
@@ -87,13 +95,13 @@ impl Bench {
         let cell = container(&input.container_id)?;
         if !input.force {
             let info = CellInfo { cell: cell.clone() };
-            let details = self.asking.ask(info).await.map_err(About::Container.refused())?;
+            let details = self.asking.ask(info).await.map_err(of_container(&input.container_id))?;
             for exec in details.execs {
                 self.end(exec.id, GRACE_S).await?;
             }
         }
         let kill = CellKill { cell, force: true, volumes: false, wait: KillWait::Removed };
-        let killed = self.asking.ask(kill).await.map_err(About::Container.refused())?;
+        let killed = self.asking.ask(kill).await.map_err(of_container(&input.container_id))?;
         let kept = killed.volume.is_some();
         Ok(answer(&json!({ "status": "stopped", "workspace_kept": kept })))
     }
@@ -134,7 +142,7 @@ impl Bench {
 
     pub(super) async fn container_stats(&self, input: inputs::OfContainer) -> Answered {
         let info = CellInfo { cell: container(&input.container_id)? };
-        let details = self.asking.ask(info).await.map_err(About::Container.refused())?;
+        let details = self.asking.ask(info).await.map_err(of_container(&input.container_id))?;
         let (cell, stats) = (details.cell, details.stats.unwrap_or_default());
         let now = Timestamp::now();
         let lived_ms = cell.created_at.until(now).as_secs_f64() * 1000.0;
@@ -160,9 +168,9 @@ impl Bench {
     pub(super) async fn create_snapshot(&self, input: inputs::OfContainer) -> Answered {
         let cell = container(&input.container_id)?;
         let create = CheckpointCreate { cell: cell.clone() };
-        let made = self.asking.ask(create).await.map_err(About::Container.refused())?;
+        let made = self.asking.ask(create).await.map_err(of_container(&input.container_id))?;
         let list = self.asking.ask(CheckpointList { cell }).await;
-        let list = list.map_err(About::Container.refused())?.checkpoints;
+        let list = list.map_err(of_container(&input.container_id))?.checkpoints;
         let bytes = list.iter().find(|one| one.id == made.id).and_then(|one| one.bytes);
         let id = Snapshot { cell: made.cell, checkpoint: made.id }.id();
         let size_mb = bytes.map(|bytes| bytes as f64 / MEBIBYTE);
@@ -171,8 +179,9 @@ impl Bench {
 
     pub(super) async fn list_snapshots(&self, input: inputs::OfContainer) -> Answered {
         let list = CheckpointList { cell: container(&input.container_id)? };
-        let found = self.asking.ask(list).await.map_err(About::Container.refused())?.checkpoints;
+        let found = self.asking.ask(list).await.map_err(of_container(&input.container_id))?;
         let snapshots: Vec<Value> = found
+            .checkpoints
             .into_iter()
             .map(|one| {
                 let size_mb = one.bytes.map(|bytes| bytes as f64 / MEBIBYTE);

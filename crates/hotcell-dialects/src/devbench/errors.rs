@@ -18,8 +18,6 @@ const INVALID_PARAMS: i32 = -32602;
 /// What was asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
-    /// A container.
-    Container,
     /// A container that is to be made.
     Spawn,
     /// A command that is to be run.
@@ -39,20 +37,18 @@ impl About {
     fn code(self, error: &Error) -> i32 {
         match (error.code, self) {
             (ErrorCode::Invalid, _) => INVALID_PARAMS,
-            (ErrorCode::NotFound, Self::Container | Self::Start) => CONTAINER_NOT_FOUND,
             (ErrorCode::NotFound, Self::Files) => FILE_NOT_FOUND,
             (ErrorCode::Denied, _) if error.lacks_scope() => AUTHORIZATION_FAILED,
             (ErrorCode::Denied, Self::Spawn) => IMAGE_NOT_ALLOWED,
             (ErrorCode::Denied, Self::Files) => PATH_SECURITY,
-            (ErrorCode::Denied, Self::Container | Self::Start | Self::Rest) => AUTHORIZATION_FAILED,
+            (ErrorCode::Denied, Self::Start | Self::Rest) => AUTHORIZATION_FAILED,
             (ErrorCode::LimitExceeded, Self::Start) => CONCURRENT_LIMIT,
-            (
-                ErrorCode::LimitExceeded,
-                Self::Container | Self::Spawn | Self::Files | Self::Rest,
-            ) => RESOURCE_EXHAUSTED,
+            (ErrorCode::LimitExceeded, Self::Spawn | Self::Files | Self::Rest) => {
+                RESOURCE_EXHAUSTED
+            }
             (ErrorCode::Conflict, _) => CONFLICT,
             (ErrorCode::Timeout, _) => EXECUTION_TIMEOUT,
-            (ErrorCode::NotFound, Self::Spawn | Self::Rest)
+            (ErrorCode::NotFound, Self::Spawn | Self::Start | Self::Rest)
             | (
                 ErrorCode::Cancelled
                 | ErrorCode::Unsupported
@@ -88,6 +84,15 @@ impl Refused {
     pub(super) fn outside(path: &str) -> Self {
         let error = Error::denied(format!("Path {path} is outside of /workspace"));
         Self { code: PATH_SECURITY, error }
+    }
+
+    /// The same for what an archive holds: one entry that may not be unpacked is a matter of paths.
+    pub(super) fn in_archive(self) -> Self {
+        let is_entry = self.error.message.starts_with("cannot unpack");
+        match self.error.code == ErrorCode::Invalid && is_entry {
+            true => Self { code: PATH_SECURITY, ..self },
+            false => self,
+        }
     }
 
     pub(super) fn is_of(&self, code: ErrorCode) -> bool {

@@ -43,7 +43,12 @@ impl Bench {
             idempotency_key: input.idempotency_key,
             ..ExecRun::new(container(&input.container_id)?, Command::Argv(input.cmd))
         };
-        let begun = self.asking.ask(run).await.map_err(About::Start.refused())?;
+        let begun = self.asking.ask(run).await.map_err(|error| {
+            match error.code == ErrorCode::NotFound {
+                true => Refused::no_container(&input.container_id),
+                false => About::Start.refused()(error),
+            }
+        })?;
         Ok(answer(&json!({ "exec_id": begun.exec.id, "status": "running" })))
     }
 

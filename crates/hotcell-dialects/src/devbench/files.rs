@@ -199,12 +199,12 @@ impl Bench {
                     rest = after;
                     (done_part(&result, own, encoding), None)
                 }
-                BatchOutcome::Failed(error) => (Value::Null, Some(error.message)),
+                BatchOutcome::Failed(error) => {
+                    failed = failed.or_else(|| Some(error.message.clone()));
+                    (Value::Null, Some(error.message))
+                }
                 BatchOutcome::NotDone => (Value::Null, Some("not done, or undone".to_owned())),
             };
-            if let (None, Some(error)) = (&failed, &error) {
-                failed = Some(error.clone());
-            }
             results.push(json!({
                 "success": error.is_none(),
                 "op_type": op_type,
@@ -245,7 +245,8 @@ impl Bench {
             exclude: input.exclude_globs,
         };
         let content = decoded(input.content, Encoding::Base64)?;
-        let done = self.files(&input.container_id, import, content).await?;
+        let done = self.files(&input.container_id, import, content).await;
+        let done = done.map_err(Refused::in_archive)?;
         let packed = FilesPacked::try_from(done.result)?;
         Ok(answer(&json!({ "files_created": packed.files, "bytes_written": packed.bytes })))
     }

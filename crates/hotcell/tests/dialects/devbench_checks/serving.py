@@ -1,0 +1,123 @@
+"""How the server is reached: over HTTP unless told otherwise, at this machine alone."""
+
+import signal
+import time
+from pathlib import Path
+
+import anyio
+from mcp import MCPError
+
+from devbench_checks.bench import (
+    ask,
+    bench,
+    caller,
+    containers,
+    listening,
+    printed,
+    spawn,
+    start,
+)
+from harness import Server, check, eventually
+
+TOKEN = "a-token-that-is-long-enough"
+
+
+@check("default", "it listens at 127.0.0.1 alone, and speaks MCP at /mcp")
+async def it_listens_at_this_machine(server: Server):
+    async with listening(server) as (process, port):
+        async with caller(port) as session:
+            assert (await ask(session, "health"))["status"] == "healthy"
+            made = await spawn(session)
+            assert await printed(session, made, "echo over http") == "over http\n"
+        listened = Path(f"/proc/{process.pid}/net/tcp").read_text().splitlines()[1:]
+        at = [line.split()[1] for line in listened if line.split()[3] == "0A"]
+        assert f"0100007F:{port:04X}" in at and f"00000000:{port:04X}" not in at, at
+
+
+@check("config", "MCP_PATH is where MCP is spoken")
+async def the_path_can_be_chosen(server: Server):
+    async with listening(server, MCP_PATH="/bench/api") as (_, port):
+        async with caller(port, path="/bench/api") as session:
+            assert (await ask(session, "health"))["status"] == "healthy"
+
+
+@check("config", "an address that others reach needs proof of who calls")
+async def open_doors_are_refused(server: Server):
+    told = await server.refuses_to_start(
+        {"MCP_TRANSPORT_MODE": "streamable-http", "MCP_HOST": "0.0.0.0", "MCP_PORT": "0"}
+        | {"MCP_AUTH_MODE": "none"}
+    )
+    assert "anybody who reaches" in told, told
+    given = {"MCP_HOST": "0.0.0.0", "MCP_AUTH_MODE": "bearer", "MCP_BEARER_TOKEN": TOKEN}
+    async with listening(server, **given) as (_, port):
+        async with caller(port, TOKEN) as session:
+            assert (await ask(session, "health"))["status"] == "healthy"
+
+
+@check("config", "MCP_AUTH_MODE=bearer opens the server to MCP_BEARER_TOKEN and to nothing else")
+async def tokens_open_the_server(server: Server):
+    async with listening(server, MCP_AUTH_MODE="bearer", MCP_BEARER_TOKEN=TOKEN) as (_, port):
+        async with caller(port, TOKEN) as session:
+            await spawn(session)
+            assert (await ask(session, "reconcile"))["errors"] == 0
+            assert set((await ask(session, "garbage_collect")).values()) == {0}
+            assert "hotcell_cells" in (await ask(session, "metrics"))["metrics"]
+        for wrong in ("", "another-token-that-is-long"):
+            try:
+                async with caller(port, wrong) as session:
+                    await session.list_tools()
+                raise AssertionError(f"it serves with {wrong!r}")
+            except* MCPError:
+                pass
+
+
+@check("config", "MCP_DRAIN_GRACE_S bounds how long the server takes to end")
+async def the_end_is_bounded(server: Server):
+    async with listening(server, MCP_DRAIN_GRACE_S="1") as (process, port):
+        async with caller(port) as session:
+            made = await spawn(session, persistent=True)
+            exec_id = await start(session, made, "sleep 300")
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            with anyio.fail_after(20):
+                while process.poll() is None:
+                    await anyio.sleep(0.05)
+        assert process.returncode == 0 and time.monotonic() - began < 10, process.returncode
+    async with bench(server) as session:
+        assert [each["id"] for each in await containers(session)] == [made]
+        execs = (await ask(session, "list_execs"))["execs"]
+        assert [each["exec_id"] for each in execs] == [exec_id], "what runs goes on"
+
+
+@check("restart", "after kill -9 containers, commands and their output are all there")
+async def a_killed_server_loses_nothing(server: Server):
+    async with listening(server) as (process, port):
+        async with caller(port) as session:
+            kept = await spawn(session, persistent=True, alias="kept")
+            passing = await spawn(session)
+            exec_id = await start(session, kept, "echo before; sleep 2; echo after; exit 5")
+            other = await start(session, passing, "echo up; sleep 300")
+
+            async def prints() -> bool:
+                return bool((await ask(session, "exec_poll", exec_id=exec_id))["messages"])
+
+            await eventually("it prints", prints)
+            process.kill()
+            process.wait()
+    async with bench(server) as session:
+        assert {each["id"] for each in await containers(session)} == {kept, passing}
+        messages: list = []
+
+        async def ends() -> bool:
+            page = await ask(session, "exec_poll", exec_id=exec_id)
+            messages[:] = page["messages"]
+            return page["complete"]
+
+        await eventually("it ends", ends)
+        assert "".join(each["data"] or "" for each in messages) == "before\nafter\n"
+        assert messages[-1]["exit_code"] == 5
+        execs = (await ask(session, "list_execs"))["execs"]
+        assert [each["exec_id"] for each in execs] == [other]
+        assert (await ask(session, "reconcile"))["errors"] == 0
+        found = await ask(session, "attach", target="kept", client_name="a", session_id="b")
+        assert found["container_id"] == kept
