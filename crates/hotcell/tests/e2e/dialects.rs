@@ -49,6 +49,7 @@ macro_rules! in_parts {
 }
 
 in_parts!(background_job, "background-job");
+in_parts!(vibesbox, "vibesbox");
 
 #[derive(Clone, Copy)]
 struct Suite {
