@@ -105,6 +105,11 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         self.result("a task", Reply::ExecResult(result))
     }
 
+    /// Output that is passed on while a command runs, in the words of the dialect.
+    fn progress(&self, output: String) -> String {
+        output
+    }
+
     /// A hint in the words of the dialect; the engine's name commands of the command line.
     fn hint(&self, hint: &str) -> String {
         hint.to_owned()

@@ -13,7 +13,9 @@ pub(crate) enum Effect {
     Reads,
     /// It adds or changes something.
     Adds,
-    /// It ends or removes something.
+    /// It may change or end anything; doing it twice does more than once.
+    Changes,
+    /// It ends or removes something; doing it twice is the same as once.
     Destroys,
 }
 
@@ -27,6 +29,7 @@ pub(crate) fn described(
     let (reads, destroys, repeats) = match effect {
         Effect::Reads => (true, false, true),
         Effect::Adds => (false, false, false),
+        Effect::Changes => (false, true, false),
         Effect::Destroys => (false, true, true),
     };
     let hints =

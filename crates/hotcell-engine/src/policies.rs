@@ -496,6 +496,7 @@ fn shown(policy: &Policy, verdict: &Verdict) -> PolicyVerdict {
 fn shown_part(part: &hotcell_policy::Part) -> PolicyPart {
     PolicyPart {
         what: part.finding.what.clone(),
+        name: part.finding.name.clone(),
         decision: decision(part.decision),
         rule: part.rule.clone(),
         why: part.why.clone(),
@@ -507,6 +508,7 @@ fn bounded_part(part: &hotcell_policy::Part) -> PolicyPart {
     let part = shown_part(part);
     PolicyPart {
         what: bounded(&part.what, PART_CHARS),
+        name: part.name.map(|name| bounded(&name, PART_CHARS)),
         why: bounded(&part.why, PART_CHARS),
         ..part
     }

@@ -66,6 +66,9 @@ impl PolicyDecision {
 pub struct PolicyPart {
     /// What it is.
     pub what: String,
+    /// The name of the command, module or function, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What is said of it.
     pub decision: PolicyDecision,
     /// The rule that says so; none when it is the default.

@@ -76,13 +76,21 @@ impl Seen {
         seen.iter().find(|(known, _)| known == exec).map_or(0, |(_, seq)| *seq)
     }
 
-    fn set(&self, exec: &ExecId, seq: u64) {
+    /// Notes what was read, unless somebody else has read it meanwhile.
+    fn advance(&self, exec: &ExecId, from: u64, to: u64) -> bool {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|(known, _)| known != exec);
-        seen.push_back((exec.clone(), seq));
+        let at = seen.iter().position(|(known, _)| known == exec);
+        if at.and_then(|at| seen.get(at)).map_or(0, |(_, seq)| *seq) != from {
+            return false;
+        }
+        if let Some(at) = at {
+            seen.remove(at);
+        }
+        seen.push_back((exec.clone(), to));
         if seen.len() > Self::MOST {
             seen.pop_front();
         }
+        true
     }
 }
 
@@ -97,6 +105,10 @@ impl Dialect for Vibesbox {
         Ok(ToolCall::Talks(Box::new(move |asking| {
             Box::pin(async move { asked.answer(Shell { asking, seen }).await })
         })))
+    }
+
+    fn progress(&self, output: String) -> String {
+        redacted(&output)
     }
 
     fn failure(&self, _: &str, error: &Error) -> CallToolResult {
@@ -268,19 +280,18 @@ impl Shell {
         let check = PolicyCheck { checked: Checked::Argv(argv), as_root: false, profile: None };
         let Ok(verdict) = self.asking.ask(check).await else { return error.message };
         let PolicyVerdict { rule, reason, parts, allowed_commands, .. } = verdict;
-        match rule {
-            Some(rule) => {
-                let known = PATTERNS.iter().find(|(id, _)| *id == rule);
-                let pattern = known.map_or(reason.as_str(), |(_, pattern)| pattern);
-                format!("Command blocked: matches dangerous pattern '{pattern}'")
-            }
-            None => {
-                let denied = parts.iter().find(|part| part.decision == PolicyDecision::Deny);
-                let what = denied.map_or("", |part| part.what.as_str());
-                let name = what.split_whitespace().next().unwrap_or_default();
+        let known = PATTERNS.iter().find(|(id, _)| rule.as_deref() == Some(*id));
+        if let Some((_, pattern)) = known {
+            return format!("Command blocked: matches dangerous pattern '{pattern}'");
+        }
+        let denied = parts.iter().filter(|part| part.decision == PolicyDecision::Deny);
+        let mut names = denied.filter_map(|part| part.name.as_ref());
+        match names.find(|name| !allowed_commands.contains(name)) {
+            Some(name) if !allowed_commands.is_empty() => {
                 let allowed = allowed_commands.join(", ");
                 format!("Command '{name}' not in allowlist. Allowed commands: {allowed}")
             }
+            Some(_) | None => format!("Command blocked: matches dangerous pattern '{reason}'"),
         }
     }
 
@@ -389,8 +400,13 @@ impl Shell {
         let execs = self.processes().await?;
         let found = execs.iter().find(|exec| exec.pid == Some(pid));
         let Some(Exec { id, .. }) = found else { return Ok(unknown(pid)) };
-        let page = self.asking.ask(page_after(id, self.seen.of(id))).await?;
-        self.seen.set(id, page.next_seq);
+        let page = loop {
+            let from = self.seen.of(id);
+            let page = self.asking.ask(page_after(id, from)).await?;
+            if self.seen.advance(id, from, page.next_seq) {
+                break page;
+            }
+        };
         let bytes: Vec<u8> = page.records.into_iter().flat_map(|record| record.bytes).collect();
         let output = redacted(&String::from_utf8_lossy(&bytes));
         let has_new_output = !output.is_empty();

@@ -16,13 +16,13 @@ pub(super) fn all() -> Vec<Tool> {
             "Execute a shell command with optional streaming of its output. Returns a JSON string with \
              success, exit_code, stdout, stderr, truncated and error. With background it goes on: manage \
              it by its pid with manage_process.",
-            Effect::Destroys,
+            Effect::Changes,
             (execute(), Some(result())),
         ),
         described(
             (MANAGE, "Manage Process"),
             "List, kill or read the output of processes. Returns a JSON string.",
-            Effect::Destroys,
+            Effect::Changes,
             (manage(), Some(result())),
         ),
         described(

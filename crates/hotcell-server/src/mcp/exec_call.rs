@@ -268,7 +268,10 @@ impl ExecCall<'_> {
                     told = Instant::now();
                     let message = match fresh.as_slice() {
                         [] => "running".to_owned(),
-                        bytes => String::from_utf8_lossy(bytes).into_owned(),
+                        bytes => {
+                            let output = String::from_utf8_lossy(bytes).into_owned();
+                            self.handler.door.dialect.progress(output)
+                        }
                     };
                     fresh.clear();
                     let progress = began.elapsed().as_secs_f64();
