@@ -110,6 +110,12 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         output
     }
 
+    /// The number of the error that whoever is refused over HTTP is told, before any tool is called.
+    fn refusal_number(&self, status: u16, usual: i32) -> i32 {
+        let _ = status;
+        usual
+    }
+
     /// A hint in the words of the dialect; the engine's name commands of the command line.
     fn hint(&self, hint: &str) -> String {
         hint.to_owned()

@@ -46,12 +46,12 @@ impl Served {
     }
 
     fn ask(&mut self, channel: u32, op: impl Into<FileOp>) {
-        self.send(
-            FrameKind::File,
-            channel,
-            &FileAsk { op: op.into(), scope: FileScope::Cell, window: 1 << 20 },
-            &[],
-        );
+        self.ask_within(FileScope::Cell, channel, op);
+    }
+
+    fn ask_within(&mut self, scope: FileScope, channel: u32, op: impl Into<FileOp>) {
+        let ask = FileAsk { op: op.into(), scope, window: 1 << 20 };
+        self.send(FrameKind::File, channel, &ask, &[]);
     }
 
     /// The next frame; `None` at the end.
@@ -230,4 +230,36 @@ fn an_answer_that_is_too_long_is_told_as_such() {
     let (_, frame) = decode(&bytes).unwrap().unwrap();
     let tell: Tell = frame.unwrap().head().unwrap();
     assert!(matches!(tell, Tell::Failed(error) if error.code == ErrorCode::LimitExceeded));
+}
+
+#[test]
+fn what_is_for_the_workspace_stays_there() {
+    let mut served = Served::new();
+    let root = served.directory.path().to_owned();
+    for (path, content) in [("workspace/a", "inside"), ("secret", "outside")] {
+        fs::write(root.join(path), content).unwrap();
+    }
+    for (link, target) in [("back", "/workspace/a"), ("away", "/secret"), ("up", "../secret")] {
+        std::os::unix::fs::symlink(target, root.join("workspace").join(link)).unwrap();
+    }
+    let cases = [
+        ("/workspace/a", Some("inside")),
+        ("/workspace/back", Some("inside")),
+        ("/workspace/away", None),
+        ("/workspace/up", None),
+        ("/secret", None),
+        ("/workspace/../secret", None),
+    ];
+    for (channel, (path, expected)) in (1..).zip(cases) {
+        let read = FileRead { path: path.to_owned(), ..FileRead::default() };
+        served.ask_within(FileScope::Workspace, channel, read);
+        let (tell, content) = served.answer(channel);
+        match (expected, tell) {
+            (Some(expected), Tell::File(_)) => assert_eq!(content, expected.as_bytes(), "{path}"),
+            (None, Tell::Failed(error)) => assert_eq!(error.code, ErrorCode::Denied, "{path}"),
+            (_, tell) => panic!("{path}: {tell:?}"),
+        }
+    }
+    served.ask(20, FileRead { path: "/secret".to_owned(), ..FileRead::default() });
+    assert_eq!(served.answer(20).1, b"outside");
 }

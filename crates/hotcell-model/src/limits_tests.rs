@@ -27,6 +27,24 @@ fn defaults_fit_a_small_machine() {
 }
 
 #[test]
+fn an_operator_may_have_other_defaults() {
+    let usual = RequestedLimits {
+        memory_mb: Some(2000),
+        cpus: Some(2.0),
+        pids: Some(256),
+        disk_mb: None,
+        disk_files: Some(1000),
+    };
+    let all = NOTHING.or_usual(&usual, &SMALL).resolve(&SMALL).unwrap();
+    assert_eq!((all.memory_mb, all.cpus, all.pids), (1000, Some(1.0), 100));
+    assert_eq!((all.disk_mb, all.disk_files), (500, 1000));
+    let asked = RequestedLimits { memory_mb: Some(64), ..NOTHING };
+    let some = asked.or_usual(&usual, &LARGE).resolve(&LARGE).unwrap();
+    assert_eq!((some.memory_mb, some.cpus, some.pids), (64, Some(2.0), 256));
+    assert_eq!(NOTHING.or_usual(&NOTHING, &LARGE), NOTHING);
+}
+
+#[test]
 fn all_of_the_machine_can_be_asked_for_and_no_more() {
     let all = RequestedLimits {
         memory_mb: Some(1000),

@@ -1,6 +1,8 @@
 //! Who may do what.
 
-use crate::{Caller, Diagnose, ExecList, Probe, Request, Role, Scope, Tenant};
+use crate::{
+    Caller, CellAdopt, Collect, Diagnose, ExecList, Probe, Reconcile, Request, Role, Scope, Tenant,
+};
 
 fn list() -> Request {
     ExecList { cell: None, status: None, limit: 1, cursor: None }.into()
@@ -28,6 +30,18 @@ fn looking_and_operating_need_different_scopes() {
     assert_eq!(list().needs(), Some(Scope::Read));
     assert_eq!(Request::from(Diagnose).needs(), Some(Scope::Admin));
     assert_eq!(Request::from(Probe).needs(), None);
+}
+
+#[test]
+fn keeping_house_is_what_a_server_does_by_itself_anyway() {
+    assert!(Request::from(Reconcile).keeps_house());
+    assert!(Request::from(Collect::default()).keeps_house());
+    for other in [CellAdopt.into(), Diagnose.into(), Probe.into(), list()] {
+        assert!(!Request::keeps_house(&other), "{other:?}");
+    }
+    let agent = Caller::of("a".to_owned(), Role::Agent);
+    assert!(!agent.keeps_house && agent.clone().keeping_house().keeps_house);
+    assert!(!agent.keeping_house().may(Scope::Admin));
 }
 
 #[test]

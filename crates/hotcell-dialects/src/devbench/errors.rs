@@ -10,10 +10,20 @@ const EXECUTION_TIMEOUT: i32 = -32003;
 const PATH_SECURITY: i32 = -32004;
 const FILE_NOT_FOUND: i32 = -32005;
 const CONCURRENT_LIMIT: i32 = -32006;
+const AUTHENTICATION_REQUIRED: i32 = -32007;
 const AUTHORIZATION_FAILED: i32 = -32008;
 const RESOURCE_EXHAUSTED: i32 = -32009;
 const CONFLICT: i32 = -32010;
 const INVALID_PARAMS: i32 = -32602;
+
+/// What is told with a status of HTTP.
+pub(super) fn of_status(status: u16) -> Option<i32> {
+    match status {
+        401 => Some(AUTHENTICATION_REQUIRED),
+        403 => Some(AUTHORIZATION_FAILED),
+        _ => None,
+    }
+}
 
 /// What was asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

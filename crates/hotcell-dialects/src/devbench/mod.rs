@@ -54,6 +54,10 @@ impl Dialect for Devbench {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
+    fn refusal_number(&self, status: u16, usual: i32) -> i32 {
+        errors::of_status(status).unwrap_or(usual)
+    }
+
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
         let Some(tool) = self.find(tool).map(|tool| tool.name.clone()) else {
             return Err(Error::not_found(format!("Unknown tool: '{tool}'")));

@@ -264,7 +264,7 @@ impl Shell {
         };
         let progress = if asked.stream { Progress::Shown } else { Progress::Silent };
         match self.asking.run(run, progress).await {
-            Ok(begun) if asked.background => {
+            Ok(begun) if asked.background && begun.exec.pid.is_some() => {
                 Executed { success: true, pid: begun.exec.pid, ..Executed::default() }
             }
             Ok(ran) => self.shown(ran, asked.timeout).await,
@@ -361,7 +361,7 @@ impl Shell {
                 Err(error) => return Err(error),
             }
         }
-        execs.sort_by_key(|exec| std::cmp::Reverse(exec.queued_at));
+        execs.sort_by(|one, other| (other.queued_at, &other.id).cmp(&(one.queued_at, &one.id)));
         execs.dedup_by(|one, other| one.id == other.id);
         Ok(execs)
     }

@@ -66,13 +66,19 @@ impl Shape {
 
     /// The refusal in this shape.
     pub(super) fn refuse(self, refusal: Refusal) -> Response {
+        let number = refusal.error.code.json_rpc();
+        self.refuse_by(refusal, number)
+    }
+
+    /// The same, by another number.
+    pub(super) fn refuse_by(self, refusal: Refusal, number: i32) -> Response {
         let Refusal { status, error } = refusal;
         let (code, retry_after) = (error.code, error.retry_after_s);
         let mut response = match self {
             Self::Plain => json(status, &error),
             Self::JsonRpc => {
                 let data = serde_json::to_value(&error).ok();
-                rpc(status, ErrorData::new(RpcCode(code.json_rpc()), error.message, data), None)
+                rpc(status, ErrorData::new(RpcCode(number), error.message, data), None)
             }
         };
         let retry_after = retry_after.or((code == ErrorCode::Unavailable).then_some(1));

@@ -21,7 +21,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use super::access::{Access, Admitted, PeerUid};
-use super::answer::Shape;
+use super::answer::{Refusal, Shape};
 use super::challenge::{Strangers, Unknown, described, insufficient, lacking};
 use super::endpoints::Endpoints;
 use super::held::Held;
@@ -188,7 +188,7 @@ impl Site {
         Span::current().record("principal", &admitted.caller.principal);
         let needs = routes::needs(path);
         if !needs.is_empty() && !needs.iter().any(|scope| admitted.caller.may(*scope)) {
-            let mut response = shape.refuse(lacking(needs));
+            let mut response = self.refuse(shape, lacking(needs));
             let oidc = self.access.oidc();
             insufficient(response.headers_mut(), request.headers(), oidc, needs);
             return response;
@@ -214,7 +214,7 @@ impl Site {
         let Some(mut response) = answered.filter(|_| !admitted.lease.is_over()) else {
             // What was begun goes on, as for any client that goes away.
             let unknown = Unknown::wrong("it is over");
-            let mut response = shape.refuse(unknown.refusal());
+            let mut response = self.refuse(shape, unknown.refusal());
             unknown.challenge(response.headers_mut(), &asked, self.access.oidc());
             return response;
         };
@@ -226,13 +226,21 @@ impl Site {
         response.map(|body| Body::new(Held::new(admitted.lease.guard(body), under_way)))
     }
 
+    /// A refusal by the number that the dialect has for it.
+    fn refuse(&self, shape: Shape, refusal: Refusal) -> Response {
+        let usual = refusal.error.code.json_rpc();
+        let number = self.parts.door.dialect.refusal_number(refusal.status.as_u16(), usual);
+        shape.refuse_by(refusal, number)
+    }
+
     /// Answers somebody who was not let in.
     fn turn_away(&self, unknown: &Unknown, request: &Request<Body>) -> Response {
         self.strangers.note(unknown);
         if *unknown != Unknown::WithoutToken {
             self.metrics().stranger();
         }
-        let mut response = Shape::of_path(request.uri().path()).refuse(unknown.refusal());
+        let shape = Shape::of_path(request.uri().path());
+        let mut response = self.refuse(shape, unknown.refusal());
         unknown.challenge(response.headers_mut(), request.headers(), self.access.oidc());
         response
     }

@@ -419,6 +419,9 @@ def run(each: Check, target: Target, scratch: Path) -> dict[str, Any]:
             server.close()
     except Exception as error:
         detail = cause(error)
+    if not detail:
+        # What is kept of a check that failed is for people; the logs of all are.
+        shutil.rmtree(place, ignore_errors=True)
     return each.described() | {"ok": not detail, "detail": detail}
 
 

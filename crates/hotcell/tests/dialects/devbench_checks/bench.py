@@ -9,7 +9,7 @@ from typing import Any
 from mcp import Client, MCPError
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
-from harness import Server, call, eventually, free_port, is_open
+from harness import INITIALIZE, Server, call, eventually, free_port, is_open
 
 IMAGE = os.environ.get("DEVBENCH_IMAGE", "host")
 NOBODY = "c_0000000000"
@@ -149,6 +149,16 @@ async def caller(port: int, token: str = "", path: str = "/mcp") -> AsyncIterato
         url = f"http://127.0.0.1:{port}{path}"
         async with Client(streamable_http_client(url, http_client=http)) as session:
             yield session
+
+
+async def is_turned_away(port: int, token: str = "") -> bool:
+    """Whether a caller without a good token is told so, by HTTP."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers["Accept"] = "application/json, text/event-stream"
+    async with create_mcp_http_client(headers=headers) as http:
+        answer = await http.post(f"http://127.0.0.1:{port}/mcp", json=INITIALIZE)
+    # The number that the documents have for it.
+    return answer.status_code == 401 and answer.json()["error"]["code"] == -32007
 
 
 def hotcell(server: Server, *arguments: str) -> str:

@@ -205,7 +205,7 @@ async def workspaces_are_resources(server: Server):
     async with bench(server) as session:
         made = await spawn(session)
         await write(session, made, "/workspace/note.txt", "hello")
-        read_back = await session.read_resource(f"workspace://{made}/note.txt")
+        read_back = await session.read_resource(f"workspace:{made}/note.txt")
         assert read_back.contents[0].text == "hello", read_back
 
 
