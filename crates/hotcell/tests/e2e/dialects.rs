@@ -50,6 +50,7 @@ macro_rules! in_parts {
 
 in_parts!(background_job, "background-job");
 in_parts!(vibesbox, "vibesbox");
+in_parts!(devbench, "devbench");
 
 #[derive(Clone, Copy)]
 struct Suite {
