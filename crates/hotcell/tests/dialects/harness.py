@@ -150,9 +150,16 @@ class Server:
         if self.target.transport == "http":
             async with self.opening:
                 process, url = await self.listener(env)
-            async with Client(url) as session:
-                self.pids[id(session)] = process.pid
-                yield session
+            is_over = False
+            try:
+                async with Client(url) as session:
+                    self.pids[id(session)] = process.pid
+                    yield session
+                    is_over = True
+            except Exception:
+                # Nobody is there any more to be told that the session is over.
+                if not is_over or process.poll() is None:
+                    raise
             return
         parameters = StdioServerParameters(
             command=self.target.command[0],
