@@ -9,7 +9,7 @@ from typing import Any
 from mcp import Client, MCPError
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
-from harness import INITIALIZE, Server, call, eventually, free_port, is_open
+from harness import INITIALIZE, PATIENCE_S, Server, call, eventually, free_port, is_open
 
 IMAGE = os.environ.get("DEVBENCH_IMAGE", "host")
 NOBODY = "c_0000000000"
@@ -139,6 +139,21 @@ async def listening(server: Server, **env: str) -> AsyncIterator[tuple[subproces
         finally:
             process.kill()
             process.wait()
+
+
+def does_not_listen(server: Server, env: dict[str, str]) -> str:
+    """What a server says that ends badly because of where it would listen."""
+    ended = subprocess.run(
+        serve_command(server),
+        env=server.variables(env),
+        cwd=server.work,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert ended.returncode != 0, ended.stderr
+    return ended.stderr
 
 
 @asynccontextmanager

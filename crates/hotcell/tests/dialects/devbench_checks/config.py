@@ -65,7 +65,8 @@ async def logs_are_as_told(server: Server):
         (log,) = set(server.logs.iterdir()) - before
         return log.read_text()
 
-    by_itself = await logged(HOTCELL_DRIVER="", MCP_DOCKER_HOST="unix:///nowhere/at/all.sock")
+    nowhere = {"HOTCELL_DOCKER_HOST": "", "MCP_DOCKER_HOST": "unix:///nowhere/at/all.sock"}
+    by_itself = await logged(HOTCELL_DRIVER="", **nowhere)
     assert '"driver":"native"' in by_itself and by_itself.startswith("{"), by_itself
     assert "driver" not in await logged(HOTCELL_DRIVER="", MCP_LOG_LEVEL="ERROR")
     text = await logged(HOTCELL_DRIVER="", MCP_LOG_FORMAT="text")

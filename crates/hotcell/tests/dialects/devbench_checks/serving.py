@@ -1,7 +1,13 @@
 """How the server is reached: over HTTP unless told otherwise, at this machine alone."""
 
+import base64
+import json
+
 import signal
+import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import anyio
@@ -11,15 +17,19 @@ from devbench_checks.bench import (
     bench,
     caller,
     containers,
+    does_not_listen,
     is_turned_away,
     listening,
     printed,
+    refused,
     spawn,
     start,
 )
 from harness import Server, check, eventually
 
 TOKEN = "a-token-that-is-long-enough"
+# The issuer of tokens that other tests have.
+sys.path.append(str(Path(__file__).parents[2] / "clients"))
 
 
 @check("default", "it listens at 127.0.0.1 alone, and speaks MCP at /mcp")
@@ -43,10 +53,8 @@ async def the_path_can_be_chosen(server: Server):
 
 @check("config", "an address that others reach needs proof of who calls")
 async def open_doors_are_refused(server: Server):
-    told = await server.refuses_to_start(
-        {"MCP_TRANSPORT_MODE": "streamable-http", "MCP_HOST": "0.0.0.0", "MCP_PORT": "0"}
-        | {"MCP_AUTH_MODE": "none"}
-    )
+    open_to_all = {"MCP_HOST": "0.0.0.0", "MCP_PORT": "0", "MCP_AUTH_MODE": "none"}
+    told = does_not_listen(server, open_to_all)
     assert "anybody who reaches" in told, told
     given = {"MCP_HOST": "0.0.0.0", "MCP_AUTH_MODE": "bearer", "MCP_BEARER_TOKEN": TOKEN}
     async with listening(server, **given) as (_, port):
@@ -64,6 +72,83 @@ async def tokens_open_the_server(server: Server):
             assert "hotcell_cells" in (await ask(session, "metrics"))["metrics"]
         for wrong in ("", "another-token-that-is-long"):
             assert await is_turned_away(port, wrong), f"it serves with {wrong!r}"
+
+
+@check("config", "MCP_AUTH_MODE=oidc takes tokens of the issuer, for this client, with the scopes")
+async def tokens_of_an_issuer_open_the_server(server: Server):
+    from issuer import Issuer, serve
+
+    issuer = Issuer({"a": "p256"})
+    listener = serve(issuer)
+    now = int(time.time())
+    claims = {"iss": issuer.url, "aud": "bench", "sub": "ada", "iat": now, "exp": now + 300}
+    given = {
+        "MCP_AUTH_MODE": "oidc",
+        "MCP_OAUTH_CONFIG_URL": f"{issuer.url}/.well-known/openid-configuration",
+        "MCP_OAUTH_CLIENT_ID": "bench",
+        "MCP_OAUTH_CLIENT_SECRET": "not needed",
+        "MCP_OAUTH_BASE_URL": "http://127.0.0.1:8000",
+        "MCP_OAUTH_REQUIRED_SCOPES": "openid,bench",
+    }
+    try:
+        async with listening(server, **given) as (_, port):
+            good = issuer.sign("a", claims | {"scope": "openid bench"})
+            async with caller(port, good) as session:
+                made = await spawn(session)
+                assert await printed(session, made, "echo ada") == "ada\n"
+                await refused(session, -32008, "reconcile")
+            for wrong in [
+                claims | {"scope": "openid"},
+                claims | {"scope": "openid bench", "aud": "another"},
+                claims | {"scope": "openid bench", "exp": now - 300},
+            ]:
+                assert await is_turned_away(port, issuer.sign("a", wrong)), wrong
+            assert await is_turned_away(port)
+        async with listening(server, **given, MCP_OAUTH_AUDIENCE="another") as (_, port):
+            assert await is_turned_away(port, good)
+            other = issuer.sign("a", claims | {"scope": "openid bench", "aud": "another"})
+            async with caller(port, other) as session:
+                assert [each["id"] for each in await containers(session)] == [made]
+    finally:
+        listener.shutdown()
+        listener.server_close()
+
+
+@check("config", "MCP_DOCKER_CONFIG_JSON is what a registry is shown when an engine pulls")
+async def registries_are_shown_credentials(server: Server):
+    seen: list[str] = []
+
+    class Registry(BaseHTTPRequestHandler):
+        def do_GET(self):
+            shown = self.headers.get("Authorization")
+            seen.extend([shown] if shown else [])
+            self.send_response(404 if shown else 401)
+            self.send_header("WWW-Authenticate", 'Basic realm="check"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    registry = f"127.0.0.1:{listener.server_port}"
+    auth = base64.b64encode(b"ada:secret").decode()
+    given = {
+        "MCP_DOCKER_CONFIG_JSON": json.dumps({"auths": {registry: {"auth": auth}}}),
+        "MCP_ALLOWED_REGISTRIES": registry,
+    }
+    try:
+        async with bench(server, **given) as session:
+            error = await refused(session, -32000, "spawn", image=f"{registry}/private:1")
+            assert "secret" not in str(error.data) + error.message, error
+            if (await ask(session, "health"))["driver"] == "docker":
+                assert seen and set(seen) == {f"Basic {auth}"}, seen
+    finally:
+        listener.shutdown()
+        listener.server_close()
 
 
 @check("config", "MCP_DRAIN_GRACE_S bounds how long the server takes to end")
