@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use hotcell_model::{
-    Caller, CellAttach, CellId, CellInfo, CellKill, CellKilled, CellList, CellRef, CellSpawn,
-    CellState, CloseReason, Collect, Collectable, Collected, Command, Error, ErrorCode, ExecBounds,
-    ExecGet, ExecRun, Keep, KillWait, Reconcile, Role, Stream, Volume, VolumeRemove, VolumeRestore,
-    VolumesList,
+    Caller, CellAdopt, CellAttach, CellId, CellInfo, CellKill, CellKilled, CellList, CellRef,
+    CellSpawn, CellState, CloseReason, Collect, Collectable, Collected, Command, Error, ErrorCode,
+    ExecBounds, ExecGet, ExecRun, Keep, KillWait, Reconcile, Role, Stream, Volume, VolumeRemove,
+    VolumeRestore, VolumesList,
 };
 
 use crate::Engine;
@@ -278,6 +278,11 @@ async fn housekeeping_is_for_operators_and_names_cells_to_those_of_all() {
     assert_eq!(engine.ask(&agent, Reconcile).await.unwrap_err().code, ErrorCode::Denied);
     let collect = Collect { dry_run: true };
     assert_eq!(engine.ask(&agent, collect).await.unwrap_err().code, ErrorCode::Denied);
+    // Unless whoever started the server lets its callers.
+    let trusted = agent.keeping_house();
+    engine.ask(&trusted, collect).await.unwrap();
+    engine.ask(&trusted, Reconcile).await.unwrap();
+    assert_eq!(engine.ask(&trusted, CellAdopt).await.unwrap_err().code, ErrorCode::Denied);
     let confined = Caller::of("operator".to_owned(), Role::Operator);
     house.driver.orphans.lock().unwrap().push(CellId::from_random(99));
     house.driver.refuse_to_clear.store(true, std::sync::atomic::Ordering::SeqCst);

@@ -242,7 +242,9 @@ class Server:
         async def is_gone() -> bool:
             return not is_alive(pid)
 
-        await eventually("the server is gone", is_gone)
+        # The client may give up as soon as nobody answers.
+        with anyio.CancelScope(shield=True):
+            await eventually("the server is gone", is_gone)
 
     def peak_memory(self, session: Client) -> int:
         """The most bytes of memory that the process of a session ever had."""

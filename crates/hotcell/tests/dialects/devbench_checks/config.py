@@ -1,5 +1,7 @@
 """What the variables do, and which values they take."""
 
+import os
+
 from devbench_checks.bench import (
     IMAGE,
     ask,
@@ -83,6 +85,18 @@ async def native_without_an_engine(server: Server):
         made = await ask(session, "spawn", image="host")
         listed = await container(session, made["container_id"])
         assert listed["docker_id"] is None, listed
+
+
+@check("config", "with an engine at MCP_DOCKER_HOST containers are containers of it")
+async def containers_of_an_engine(server: Server):
+    engine = os.environ.get("HOTCELL_DOCKER_HOST", "")
+    if not engine:
+        return
+    found = {"HOTCELL_DRIVER": "", "HOTCELL_DOCKER_HOST": "", "MCP_DOCKER_HOST": engine}
+    async with bench(server, **found) as session:
+        assert (await ask(session, "health"))["driver"] == "docker"
+        listed = await container(session, await spawn(session))
+        assert listed["docker_id"], listed
 
 
 @check("config", "HOTCELL_DRIVER wins over what is found")

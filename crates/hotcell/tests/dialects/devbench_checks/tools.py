@@ -255,11 +255,11 @@ async def stats_are_told(server: Server):
         made = await spawn(session)
         await printed(session, made, "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done")
         stats = await ask(session, "container_stats", container_id=made)
-        assert stats["container_id"] == made and stats["memory_usage_mb"] > 0, stats
-        assert 0 < stats["memory_percent"] < 100 and stats["pids"] > 0, stats
+        assert stats["container_id"] == made and stats["memory_limit_mb"] == 512, stats
+        # What is not counted here, such as without cgroups, is null.
+        for field in ("cpu_percent", "memory_usage_mb", "memory_percent", "pids"):
+            assert stats[field] is None or stats[field] > 0, (field, stats)
         assert stats["network_rx_bytes"] == 0 and stats["timestamp"], stats
-        # An engine does not tell it of a container that it knows nothing else of.
-        assert stats["cpu_percent"] is not None or (await container(session, made))["docker_id"]
 
 
 @check("planned", "policy_check judges images and commands without doing anything")
