@@ -496,7 +496,7 @@ fn shown(policy: &Policy, verdict: &Verdict) -> PolicyVerdict {
 fn shown_part(part: &hotcell_policy::Part) -> PolicyPart {
     PolicyPart {
         what: part.finding.what.clone(),
-        name: part.finding.name.clone(),
+        name: part.finding.path.clone().or_else(|| part.finding.name.clone()),
         decision: decision(part.decision),
         rule: part.rule.clone(),
         why: part.why.clone(),

@@ -66,7 +66,8 @@ impl PolicyDecision {
 pub struct PolicyPart {
     /// What it is.
     pub what: String,
-    /// The name of the command, module or function, where it is known.
+    /// The name of the command, module or function, where it is known; the path of a command that is
+    /// called by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What is said of it.

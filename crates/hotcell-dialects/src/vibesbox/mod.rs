@@ -284,9 +284,17 @@ impl Shell {
         if let Some((_, pattern)) = known {
             return format!("Command blocked: matches dangerous pattern '{pattern}'");
         }
-        let denied = parts.iter().filter(|part| part.decision == PolicyDecision::Deny);
-        let mut names = denied.filter_map(|part| part.name.as_ref());
-        match names.find(|name| !allowed_commands.contains(name)) {
+        let is_listed = |name: &str| {
+            let name = name.rsplit('/').next().unwrap_or_default();
+            allowed_commands.iter().any(|allowed| allowed == name)
+        };
+        let unlisted = parts.iter().find_map(|part| {
+            let name = part.name.as_deref()?;
+            let is_denied = part.decision == PolicyDecision::Deny;
+            // A file elsewhere that has the name of a program is not that program.
+            (is_denied && (part.rule.is_none() || !is_listed(name))).then_some(name)
+        });
+        match unlisted {
             Some(name) if !allowed_commands.is_empty() => {
                 let allowed = allowed_commands.join(", ");
                 format!("Command '{name}' not in allowlist. Allowed commands: {allowed}")

@@ -239,8 +239,11 @@ class Server:
         pid = self.pid(session)
         os.kill(pid, signal.SIGKILL)
 
+        listening = [process for _, process, _ in self.listening if process.pid == pid]
+
         async def is_gone() -> bool:
-            return not is_alive(pid)
+            # Its threads may take a moment longer than its first one.
+            return not is_alive(pid) and all(process.poll() is not None for process in listening)
 
         # The client may give up as soon as nobody answers.
         with anyio.CancelScope(shield=True):
