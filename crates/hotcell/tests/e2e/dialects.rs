@@ -73,6 +73,30 @@ impl Suite {
     }
 }
 
+/// The page was made from the checks that there are.
+#[test]
+fn the_comparison_is_that_of_the_suite() {
+    let Some(installed) = clients() else { return };
+    let kind = if is_root() { Kind::Root } else { Kind::Rootless };
+    let Some(world) = World::enter(kind) else { return };
+    let suite = Suite { file: "background_job", dialect: "background-job" };
+    let (python, script) = (installed.join("venv/bin/python"), suite.script());
+    let list = ["-B", script.to_str().unwrap(), "--list"];
+    let listed = world.other(python.to_str().unwrap(), list).run().succeeded().stdout();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs/dialects/background-job-compared.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let checks: Vec<Value> =
+        listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), checks.len());
+    for check in checks {
+        let (name, about) = (check["name"].as_str().unwrap(), check["about"].as_str().unwrap());
+        let row = format!("| `{name}` | {} |", about.replace('|', "\\|"));
+        assert!(rows.iter().any(|shown| shown.starts_with(&row)), "the page lacks {row}");
+    }
+}
+
 fn passes(suite: Suite, transport: &str, part: usize) {
     let Some(installed) = clients() else { return };
     let kind = if is_root() { Kind::Root } else { Kind::Rootless };
