@@ -4,14 +4,10 @@ use regex::Regex;
 
 use crate::finding::{Dynamic, Finding, Kind};
 use crate::policy::PolicyError;
+use crate::walk::takes_code;
 
 /// The longest list: each line of a text is held against all of them.
 const MOST_BYTES: usize = 64 << 10;
-
-/// Programs, by the beginnings of their names, whose arguments may be code that is not looked at by
-/// commands.
-const INTERPRETERS: &[&str] =
-    &["python", "perl", "ruby", "node", "php", "lua", "awk", "gawk", "mawk"];
 
 /// Patterns of which one has to fit every command that is run. It may fit anywhere, but for a command
 /// that runs what cannot be seen, such as code of another language or a file: that is known by its
@@ -79,9 +75,7 @@ impl AllowedLines {
     fn fit(&self, finding: &Finding) -> bool {
         let line = line_of(finding);
         let name = finding.name.as_deref().unwrap_or_default();
-        let hides = !finding.dynamic.is_empty()
-            || finding.path.is_some()
-            || INTERPRETERS.iter().any(|it| name.starts_with(it));
+        let hides = !finding.dynamic.is_empty() || finding.path.is_some() || takes_code(name);
         self.patterns
             .iter()
             .any(|(_, regex)| regex.find(&line).is_some_and(|found| !hides || found.start() == 0))

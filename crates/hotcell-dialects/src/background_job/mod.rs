@@ -35,6 +35,8 @@ const KILLED_WITHIN_S: f64 = KILL_GRACE_S + 5.0;
 /// How much output is asked for at once.
 const PAGE_BYTES: u64 = 4 << 20;
 const LISTED_AT_ONCE: u32 = 1000;
+/// The bound of jobs, as the engine calls it.
+const MAX_RUNNING: &str = "max_running";
 
 /// What the variables of the original say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,14 +249,18 @@ impl Jobs {
                     "Invalid command: Command contains dangerous pattern and is not allowed: {command}"
                 ),
             },
-            ErrorCode::LimitExceeded if error.quota.is_some() => format!(
-                "Job limit reached: Maximum concurrent jobs limit ({}) reached",
-                self.settings.most_jobs
-            ),
+            ErrorCode::LimitExceeded => {
+                match error.quota.filter(|quota| quota.key == MAX_RUNNING) {
+                    Some(quota) => format!(
+                        "Job limit reached: Maximum concurrent jobs limit ({}) reached",
+                        quota.limit
+                    ),
+                    None => format!("Job limit reached: {}", error.message),
+                }
+            }
             ErrorCode::Invalid => format!("Invalid command: {}", error.message),
             ErrorCode::NotFound
             | ErrorCode::Conflict
-            | ErrorCode::LimitExceeded
             | ErrorCode::Timeout
             | ErrorCode::Cancelled
             | ErrorCode::Unsupported

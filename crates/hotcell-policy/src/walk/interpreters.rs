@@ -369,6 +369,15 @@ pub(super) fn of_file(file: &Field, network: bool) -> Dynamic {
     }
 }
 
+/// Whether what stands among the arguments of a program may be code.
+pub(crate) fn takes_code(name: &str) -> bool {
+    let of_language = |(names, _): &(&[&str], &[&str])| names.contains(&name);
+    is_python(name)
+        || AWKS.contains(&name)
+        || matches!(name, "sed" | "gsed" | "sqlite3")
+        || LANGUAGES.iter().any(of_language)
+}
+
 pub(crate) fn is_python(name: &str) -> bool {
     let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
     rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))

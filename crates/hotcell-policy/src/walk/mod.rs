@@ -27,6 +27,7 @@ use std::rc::Rc;
 
 pub(crate) use self::code::walk_python;
 pub(crate) use self::field::{Field, GAP};
+pub(crate) use self::interpreters::takes_code;
 pub use self::start::Around;
 pub(crate) use self::start::{Start, walk_argv, walk_text, walk_variables};
 use self::state::State;
