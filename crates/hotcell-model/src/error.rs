@@ -104,6 +104,9 @@ pub struct Error {
     /// The call as it is held, where a person has to approve it first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Box<HeldId>>,
+    /// The scope that the caller has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Box<str>>,
 }
 
 /// A bound that is used up.
@@ -116,9 +119,6 @@ pub struct QuotaHit {
     /// How much there is.
     pub current: u64,
 }
-
-/// By this an error is known that is about scopes.
-const NEEDS_SCOPE: &str = "needs the scope";
 
 macro_rules! constructors {
     ($($name:ident => $code:ident),* $(,)?) => {
@@ -133,6 +133,7 @@ macro_rules! constructors {
                     retry_after_s: None,
                     quota: None,
                     held: None,
+                    scope: None,
                 }
             }
         )*
@@ -177,14 +178,10 @@ impl Error {
     /// A caller has no scope for a request.
     #[must_use]
     pub fn without_scope(request: &str, scope: &str, principal: &str) -> Self {
-        Self::denied(format!("{request} {NEEDS_SCOPE} {scope:?}, which {principal} has not"))
-            .hint("ask the operator for a token with that scope, or let the operator do it")
-    }
-
-    /// Whether a caller had no scope for what it asked.
-    #[must_use]
-    pub fn lacks_scope(&self) -> bool {
-        self.code == ErrorCode::Denied && self.message.contains(NEEDS_SCOPE)
+        let message = format!("{request} needs the scope {scope:?}, which {principal} has not");
+        let error = Self::denied(message)
+            .hint("ask the operator for a token with that scope, or let the operator do it");
+        Self { scope: Some(scope.into()), ..error }
     }
 
     /// The same error with a word on what to do.

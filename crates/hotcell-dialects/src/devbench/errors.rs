@@ -48,7 +48,7 @@ impl About {
         match (error.code, self) {
             (ErrorCode::Invalid, _) => INVALID_PARAMS,
             (ErrorCode::NotFound, Self::Files) => FILE_NOT_FOUND,
-            (ErrorCode::Denied, _) if error.lacks_scope() => AUTHORIZATION_FAILED,
+            (ErrorCode::Denied, _) if error.scope.is_some() => AUTHORIZATION_FAILED,
             (ErrorCode::Denied, Self::Spawn) => IMAGE_NOT_ALLOWED,
             (ErrorCode::Denied, Self::Files) => PATH_SECURITY,
             (ErrorCode::Denied, Self::Start | Self::Rest) => AUTHORIZATION_FAILED,

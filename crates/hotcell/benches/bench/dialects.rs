@@ -24,6 +24,8 @@ struct Dialect {
     used: Use,
     /// The program whose place it takes, where that can be installed.
     original: Option<&'static str>,
+    /// What asks it for stdio, if it would serve HTTP.
+    env: &'static [(&'static str, &'static str)],
 }
 
 const DIALECTS: &[Dialect] = &[
@@ -32,12 +34,21 @@ const DIALECTS: &[Dialect] = &[
         what: "a job of `true` until it is known to be completed",
         used: job,
         original: Some("bin/mcp-background-job"),
+        env: &[],
     },
     Dialect {
         name: "vibesbox",
         what: "`execute_command` of `true`",
         used: execute,
         original: None,
+        env: &[],
+    },
+    Dialect {
+        name: "devbench",
+        what: "a container, `true` in it until it is known to be complete, and no container any more",
+        used: container,
+        original: None,
+        env: &[("MCP_TRANSPORT_MODE", "stdio"), ("HOTCELL_DRIVER", "native")],
     },
 ];
 
@@ -45,11 +56,18 @@ fn called(tool: &str, arguments: Value) -> Value {
     json!({ "name": tool, "arguments": arguments })
 }
 
+/// Calls a tool; what its result has under this name.
+fn told(talk: &mut StdioTalk, call: &Value, name: &str) -> Result<Value> {
+    let (_, answer) = talk.call_once(call)?;
+    let mut answer: Value = serde_json::from_str(&answer)?;
+    let told = answer["result"]["structuredContent"][name].take();
+    anyhow::ensure!(!told.is_null(), "{call} was answered by {answer}, without a {name}");
+    Ok(told)
+}
+
 fn job(talk: &mut StdioTalk) -> Result<Duration> {
     let began = Instant::now();
-    let (_, answer) = talk.call_once(&called("execute_command", json!({ "command": "true" })))?;
-    let answer: Value = serde_json::from_str(&answer)?;
-    let id = &answer["result"]["structuredContent"]["job_id"];
+    let id = told(talk, &called("execute_command", json!({ "command": "true" })), "job_id")?;
     let status = called("get_job_status", json!({ "job_id": id }));
     while !talk.call_once(&status)?.1.contains("completed") {}
     Ok(began.elapsed())
@@ -57,6 +75,18 @@ fn job(talk: &mut StdioTalk) -> Result<Duration> {
 
 fn execute(talk: &mut StdioTalk) -> Result<Duration> {
     Ok(talk.call_once(&called("execute_command", json!({ "command": "true" })))?.0)
+}
+
+fn container(talk: &mut StdioTalk) -> Result<Duration> {
+    let of = |tool: &str, input: Value| called(tool, json!({ "input_data": input }));
+    let began = Instant::now();
+    let container = told(talk, &of("spawn", json!({ "image": "host" })), "container_id")?;
+    let start = of("exec_start", json!({ "container_id": container, "cmd": ["true"] }));
+    let exec = told(talk, &start, "exec_id")?;
+    let poll = of("exec_poll", json!({ "exec_id": exec }));
+    while told(talk, &poll, "complete")? != true {}
+    told(talk, &of("kill", json!({ "container_id": container, "force": true })), "status")?;
+    Ok(began.elapsed())
 }
 
 /// What is called only to start the server: nothing.
@@ -78,7 +108,7 @@ impl Bench<'_> {
         });
         let mut command = program(self.hotcell);
         command.arg("--state-dir").arg(self.state).args(["serve", "--dialect", dialect.name]);
-        command.current_dir("/").stderr(Stdio::null());
+        command.current_dir("/").envs(dialect.env.iter().copied()).stderr(Stdio::null());
         if self.cgroups == CgroupUse::Off {
             command.env("HOTCELL_NATIVE_CGROUPS", "off");
         }
