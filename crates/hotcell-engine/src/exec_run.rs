@@ -251,6 +251,7 @@ pub(crate) async fn collect(
     deadline: Instant,
     view: &View,
 ) -> Result<ExecResult> {
+    stream.hold_back();
     let mut kept = HeadAndTail::new(shown.half_bytes);
     let mut next_seq = 0;
     let ended = loop {
@@ -278,6 +279,10 @@ pub(crate) async fn collect(
             Some(Ok(None)) | None => break None,
         }
     };
+    while let Some(record) = stream.overdue() {
+        next_seq = record.seq;
+        kept.push(record);
+    }
     let exec = match (ended, stream.exec().state) {
         (Some(exec), _) => exec,
         (None, ExecState::Queued) => {

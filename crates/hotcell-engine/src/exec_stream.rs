@@ -10,7 +10,7 @@ use hotcell_journal::{Align, Batch, Ended, LogReader};
 use hotcell_link::{FollowEvent, Following};
 use hotcell_masking::REACH_BEFORE;
 use hotcell_model::{Dropped, Error, Exec, ExecEnd, ExecState, Pace, Record, Result, Usage};
-use tokio::time::{sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::fault;
 use crate::site::Site;
@@ -56,6 +56,8 @@ pub struct ExecStream {
     veil: Option<Box<Veil>>,
     /// What came and is not shown before what waits behind the veil.
     after_veil: Option<ExecEvent>,
+    /// Whether what may be the beginning of a secret waits as long as it takes.
+    holds_back: bool,
     /// The last seq that was left out of a result, though the log has it.
     left_out: u64,
 }
@@ -124,8 +126,24 @@ impl ExecStream {
             result_bound: None,
             veil: view.veil().map(Box::new),
             after_veil: None,
+            holds_back: false,
             left_out: 0,
         }
+    }
+
+    /// From now on what may be the beginning of a secret waits until it is known: for whoever shows
+    /// all of it together.
+    pub(crate) fn hold_back(&mut self) {
+        self.holds_back = true;
+    }
+
+    /// The next of what was held back longer than anybody who watches would wait.
+    pub(crate) fn overdue(&mut self) -> Option<Record> {
+        let veil = self.veil.as_mut()?;
+        if veil.deadline()? <= Instant::now() {
+            veil.release();
+        }
+        veil.pop().map(|shown| shown.record)
     }
 
     /// The next event; `None` after the end. Can be cancelled without losing an event. Where
@@ -146,7 +164,7 @@ impl ExecStream {
             {
                 return Ok(Some(event));
             }
-            let event = match deadline {
+            let event = match deadline.filter(|_| !self.holds_back) {
                 None => self.next_raw().await?,
                 Some(deadline) => match timeout_at(deadline, self.next_raw()).await {
                     Ok(event) => event?,

@@ -4,11 +4,11 @@ A suite is a program that names its modules of checks, `sys.exit(harness.main([�
 
     SUITE.py --list
     SUITE.py --target hotcell|original --command 'PROGRAM ARGUMENT…' [--transport stdio|http]
-             [--scratch DIR] [NAME…]
+             [--user NAME] [--scratch DIR] [NAME…]
 
 The first prints what every check holds, the second runs all checks, or those named. Both print one
 JSON object a line. The exit code is 0 only if all went well. Over HTTP the command says `{port}`
-where the port belongs."""
+where the port belongs. With `--user` root starts the servers as that user."""
 
 import argparse
 import ctypes
@@ -102,6 +102,20 @@ class Target:
     name: str
     command: list[str]
     transport: str
+    # Whose servers they are, where they are not ours.
+    user: str | None = None
+
+    def started(self, words: list[str]) -> list[str]:
+        """What starts these words as that user, in the process that is started."""
+        if not self.user:
+            return words
+        return ["setpriv", "--reuid", self.user, "--regid", self.user, "--clear-groups", *words]
+
+    def own(self, path: Path) -> Path:
+        """Root's own files are not handed to cells: as root, a path is made somebody else's."""
+        if os.getuid() == 0:
+            shutil.chown(path, self.user or SOMEBODY, self.user or SOMEBODY)
+        return path
 
     def environment(self, state: Path) -> dict[str, str]:
         if self.name != "hotcell":
@@ -112,7 +126,7 @@ class Target:
     def run(self, state: Path, *arguments: str) -> str:
         """What the program itself prints of a state."""
         return subprocess.run(
-            [self.command[0], *arguments],
+            self.started([self.command[0], *arguments]),
             env=get_default_environment() | self.environment(state),
             check=True,
             stdout=subprocess.PIPE,
@@ -138,6 +152,8 @@ class Server:
         self.work = place / "work"
         self.logs = logs
         place.mkdir(parents=True, exist_ok=True)
+        if target.user:
+            target.own(place)
         self.make("")
         self.logs.mkdir(parents=True)
         # By the identity of the session, for clients cannot be keys.
@@ -150,13 +166,13 @@ class Server:
         """Makes a directory of the one to work in, or that itself."""
         path = self.work / name
         path.mkdir()
-        return given_away(path)
+        return self.target.own(path)
 
     def put(self, name: str, text: str = "") -> Path:
         """Puts a file into the directory to work in."""
         path = self.work / name
         path.write_text(text)
-        return given_away(path)
+        return self.target.own(path)
 
     @asynccontextmanager
     async def session(self, env: dict[str, str] | None = None) -> AsyncIterator[Client]:
@@ -175,9 +191,10 @@ class Server:
                     with suppress(Exception):
                         await stack.aclose()
             return
+        program, *arguments = self.target.started(self.target.command)
         parameters = StdioServerParameters(
-            command=self.target.command[0],
-            args=self.target.command[1:],
+            command=program,
+            args=arguments,
             env=self.variables(env),
             cwd=self.work,
         )
@@ -202,8 +219,9 @@ class Server:
         return open(self.logs / f"{len(list(self.logs.iterdir()))}.log", "w+")
 
     def start(self, env: dict[str, str], log: TextIO, port: int | None = None) -> subprocess.Popen:
+        words = [word.replace("{port}", str(port)) for word in self.target.command]
         return subprocess.Popen(
-            [word.replace("{port}", str(port)) for word in self.target.command],
+            self.target.started(words),
             env=self.variables(env),
             cwd=self.work,
             stdin=subprocess.PIPE,
@@ -277,13 +295,6 @@ class Server:
             self.target.sweep(self.state)
         finally:
             end_children()
-
-
-def given_away(path: Path) -> Path:
-    """Root's own files are not handed to cells: as root, a path is made somebody else's."""
-    if os.getuid() == 0:
-        os.chown(path, SOMEBODY, SOMEBODY)
-    return path
 
 
 def begins_to_serve(process: subprocess.Popen, port: int | None) -> bool:
@@ -454,6 +465,7 @@ def main(suite: list[ModuleType]) -> int:
     parser.add_argument("--target", choices=["hotcell", "original"])
     parser.add_argument("--command", type=shlex.split)
     parser.add_argument("--transport", choices=["stdio", "http"], default="stdio")
+    parser.add_argument("--user", help="start the servers as this user, which root alone can")
     parser.add_argument("--scratch", type=Path, help="keep what the servers wrote and logged here")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
@@ -469,7 +481,9 @@ def main(suite: list[ModuleType]) -> int:
     if options.scratch:
         options.scratch.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=options.scratch, prefix="checks-"))
-    target = Target(options.target, options.command, options.transport)
+    # Others have to pass through it to what is theirs.
+    scratch.chmod(0o755)
+    target = Target(options.target, options.command, options.transport, options.user)
     try:
         chosen = [checks[name] for name in options.names] or list(checks.values())
         return 0 if run_all(target, scratch, chosen) else 1

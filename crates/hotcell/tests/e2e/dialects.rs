@@ -5,57 +5,65 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::world::{Kind, World, clients, is_root, program};
+use crate::world::{Kind, World, clients, docker, is_root, program};
 
 const PARTS: usize = 4;
 
-/// Makes a test for each part of a suite over each transport.
+/// Makes a test for each part of a suite in each kind of world, over the transport that is named with it.
 macro_rules! in_parts {
-    ($suite:ident, $dialect:literal) => {
+    ($suite:ident, $dialect:literal, [$($kind:ident over $transport:ident),+]) => {
         mod $suite {
-            use super::{Suite, passes};
+            use super::{Suite, Way, passes};
 
             const SUITE: Suite = Suite { file: stringify!($suite), dialect: $dialect };
 
-            in_parts!(@ stdio, "stdio");
-            in_parts!(@ http, "http");
-        }
-    };
-    (@ $module:ident, $transport:literal) => {
-        mod $module {
-            use super::{SUITE, passes};
+            $(
+                mod $kind {
+                    use super::{SUITE, Way, passes};
 
-            #[test]
-            fn first() {
-                passes(SUITE, $transport, 0);
-            }
+                    const WAY: Way =
+                        Way { world: stringify!($kind), transport: stringify!($transport) };
 
-            #[test]
-            fn second() {
-                passes(SUITE, $transport, 1);
-            }
+                    #[test]
+                    fn first() {
+                        passes(SUITE, WAY, 0);
+                    }
 
-            #[test]
-            fn third() {
-                passes(SUITE, $transport, 2);
-            }
+                    #[test]
+                    fn second() {
+                        passes(SUITE, WAY, 1);
+                    }
 
-            #[test]
-            fn fourth() {
-                passes(SUITE, $transport, 3);
-            }
+                    #[test]
+                    fn third() {
+                        passes(SUITE, WAY, 2);
+                    }
+
+                    #[test]
+                    fn fourth() {
+                        passes(SUITE, WAY, 3);
+                    }
+                }
+            )+
         }
     };
 }
 
-in_parts!(background_job, "background-job");
-in_parts!(vibesbox, "vibesbox");
-in_parts!(devbench, "devbench");
+in_parts!(background_job, "background-job", [root over stdio, rootless over http]);
+in_parts!(vibesbox, "vibesbox", [root over stdio, rootless over http]);
+in_parts!(devbench, "devbench", [root over stdio, rootless over http, docker over http]);
 
 #[derive(Clone, Copy)]
 struct Suite {
     file: &'static str,
     dialect: &'static str,
+}
+
+/// Who starts the servers, and how they are reached.
+#[derive(Clone, Copy)]
+struct Way {
+    world: &'static str,
+    transport: &'static str,
 }
 
 impl Suite {
@@ -97,15 +105,22 @@ fn the_comparison_is_that_of_the_suite() {
     }
 }
 
-fn passes(suite: Suite, transport: &str, part: usize) {
+fn passes(suite: Suite, way: Way, part: usize) {
     let Some(installed) = clients() else { return };
-    let kind = if is_root() { Kind::Root } else { Kind::Rootless };
-    let Some(world) = World::enter(kind) else { return };
+    let kind = Kind::named(way.world);
+    let Some(user) = kind.find_user() else { return };
+    // The client is whoever runs the tests; only the servers are another's.
+    let as_other = is_root() && user.uid != 0;
+    let Some(world) = World::enter(if as_other { Kind::Root } else { kind }) else { return };
     let (python, script) = (installed.join("venv/bin/python"), suite.script());
     let run = |args: &[&str]| {
         let own = ["-B", script.to_str().unwrap()];
         let asked = world.other(python.to_str().unwrap(), own).args(args.iter().copied());
-        asked.env("HOME", world.home()).run()
+        let asked = asked.env("HOME", world.home());
+        match docker().filter(|_| kind.has_containers()) {
+            Some((_, image)) => asked.env("DEVBENCH_IMAGE", image).run(),
+            None => asked.run(),
+        }
     };
     let results = |output: &str| -> Vec<Value> {
         output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -115,10 +130,13 @@ fn passes(suite: Suite, transport: &str, part: usize) {
     let names =
         checks.iter().skip(part).step_by(PARTS).map(|check| check["name"].as_str().unwrap());
     let names: Vec<&str> = names.collect();
-    let command = suite.command(transport);
+    let command = suite.command(way.transport);
     let scratch = world.home().join("s");
-    let mut args = vec!["--target", "hotcell", "--command", &command, "--transport", transport];
-    args.extend(["--scratch", scratch.to_str().unwrap()]);
+    let mut args = vec!["--target", "hotcell", "--command", &command];
+    args.extend(["--transport", way.transport, "--scratch", scratch.to_str().unwrap()]);
+    if as_other {
+        args.extend(["--user", &user.name]);
+    }
     let ran = run(&[&args[..], &names[..]].concat());
     let ran = results(&ran.stdout());
     let failed: Vec<&Value> = ran.iter().filter(|result| result["ok"] != true).collect();

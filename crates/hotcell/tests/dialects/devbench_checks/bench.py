@@ -112,7 +112,7 @@ async def container(session: Client, container_id: str) -> dict[str, Any]:
 def serve_command(server: Server) -> list[str]:
     """The command without what says where to listen."""
     words = server.target.command
-    return words[: words.index("--http")] if "--http" in words else words
+    return server.target.started(words[: words.index("--http")] if "--http" in words else words)
 
 
 @asynccontextmanager
@@ -178,10 +178,4 @@ async def is_turned_away(port: int, token: str = "") -> bool:
 
 def hotcell(server: Server, *arguments: str) -> str:
     """What a command of the operator prints."""
-    return subprocess.run(
-        [server.target.command[0], *arguments],
-        env=server.variables({}),
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout
+    return server.target.run(server.state, *arguments)
