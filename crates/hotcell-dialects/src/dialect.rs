@@ -88,6 +88,11 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether there is a cell that is meant by whoever names none.
+    fn has_default_cell(&self) -> bool {
+        true
+    }
+
     /// What a call of a tool asks of the engine.
     ///
     /// # Errors
@@ -105,9 +110,10 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         self.result("a task", Reply::ExecResult(result))
     }
 
-    /// Output that is passed on while a command runs, in the words of the dialect.
-    fn progress(&self, output: String) -> String {
-        output
+    /// What is told while a command runs, in the words of the dialect: what came out of it, or nothing
+    /// for a while.
+    fn progress(&self, output: Option<String>) -> Option<String> {
+        output.or_else(|| Some("running".to_owned()))
     }
 
     /// The number of the error that whoever is refused over HTTP is told, before any tool is called.

@@ -5,6 +5,7 @@
 //! store or a driver. Beside what every dialect is there are those of servers that Hotcell takes the
 //! place of, with their names, shapes, bounds and texts.
 
+mod as_meant;
 pub mod background_job;
 pub mod devbench;
 mod dialect;

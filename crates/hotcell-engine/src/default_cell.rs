@@ -1,6 +1,6 @@
 //! The cell that a caller means without naming it.
 
-use hotcell_model::{Caller, CellRef, CellSpawn, Error, Keep, Request, Result, Workspace};
+use hotcell_model::{Caller, CellRef, CellSpawn, Error, Keep, Request, Result, Scope, Workspace};
 
 use crate::cell_spawn::cell_spawn;
 use crate::site::Site;
@@ -116,6 +116,8 @@ async fn look(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<Standi
             check_workspace(cell, workspace.as_ref(), caller.default_workspace.as_ref())?;
             Ok(Standing::Settled)
         }
+        // Who may only look finds nothing to look at.
+        None if !caller.may(Scope::Run) => Ok(Standing::Settled),
         None => Ok(Standing::ToBeMade),
     }
 }

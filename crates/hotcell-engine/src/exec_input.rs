@@ -1,6 +1,7 @@
 //! Sends input, end of file, a signal or a new size to an exec.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hotcell_journal::LogReader;
 use hotcell_link::{Ask, Link, LinkError};
@@ -17,6 +18,8 @@ use crate::{check, fault, links};
 
 /// How much input goes into one frame.
 const PIECE_BYTES: usize = 1 << 20;
+/// How long whoever waits for an answer waits at least until a piece is read.
+const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Sends the new size, then the input, then the signal. What was sent when a connection broke is
 /// not sent again: whether it arrived is not known, and twice is worse.
@@ -40,7 +43,10 @@ pub(crate) async fn exec_input(
     let sent = match find_link_to(site, &cell).await? {
         Some(link) => {
             site.check_lent(&cell)?;
-            send(&link, &cell, request).await
+            let patience = request.wait_s.map(|wait_s| {
+                TAKEN_WITHIN.max(Duration::try_from_secs_f64(wait_s).unwrap_or(TAKEN_WITHIN))
+            });
+            send(&link, &cell, request, patience).await
         }
         None => Err(LinkError::Lost),
     };
@@ -102,7 +108,14 @@ pub(crate) async fn find_link_to(site: &Site, cell: &CellId) -> Result<Option<Ar
     }
 }
 
-async fn send(link: &Link, cell: &CellId, request: ExecInput) -> Result<(), LinkError> {
+/// An exec that reads slowly may keep this waiting for as long as it likes, unless there is a limit to
+/// patience: then what its supervisor keeps for it counts as sent.
+async fn send(
+    link: &Link,
+    cell: &CellId,
+    request: ExecInput,
+    patience: Option<Duration>,
+) -> Result<(), LinkError> {
     let exec = &request.exec;
     if let Some(size) = request.size {
         links::ask(link, cell, &Ask::Resize { exec: exec.clone(), size }).await?;
@@ -111,15 +124,30 @@ async fn send(link: &Link, cell: &CellId, request: ExecInput) -> Result<(), Link
     if pieces.peek().is_none() && request.eof {
         link.ask(&Ask::Input { exec: exec.clone(), eof: true }, &[]).await?;
     }
+    let mut sent = 0;
     while let Some(piece) = pieces.next() {
-        let eof = request.eof && pieces.peek().is_none();
-        // An exec that reads slowly may keep this waiting for as long as it likes.
-        link.ask(&Ask::Input { exec: exec.clone(), eof }, piece).await?;
+        let is_last = pieces.peek().is_none();
+        let ask = Ask::Input { exec: exec.clone(), eof: request.eof && is_last };
+        sent += piece.len();
+        let taken = match patience {
+            None => Some(link.ask(&ask, piece).await?),
+            Some(patience) => link.ask_within(&ask, piece, patience).await?,
+        };
+        if taken.is_none() && !is_last {
+            return Err(LinkError::Failed(unread(exec, sent, request.data.len())));
+        }
     }
     if let Some(signal) = request.signal {
         links::ask(link, cell, &Ask::Signal { exec: exec.clone(), signal }).await?;
     }
     Ok(())
+}
+
+fn unread(exec: &ExecId, sent: usize, all: usize) -> Error {
+    Error::timeout(format!(
+        "exec {exec} does not read its input: {sent} of {all} bytes wait for it"
+    ))
+    .hint("send the rest once it reads, in pieces of 1 MiB at most")
 }
 
 /// Why nothing could be sent.

@@ -7,8 +7,8 @@ use hotcell_ledger::ChainedLedger;
 use hotcell_model::{
     Alias, ApprovalGive, ApprovalId, ApprovalList, ApprovalVerdict, Asked, AuditQuery, Caller,
     Cell, CellAdopt, CellKill, CellList, CellRef, CellSpawn, Command, Detail, EntryKind, Error,
-    ErrorCode, ExecRun, FileCall, FileWrite, Grant, HeldId, Keep, KillWait, Patience, Result, Role,
-    SecretSet, SecretValue, Timestamp, Verdict,
+    ErrorCode, ExecRun, FileCall, FileRead, FileWrite, Grant, HeldId, Keep, KillWait, Patience,
+    Result, Role, Scope, SecretSet, SecretValue, Timestamp, Verdict,
 };
 use hotcell_policy::{Policy, PolicyError};
 
@@ -333,6 +333,24 @@ async fn nobody_approves_what_they_asked_for() {
     // Whoever has the machine may, also for calls of its own client.
     let id = held(&server, agent(), spawn("more")).await;
     give(&server, &Caller::local(7), &id, Grant::Approve).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_may_only_look_makes_no_default_cell() {
+    let house = House::new();
+    let engine = house.engine();
+    let reader = Caller { scopes: vec![Scope::Read], ..agent() };
+    let reader = reader.with_default_cell("mine".parse().unwrap());
+    let read = FileCall::new(CellRef::Default, FileRead::default().into());
+    let error = engine.ask(&reader, read).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotFound, "{error:?}");
+    let cells = async || ask(&engine, CellList::default()).await.unwrap().cells.len();
+    assert_eq!(cells().await, 0);
+    // Who may use it has it made.
+    let caller = agent().with_default_cell("mine".parse().unwrap());
+    let run = ExecRun::new(CellRef::Default, Command::Shell("true".to_owned()));
+    engine.ask(&caller, run).await.unwrap();
+    assert_eq!(cells().await, 1);
 }
 
 #[tokio::test]

@@ -228,6 +228,32 @@ async fn what_may_begin_a_secret_is_held_back_for_a_moment() {
 }
 
 #[tokio::test]
+async fn a_result_hides_what_was_printed_in_pieces() {
+    let house = House::new();
+    let engine = house.engine();
+    let cell = persistent(&engine).await;
+    let exec = run_forever(&engine, &cell).await;
+    let supervisor = house.driver.supervisor(&cell);
+    let token = token();
+    let wait = |wait_s| ExecWait { exec: exec.clone(), wait_s, result_bytes: 1 << 20 };
+    // Whoever asks while it runs is shown what has waited long enough.
+    supervisor.print(&exec, Stream::Stdout, b"name: gh");
+    let result = ask_as_agent(&engine, wait(0.5)).await.unwrap();
+    assert_eq!((of(Stream::Stdout, &result.records).as_str(), result.next_seq), ("name: gh", 1));
+    supervisor.print(&exec, Stream::Stdout, b"\n");
+    let printing = async {
+        for piece in token.as_bytes().chunks(15) {
+            supervisor.print(&exec, Stream::Stdout, piece);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        supervisor.exit(&exec, 0);
+    };
+    let (result, ()) = tokio::join!(ask_as_agent(&engine, wait(60.0)), printing);
+    let expected = "name: gh\n[REDACTED:github-token]";
+    assert_eq!(of(Stream::Stdout, &result.unwrap().records), expected);
+}
+
+#[tokio::test]
 async fn across_a_gap_nothing_of_a_secret_is_shown() {
     let mut house = House::new();
     house.settings.output_bytes = 64 * 1024;

@@ -2,12 +2,15 @@
 
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::time::Duration;
 
 use hotcell_model::{Command, Error, ExecId, ExecSpec, FileOp, FileScope};
 use serde::Serialize;
 use tokio::net::UnixStream;
+use tokio::sync::oneshot::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::carrier::Carrier;
 use crate::conversation::UploadCredit;
@@ -99,7 +102,31 @@ impl Link {
         let channel = self.waiters.add(Waiter::Answer(answer))?;
         let _waiting = Waiting { waiters: &self.waiters, channel };
         self.send(channel, FrameKind::Ask, ask, blob).await?;
-        match answered.await {
+        self.answer(answered.await)
+    }
+
+    /// Asks, and waits a while for the answer. `None` if it did not come: what was asked for stands.
+    ///
+    /// # Errors
+    /// The connection was lost, or the supervisor said no.
+    pub async fn ask_within(
+        &self,
+        ask: &Ask,
+        blob: &[u8],
+        patience: Duration,
+    ) -> Result<Option<Tell>, LinkError> {
+        let (answer, answered) = oneshot::channel();
+        let channel = self.waiters.add(Waiter::Answer(answer))?;
+        let _waiting = Waiting { waiters: &self.waiters, channel };
+        self.send(channel, FrameKind::Ask, ask, blob).await?;
+        match timeout(patience, answered).await {
+            Ok(answered) => self.answer(answered).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn answer(&self, answered: Result<Tell, RecvError>) -> Result<Tell, LinkError> {
+        match answered {
             Ok(Tell::Failed(error)) => Err(LinkError::Failed(error)),
             Ok(tell) => Ok(tell),
             Err(_) => Err(self.reason(LinkError::Confused)),

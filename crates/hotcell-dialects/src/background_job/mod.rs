@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 
 use hotcell_model::{
     CancelStatus, CellRef, Checked, CheckedLanguage, Command, EndCause, Error, ErrorCode, Exec,
-    ExecBounds, ExecCancel, ExecGet, ExecId, ExecInput, ExecList, ExecPoll, ExecRun, ExecState,
-    ExecStatusFilter, ExecWait, LIMITS, OutputFilter, PolicyCheck, PolicyVerdict, Result, Signal,
-    Stdin, Stream, Timestamp,
+    ExecBounds, ExecCancel, ExecGet, ExecId, ExecInput, ExecList, ExecPage, ExecPoll, ExecRun,
+    ExecState, ExecStatusFilter, ExecWait, LIMITS, OutputFilter, PolicyCheck, PolicyVerdict,
+    Result, Signal, Stdin, Stream, Timestamp,
 };
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 use serde::{Deserialize, Serialize};
 
 use self::job_id::JobId;
-use self::output::Gathered;
+use self::output::{Gathered, Output};
+use crate::as_meant::as_meant;
 use crate::dialect::{Dialect, ToolCall};
 use crate::talk::{Asking, Told};
 use crate::tool::{answer, failed, read};
@@ -83,6 +84,10 @@ impl Dialect for BackgroundJob {
     }
 
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
+        let arguments = match self.find(tool) {
+            Some(tool) => as_meant(&tool.input_schema, arguments),
+            None => arguments,
+        };
         let asked = Asked::read(tools::wire_name(tool), arguments)?;
         let settings = self.settings;
         Ok(ToolCall::Talks(Box::new(move |asking| {
@@ -265,7 +270,10 @@ impl Jobs {
             | ErrorCode::Cancelled
             | ErrorCode::Unsupported
             | ErrorCode::Unavailable
-            | ErrorCode::Internal => format!("Failed to execute command: {}", error.message),
+            | ErrorCode::Internal => match error.hint {
+                Some(hint) => format!("Failed to execute command: {} ({hint})", error.message),
+                None => format!("Failed to execute command: {}", error.message),
+            },
         }
     }
 
@@ -339,45 +347,48 @@ impl Jobs {
     async fn output(&self, job: &str) -> Answered {
         let exec = self.find(job).await?.id;
         let mut gathered = Gathered::new(self.settings.output_bytes);
-        self.gather(job, &exec, OutputFilter::default(), &mut gathered).await?;
-        Ok(answer(&gathered.shown()))
+        // A job may write faster than it can be read: its end is where it was when it was asked for.
+        let last_line = OutputFilter { tail_lines: Some(1), ..OutputFilter::default() };
+        let end = self.page(job, &exec, 0, last_line).await?.next_seq;
+        let mut after_seq = 0;
+        loop {
+            let page = self.page(job, &exec, after_seq, OutputFilter::default()).await?;
+            let is_last = page.complete || page.next_seq >= end || page.next_seq == after_seq;
+            after_seq = page.next_seq;
+            gathered.take(page.records, page.dropped);
+            if let (true, Some(end)) = (page.complete, &page.exec.end) {
+                gathered.finish(end);
+            }
+            if is_last {
+                return Ok(answer(&gathered.shown()));
+            }
+        }
     }
 
     async fn tail(&self, job: &str, lines: u64) -> Answered {
         let exec = self.find(job).await?.id;
-        let mut gathered = Gathered::new(self.settings.output_bytes);
-        for stream in [Stream::Stdout, Stream::Stderr] {
+        let last = async |stream| {
             let filter = OutputFilter { tail_lines: Some(lines), grep: None, stream: Some(stream) };
-            self.gather(job, &exec, filter, &mut gathered).await?;
-        }
-        Ok(answer(&gathered.shown()))
+            let page = self.page(job, &exec, 0, filter).await?;
+            let mut gathered = Gathered::new(self.settings.output_bytes);
+            gathered.take(page.records, page.dropped);
+            Ok::<Output, String>(gathered.last(lines))
+        };
+        let (stdout, stderr) =
+            (last(Stream::Stdout).await?.stdout, last(Stream::Stderr).await?.stderr);
+        Ok(answer(&Output { stdout, stderr }))
     }
 
-    /// Reads what there is of a job's output.
-    async fn gather(
+    async fn page(
         &self,
         job: &str,
         exec: &ExecId,
+        after_seq: u64,
         filter: OutputFilter,
-        gathered: &mut Gathered,
-    ) -> std::result::Result<(), String> {
-        let mut after_seq = 0;
-        loop {
-            let poll = ExecPoll {
-                exec: exec.clone(),
-                after_seq,
-                wait_s: 0.0,
-                filter: filter.clone(),
-                max_bytes: PAGE_BYTES,
-            };
-            let page = self.asking.ask(poll).await.map_err(|error| told(job, error))?;
-            let is_last = page.complete || page.next_seq == after_seq;
-            after_seq = page.next_seq;
-            gathered.take(page.records);
-            if is_last {
-                return Ok(());
-            }
-        }
+    ) -> std::result::Result<ExecPage, String> {
+        let exec = exec.clone();
+        let poll = ExecPoll { exec, after_seq, wait_s: 0.0, filter, max_bytes: PAGE_BYTES };
+        self.asking.ask(poll).await.map_err(|error| told(job, error))
     }
 
     async fn interact(&self, job: &str, mut input: String) -> Answered {
@@ -391,12 +402,15 @@ impl Jobs {
             wait_s: Some(ANSWERS_WITHIN.as_secs_f64()),
             ..ExecInput::to(exec.clone())
         };
-        let sent = self.asking.ask(sent).await.map_err(|error| told(job, error))?;
+        let sent = match self.asking.ask(sent).await {
+            Ok(sent) => sent,
+            Err(error) => return Err(self.untaken(job, &exec, error).await),
+        };
         let mut gathered = Gathered::new(self.settings.output_bytes);
         let Some(page) = sent.output else { return Ok(answer(&gathered.shown())) };
         let mut after_seq = page.next_seq;
         let mut is_over = page.complete;
-        gathered.take(page.records);
+        gathered.take(page.records, page.dropped);
         while let (false, Some(left)) = (is_over, until.checked_duration_since(Instant::now())) {
             let poll = ExecPoll {
                 exec: exec.clone(),
@@ -407,9 +421,18 @@ impl Jobs {
             };
             let page = self.asking.ask(poll).await.map_err(|error| told(job, error))?;
             (after_seq, is_over) = (page.next_seq, page.complete);
-            gathered.take(page.records);
+            gathered.take(page.records, page.dropped);
         }
         Ok(answer(&gathered.shown()))
+    }
+
+    /// Why a job was not given its input: it has ended, or does not want any.
+    async fn untaken(&self, job: &str, exec: &ExecId, error: Error) -> String {
+        let found = self.asking.ask(ExecGet { exec: exec.clone() }).await;
+        match found.is_ok_and(|exec| exec.state != ExecState::Ended) {
+            true => format!("Failed to interact with job: {}", error.message),
+            false => told(job, error),
+        }
     }
 
     async fn kill(&self, job: &str) -> Answered {
@@ -429,10 +452,10 @@ impl Jobs {
 }
 
 impl JobSettings {
-    /// Of a stream that is longer than what is kept, all that is shown is kept: a log that is full keeps
-    /// seven of sixteen parts of its end.
+    /// Of streams that are longer than what is kept, all that is shown is kept where they come side by
+    /// side: a log that is full keeps seven of sixteen parts of its end, for both of them.
     fn bounds(&self) -> ExecBounds {
-        let output_bytes = self.output_bytes.saturating_mul(5) / 2;
+        let output_bytes = self.output_bytes.saturating_mul(5);
         ExecBounds {
             most_live: Some(self.most_jobs),
             output_bytes: Some(
@@ -461,7 +484,8 @@ impl Standing {
                 _,
             ) => "failed",
         };
-        Self { status, exit_code: end.exit_code }
+        let by_signal = || end.signal.map(|signal| -signal.number());
+        Self { status, exit_code: end.exit_code.or_else(by_signal) }
     }
 }
 

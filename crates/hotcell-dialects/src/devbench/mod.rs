@@ -16,6 +16,7 @@ use rmcp::model::{CallToolResult, JsonObject, Tool};
 use serde_json::{Value, json};
 
 use self::errors::{About, Refused};
+use crate::as_meant::as_meant;
 use crate::dialect::{Dialect, ToolCall};
 use crate::talk::Asking;
 use crate::tool::{answer, read};
@@ -54,12 +55,16 @@ impl Dialect for Devbench {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
+    fn has_default_cell(&self) -> bool {
+        false
+    }
+
     fn refusal_number(&self, status: u16, usual: i32) -> i32 {
         errors::of_status(status).unwrap_or(usual)
     }
 
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
-        let Some(tool) = self.find(tool).map(|tool| tool.name.clone()) else {
+        let Some(Tool { name: tool, input_schema, .. }) = self.find(tool).cloned() else {
             return Err(Error::not_found(format!("Unknown tool: '{tool}'")));
         };
         let settings = self.settings.clone();
@@ -67,7 +72,8 @@ impl Dialect for Devbench {
         Ok(ToolCall::Talks(Box::new(move |asking| {
             let bench = Bench { asking, settings };
             Box::pin(async move {
-                let told = bench.answer(&tool, input_data(arguments)).await;
+                let input = input_data(&input_schema, arguments);
+                let told = bench.answer(&tool, input).await;
                 told.map_err(Refused::told)
             })
         })))
@@ -76,11 +82,15 @@ impl Dialect for Devbench {
 
 /// What a tool was given. The original's documents write it without the object around it; clients of
 /// the original may send that object as text.
-fn input_data(mut arguments: JsonObject) -> JsonObject {
-    match arguments.remove("input_data") {
+fn input_data(schema: &JsonObject, mut arguments: JsonObject) -> JsonObject {
+    let input = match arguments.remove("input_data") {
         Some(Value::Object(input)) => input,
         Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_default(),
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => arguments,
+    };
+    match schema.get("properties").and_then(|all| all["input_data"].as_object()) {
+        Some(schema) => as_meant(schema, input),
+        None => input,
     }
 }
 

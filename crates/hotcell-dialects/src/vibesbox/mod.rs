@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::lines::{Beginnings, redacted};
+use crate::as_meant::as_meant;
 use crate::dialect::{Dialect, ToolCall};
 use crate::talk::{Asking, Progress, Told};
 use crate::tool::{failed, read};
@@ -100,6 +101,10 @@ impl Dialect for Vibesbox {
     }
 
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
+        let arguments = match self.find(tool) {
+            Some(tool) => as_meant(&tool.input_schema, arguments),
+            None => arguments,
+        };
         let asked = Asked::read(tool, arguments)?;
         let seen = Arc::clone(&self.seen);
         Ok(ToolCall::Talks(Box::new(move |asking| {
@@ -107,8 +112,9 @@ impl Dialect for Vibesbox {
         })))
     }
 
-    fn progress(&self, output: String) -> String {
-        redacted(&output)
+    /// Clients put together what they are told: it is output and nothing else.
+    fn progress(&self, output: Option<String>) -> Option<String> {
+        output.map(|output| redacted(&output))
     }
 
     fn failure(&self, _: &str, error: &Error) -> CallToolResult {

@@ -14,6 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::handler::{McpHandler, is_modern, no_longer_awaited};
 use super::held_call::unknown_state;
+use super::progress_text::ProgressText;
 use super::{elicited, tasks};
 use crate::call_id;
 use hotcell_dialects::{Progress, Show};
@@ -22,8 +23,6 @@ use hotcell_dialects::{Progress, Show};
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
 /// How often it is said that a command without output still runs.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// How much of the newest output one notification holds.
-const PROGRESS_BYTES: usize = 2000;
 /// How long a client that knows tasks is kept before it gets one.
 const TASK_AFTER_S: f64 = 2.0;
 
@@ -254,7 +253,7 @@ impl ExecCall<'_> {
         let follow = ExecFollow { exec, after_seq: 0, pace: Pace::Free };
         let mut stream = self.handler.door.follow(&self.handler.caller, follow).await?;
         let began = Instant::now();
-        let mut fresh = Vec::new();
+        let mut fresh = ProgressText::default();
         let mut told = began;
         let mut ticks = interval_at(began + PROGRESS_PAUSE, PROGRESS_PAUSE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -262,21 +261,14 @@ impl ExecCall<'_> {
             tokio::select! {
                 more = take(&mut stream, &mut fresh) => if !more? { return Ok(()) },
                 _ = ticks.tick() => {
-                    if fresh.is_empty() && told.elapsed() < HEARTBEAT {
+                    let output = fresh.take();
+                    if output.is_none() && told.elapsed() < HEARTBEAT {
                         continue;
                     }
                     told = Instant::now();
-                    let message = match fresh.as_slice() {
-                        [] => "running".to_owned(),
-                        bytes => {
-                            let output = String::from_utf8_lossy(bytes).into_owned();
-                            self.handler.door.dialect.progress(output)
-                        }
-                    };
-                    fresh.clear();
                     let progress = began.elapsed().as_secs_f64();
-                    let told = ProgressNotificationParam::new(token.clone(), progress)
-                        .with_message(message);
+                    let mut told = ProgressNotificationParam::new(token.clone(), progress);
+                    told.message = self.handler.door.dialect.progress(output);
                     // A client that is gone is noticed elsewhere.
                     let _ = self.context.peer.notify_progress(told).await;
                 }
@@ -288,12 +280,10 @@ impl ExecCall<'_> {
 }
 
 /// Takes the next output; `false` at the end.
-async fn take(stream: &mut ExecStream, fresh: &mut Vec<u8>) -> Result<bool> {
+async fn take(stream: &mut ExecStream, fresh: &mut ProgressText) -> Result<bool> {
     match stream.next().await? {
         Some(ExecEvent::Record(record)) => {
-            fresh.extend_from_slice(&record.bytes);
-            let beyond = fresh.len().saturating_sub(PROGRESS_BYTES);
-            fresh.drain(..beyond);
+            fresh.push(&record.bytes);
             Ok(true)
         }
         Some(ExecEvent::Dropped(_)) => Ok(true),

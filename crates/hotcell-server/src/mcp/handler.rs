@@ -73,7 +73,10 @@ impl McpHandler {
     /// The same for one request: on behalf of whoever sent it, who may do less than whoever opened
     /// the session, and by the name that the request has in logs and in the ledger.
     fn asked_by(&self, extensions: &Extensions, id: &RequestId) -> Self {
-        let caller = call_id::caller(extensions, id, &self.caller);
+        let mut caller = call_id::caller(extensions, id, &self.caller);
+        if !self.door.dialect.has_default_cell() {
+            caller.default_cell = None;
+        }
         Self { caller, ..self.clone() }
     }
 

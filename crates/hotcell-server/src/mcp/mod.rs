@@ -7,6 +7,7 @@ mod handler;
 mod held_call;
 mod parameters;
 mod passed;
+mod progress_text;
 mod resources;
 mod search_call;
 mod subscriptions;

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hotcell_model::{
     Cell, CellList, CellRef, Error, ErrorCode, FileCall, FileContent, FileEntries, FileList,
-    FileRead, Result,
+    FileRead, FileScope, Result,
 };
 use percent_encoding::percent_decode_str;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
@@ -74,7 +74,11 @@ pub(super) async fn read(
     (cell, path): (CellRef, String),
 ) -> Result<ReadResourceResult> {
     let ask = |op| {
-        let call = FileCall { most_content: MOST_BYTES, ..FileCall::new(cell.clone(), op) };
+        let call = FileCall {
+            scope: FileScope::Workspace,
+            most_content: MOST_BYTES,
+            ..FileCall::new(cell.clone(), op)
+        };
         handler.door.ask(&handler.caller, call)
     };
     let read = FileRead { path: path.clone(), ..FileRead::default() };

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::long_texts::{self, Piece};
 use super::pipes::{self, Reader, Writer};
+use super::request_id::IdFinder;
 
 /// A longer message is refused; what a client has to say in one is far shorter.
 const MOST_LINE_BYTES: usize = 16 << 20;
@@ -37,7 +38,8 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub(super) struct LineTransport {
     reader: BufReader<Reader>,
     line: Vec<u8>,
-    too_long: bool,
+    /// What a line that is too long is looked through for.
+    too_long: Option<IdFinder>,
     begun: Begun,
     unsent: mpsc::Sender<Unsent>,
     /// What is to be said to the last line.
@@ -104,7 +106,7 @@ impl LineTransport {
         let transport = Self {
             reader: BufReader::with_capacity(READ_BYTES, reader),
             line: Vec::new(),
-            too_long: false,
+            too_long: None,
             begun,
             unsent,
             refusal: None,
@@ -124,10 +126,13 @@ impl LineTransport {
         };
         let end = memchr::memchr(b'\n', available);
         let taken = end.map_or(available.len(), |end| end + 1);
-        if self.line.len() + taken > MOST_LINE_BYTES {
-            self.too_long = true;
-            self.line = Vec::new();
-        } else if !self.too_long {
+        if let Some(finder) = &mut self.too_long {
+            finder.feed(&available[..taken]);
+        } else if self.line.len() + taken > MOST_LINE_BYTES {
+            let finder = self.too_long.insert(IdFinder::default());
+            finder.feed(&std::mem::take(&mut self.line));
+            finder.feed(&available[..taken]);
+        } else {
             self.line.extend_from_slice(&available[..taken]);
         }
         self.reader.consume(taken);
@@ -155,9 +160,10 @@ impl LineTransport {
     /// It is none.
     fn take_message(&mut self) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
         let line = std::mem::take(&mut self.line);
-        if std::mem::take(&mut self.too_long) {
+        if let Some(finder) = self.too_long.take() {
             let message = format!("a message of more than {MOST_LINE_BYTES} bytes");
-            return Err(Refusal::of_nobody(ErrorData::invalid_request(message, None)));
+            let error = ErrorData::invalid_request(message, None);
+            return Err(Refusal { error, id: self.unless_taken(finder.found()) });
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
@@ -165,12 +171,12 @@ impl LineTransport {
         let message = read_message(&line).map_err(|error| match error.is_data() {
             true => Refusal {
                 error: ErrorData::invalid_request("not a single JSON-RPC 2.0 message", None),
-                id: self.find_id(&line),
+                id: self.unless_taken(IdFinder::find(&line)),
             },
-            false => {
-                let message = format!("not valid JSON: {error}");
-                Refusal::of_nobody(ErrorData::parse_error(message, None))
-            }
+            false => Refusal {
+                error: ErrorData::parse_error(format!("not valid JSON: {error}"), None),
+                id: self.unless_taken(IdFinder::find(&line)),
+            },
         })?;
         match &message {
             JsonRpcMessage::Request(request) => {
@@ -186,17 +192,9 @@ impl LineTransport {
         Ok(self.begun.is_set().then_some(message))
     }
 
-    /// The id of a request that is wrong in another way, unless one that is right has it too.
-    fn find_id(&self, line: &[u8]) -> Option<RequestId> {
-        #[derive(Deserialize)]
-        struct Addressed {
-            id: RequestId,
-            #[serde(rename = "method")]
-            _method: String,
-        }
-        let id = serde_json::from_slice::<Addressed>(line).ok()?.id;
-        let taken = self.awaited.with(|awaited| awaited.contains(&id));
-        (!taken).then_some(id)
+    /// The id of a request that cannot be taken, unless one that was has it too.
+    fn unless_taken(&self, id: Option<RequestId>) -> Option<RequestId> {
+        id.filter(|id| !self.awaited.with(|awaited| awaited.contains(id)))
     }
 
     /// A request that was cancelled is not answered, and its id may come again.

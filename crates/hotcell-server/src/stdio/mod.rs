@@ -3,6 +3,7 @@
 mod lines;
 mod long_texts;
 mod pipes;
+mod request_id;
 
 use std::io;
 

@@ -159,6 +159,10 @@ fn files_are_resources(world: &World) {
         let answer = read(absent);
         assert!(answer["error"]["message"].as_str().unwrap().contains(absent), "{answer}");
     }
+    client.call("exec_run", json!({ "command": "ln -s /etc/hosts out; ln -s x.bin in" }));
+    let mut read = |uri: &str| client.request("resources/read", json!({ "uri": uri }));
+    assert_eq!(read("workspace:default/in")["result"]["contents"][0]["blob"], "AP8=");
+    assert!(read("workspace:default/out")["error"].is_object());
     let reference = json!({ "type": "ref/resource", "uri": "workspace:{cell}/{+path}" });
     let asked = json!({ "ref": reference, "argument": { "name": "cell", "value": "def" } });
     let completed = client.request("completion/complete", asked);
