@@ -30,22 +30,24 @@ pub(crate) fn judge(
     if !audiences.iter().any(|one| settings.audiences.iter().any(|own| own == one)) {
         return Err(format!("it is for {:?}", cut(&audiences.join(" "))));
     }
-    let written = written_scopes(claims);
-    let lacked = settings.required_scopes.iter().find(|it| !written.contains(&it.as_str()));
-    if let Some(scope) = lacked {
-        return Err(format!("it has no scope {scope:?}"));
-    }
     let role = role(claims, &settings.role)?;
     Ok(Identity {
         principal: format!("oidc:{}", name(claims, &settings.principal_claim)?),
         tenant: tenant(claims, &settings.tenant)?,
         role,
         scopes: match settings.scopes {
-            ScopeRule::Claimed => scopes(&written, &settings.scope_prefix),
+            ScopeRule::Claimed => scopes(&written_scopes(claims), &settings.scope_prefix),
             ScopeRule::Role => role.scopes().to_vec(),
         },
         expires_at,
     })
+}
+
+/// A scope that every token must have and this one has not.
+pub(crate) fn lacked_scope<'a>(settings: &'a OidcSettings, claims: &Claims) -> Option<&'a str> {
+    let written = written_scopes(claims);
+    let mut required = settings.required_scopes.iter().map(String::as_str);
+    required.find(|scope| !written.contains(scope))
 }
 
 /// Checks from when to when it holds; the end, with leeway.

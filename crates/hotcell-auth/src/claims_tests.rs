@@ -3,7 +3,7 @@
 use hotcell_model::{Role, Scope, Tenant, Timestamp};
 use serde_json::{Value, json};
 
-use crate::claims::judge;
+use crate::claims::{judge, lacked_scope};
 use crate::oidc::Identity;
 use crate::settings::{OidcSettings, RoleRule, ScopeRule, TenantRule};
 use crate::testing::{AUDIENCE, settings};
@@ -160,7 +160,12 @@ fn scopes_may_be_those_of_the_role_and_some_be_required() {
     };
     let mut claims = without("scope");
     claims["scp"] = json!(["openid"]);
-    assert!(judged(&settings, &claims).unwrap_err().contains("\"mail\""));
+    let lacked = |claims: &Value| lacked_scope(&settings, claims.as_object().unwrap());
+    assert_eq!(lacked(&claims), Some("mail"));
     claims["scope"] = json!("mail");
+    assert_eq!(lacked(&claims), None);
+    assert_eq!(settings.names_of(&[Scope::Read]), ["openid", "mail"]);
+    let claimed = OidcSettings { scopes: ScopeRule::Claimed, ..settings.clone() };
+    assert_eq!(claimed.names_of(&[Scope::Read]), ["openid", "mail", "hotcell:read"]);
     assert_eq!(judged(&settings, &claims).unwrap().scopes, Role::Agent.scopes());
 }

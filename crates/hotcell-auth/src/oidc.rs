@@ -2,7 +2,7 @@
 
 use hotcell_model::{Role, Scope, Tenant, Timestamp};
 
-use crate::claims::judge;
+use crate::claims::{judge, lacked_scope};
 use crate::issuer_keys::{IssuerKeys, NoKey};
 use crate::jwt::{self, Unverified};
 use crate::settings::OidcSettings;
@@ -27,6 +27,8 @@ pub struct Identity {
 pub enum NotAdmitted {
     /// It is wrong, over, or for somebody else.
     Refused(String),
+    /// It is good, and lacks a scope that every token must have.
+    LacksScope(String),
     /// Its issuer cannot be reached to find out.
     Unavailable(String),
 }
@@ -74,6 +76,11 @@ impl Oidc {
             NoKey::Unreachable(why) => NotAdmitted::Unavailable(why),
         })?;
         let claims = token.verify(&key).map_err(NotAdmitted::Refused)?;
-        judge(&self.settings, &claims, Timestamp::now()).map_err(NotAdmitted::Refused)
+        let identity =
+            judge(&self.settings, &claims, Timestamp::now()).map_err(NotAdmitted::Refused)?;
+        match lacked_scope(&self.settings, &claims) {
+            Some(scope) => Err(NotAdmitted::LacksScope(scope.to_owned())),
+            None => Ok(identity),
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hotcell_egress::is_loopback;
-use hotcell_model::{Error, Result, Role, Tenant};
+use hotcell_model::{Error, Result, Role, Scope, Tenant};
 use http::Uri;
 
 use crate::algorithm::Algorithm;
@@ -79,6 +79,17 @@ pub struct OidcSettings {
 }
 
 impl OidcSettings {
+    /// What a client asks the issuer for to be given these scopes of ours.
+    #[must_use]
+    pub fn names_of(&self, scopes: &[Scope]) -> Vec<String> {
+        let own: &[Scope] = match self.scopes {
+            ScopeRule::Claimed => scopes,
+            ScopeRule::Role => &[],
+        };
+        let own = own.iter().map(|scope| format!("{}{}", self.scope_prefix, scope.as_str()));
+        self.required_scopes.iter().cloned().chain(own).collect()
+    }
+
     /// Checks what can be checked without asking the issuer.
     ///
     /// # Errors

@@ -170,7 +170,6 @@ impl View {
         Ok(())
     }
 
-    /// A verdict quotes what it is about, in its parts and in words.
     /// Hides what has the form of a secret in what a caller is answered by another server.
     fn cover_answer(&self, answer: &mut ToolAnswer, value: &mut serde_json::Value) {
         let Some(shapes) = self.shapes() else { return };
@@ -178,9 +177,13 @@ impl View {
         whole.for_each(|value| cover_value(shapes, value));
     }
 
+    /// A verdict quotes what it is about, in its parts and in words.
     fn cover_verdict(&self, verdict: &mut PolicyVerdict) {
         let Some(shapes) = self.shapes() else { return };
-        let parts = verdict.parts.iter_mut().flat_map(|part| [&mut part.what, &mut part.why]);
+        let parts = verdict
+            .parts
+            .iter_mut()
+            .flat_map(|part| [&mut part.what, &mut part.why].into_iter().chain(&mut part.name));
         for text in parts.chain([&mut verdict.reason, &mut verdict.explanation]) {
             *text = shapes.redact_text(text);
         }

@@ -8,6 +8,7 @@ use hotcell_model::{Dropped, Stream, Timestamp};
 
 use crate::log_place::{LogPlace, read_at, size_of};
 use crate::log_reader::Ended;
+use crate::seek::LogEnd;
 use crate::segment::{
     Body, HEAD_BYTES, HEADER_BYTES, HeaderRead, MAX_RECORD_BYTES, Parsed, SegmentHeader,
     find_record, parse,
@@ -110,6 +111,13 @@ impl Scanner {
     /// Bytes of all streams up to there, those that were not kept included.
     pub(crate) fn total(&self) -> u64 {
         self.total
+    }
+
+    /// Whether everything before an end was passed.
+    pub(crate) fn is_at(&self, end: LogEnd) -> bool {
+        self.segment.as_ref().is_some_and(|segment| {
+            segment.name > end.name || (segment.name == end.name && segment.offset >= end.size)
+        })
     }
 
     /// The header of the current segment.

@@ -70,6 +70,29 @@ pub(crate) fn seek_tail(
     })
 }
 
+/// Where a log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogEnd {
+    /// Its last segment.
+    pub(crate) name: u64,
+    pub(crate) size: u64,
+}
+
+/// Where a log ends at this moment, if there is one.
+pub(crate) fn find_end(place: &LogPlace) -> io::Result<Option<LogEnd>> {
+    let Some((file, header)) = open(place, 1)? else { return Ok(None) };
+    let size = size_of(&file)?;
+    if header.is_some_and(|header| size < header.payload_bound) {
+        return Ok(Some(LogEnd { name: 1, size }));
+    }
+    for name in place.list()?.into_iter().rev() {
+        if let Some(file) = place.find(name)? {
+            return Ok(Some(LogEnd { name, size: size_of(&file)? }));
+        }
+    }
+    Ok(None)
+}
+
 /// A segment where a scan might begin.
 struct Candidate<'a> {
     name: u64,

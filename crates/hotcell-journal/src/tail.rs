@@ -8,7 +8,7 @@ use hotcell_model::{Dropped, Record, Stream};
 use crate::log_place::LogPlace;
 use crate::log_reader::{Batch, Ended, MAX_BATCH_ITEMS};
 use crate::scan::Step;
-use crate::seek::seek_tail;
+use crate::seek::{find_end, seek_tail};
 
 /// Reads on from where the last `max_bytes` are sure to begin after, and keeps no more than the
 /// last lines of it.
@@ -20,10 +20,16 @@ pub(crate) fn tail_lines(
 ) -> io::Result<Batch> {
     let max_bytes = max_bytes.max(1);
     let mut scanner = seek_tail(place, stream, max_bytes)?;
+    // Whoever writes faster than this reads has no end but the one that there is now.
+    let end = find_end(place)?;
     let mut window = Window { lines, max_bytes, ..Window::default() };
     loop {
+        let is_over = end.is_some_and(|end| scanner.is_at(end));
         match scanner.peek(place, Ended::NotYet)? {
             Step::End => break,
+            Step::Gap(_) | Step::Record(_) if is_over => {
+                return Ok(window.finish(scanner.last()));
+            }
             Step::Gap(gap) => window.add_gap(gap),
             Step::Record(view) => {
                 if stream.is_none_or(|wanted| wanted == view.stream) {

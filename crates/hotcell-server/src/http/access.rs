@@ -137,6 +137,7 @@ impl Access {
             return match oidc.recognise(text).await {
                 Ok(identity) => Ok(Some(self.known_to_issuer(identity))),
                 Err(NotAdmitted::Refused(why)) => Err(Unknown::WrongToken(why)),
+                Err(NotAdmitted::LacksScope(scope)) => Err(Unknown::LacksScope(scope)),
                 Err(NotAdmitted::Unavailable(why)) => Err(Unknown::Unavailable(why)),
             };
         }

@@ -26,6 +26,8 @@ pub(super) enum Unknown {
     WithoutToken,
     /// A token came that is nobody's; why is for the log alone.
     WrongToken(String),
+    /// A token came that is good but for this scope, which each must have.
+    LacksScope(String),
     /// It cannot be found out whose it is.
     Unavailable(String),
 }
@@ -42,6 +44,11 @@ impl Unknown {
                 .hint("send a token of the server in the header `Authorization: Bearer TOKEN`"),
             Self::WrongToken(_) => Error::denied("the bearer token does not open this server")
                 .hint("it may be over, revoked, or for another server; the server's log says more"),
+            Self::LacksScope(scope) => {
+                return Error::denied(format!("the bearer token has not the scope {scope:?}"))
+                    .hint("ask its issuer for a token with that scope")
+                    .into();
+            }
             Self::Unavailable(_) => {
                 return Error::unavailable("it cannot be found out now whose the bearer token is")
                     .hint("try again; if it lasts, the server's log says why")
@@ -56,6 +63,7 @@ impl Unknown {
         let error = match self {
             Self::WithoutToken => "",
             Self::WrongToken(_) => r#", error="invalid_token""#,
+            Self::LacksScope(_) => r#", error="insufficient_scope""#,
             Self::Unavailable(_) => return,
         };
         // Scopes are asked of an issuer; other tokens have what the operator gave them.
@@ -85,10 +93,12 @@ pub(super) fn insufficient(
 }
 
 fn details(asked: &HeaderMap, oidc: Option<&Oidc>, needs: &[Scope]) -> String {
-    let prefix = oidc.map_or("", |oidc| oidc.settings().scope_prefix.as_str());
-    let scopes: Vec<String> =
-        needs.iter().map(|scope| format!("{prefix}{}", scope.as_str())).collect();
-    let scope = format!(r#", scope="{}""#, scopes.join(" "));
+    let own = || needs.iter().map(|scope| scope.as_str().to_owned()).collect();
+    let scopes = oidc.map_or_else(own, |oidc| oidc.settings().names_of(needs));
+    let scope = match scopes.as_slice() {
+        [] => String::new(),
+        scopes => format!(r#", scope="{}""#, scopes.join(" ")),
+    };
     match oidc.and_then(|oidc| place(oidc, asked)) {
         Some((origin, path)) => {
             format!(r#"{scope}, resource_metadata="{origin}{WELL_KNOWN}{path}""#)
@@ -131,16 +141,12 @@ pub(super) fn described(path: &str, asked: &HeaderMap, oidc: Option<&Oidc>) -> O
         _ => return None,
     };
     let settings = oidc.settings();
-    let scopes: Vec<String> = Scope::ALL
-        .iter()
-        .map(|scope| format!("{}{}", settings.scope_prefix, scope.as_str()))
-        .collect();
     let mut response = json_answer(
         StatusCode::OK,
         &json!({
             "resource": resource,
             "authorization_servers": [settings.issuer],
-            "scopes_supported": scopes,
+            "scopes_supported": settings.names_of(&Scope::ALL),
             "bearer_methods_supported": ["header"],
             "resource_name": "Hotcell",
         }),
@@ -164,6 +170,7 @@ impl Strangers {
     pub(super) fn note(&self, unknown: &Unknown) {
         let why = match unknown {
             Unknown::WithoutToken => "no token came",
+            Unknown::LacksScope(_) => "a token lacks a scope that each must have",
             Unknown::WrongToken(why) | Unknown::Unavailable(why) => why,
         };
         tracing::debug!(why, "a caller was not let in");

@@ -168,7 +168,7 @@ impl Site {
         if peer.is_none()
             && let Err(error) = self.visitors.check(&request)
         {
-            return shape.refuse(error.into());
+            return self.refuse(shape, error.into());
         }
         if is_preflight(&request) {
             return preflight();

@@ -6,6 +6,6 @@ unconfined."""
 import sys
 
 import harness
-from background_job_checks import config, errors, faults, together, tools
+from background_job_checks import busy, config, errors, faults, together, tools
 
-sys.exit(harness.main([tools, errors, config, together, faults]))
+sys.exit(harness.main([tools, errors, config, busy, together, faults]))

@@ -271,6 +271,10 @@ async def fault_the_exit_code_is_not_told(server: Server):
             assert await ended(session, job) == word
             told = await call(session, "get_job_status", job_id=job)
             assert told.get("exit_code") == code, told
+        job = await start(session, sh("kill -KILL $$"))
+        assert await ended(session, job) == "failed"
+        told = await call(session, "get_job_status", job_id=job)
+        assert told.get("exit_code") == -9, told
         job = await start(session, "cat")
         told = await call(session, "get_job_status", job_id=job)
         assert told["status"] == "running" and told.get("exit_code") is None, told

@@ -166,14 +166,19 @@ async def caller(port: int, token: str = "", path: str = "/mcp") -> AsyncIterato
             yield session
 
 
-async def is_turned_away(port: int, token: str = "") -> bool:
-    """Whether a caller without a good token is told so, by HTTP."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+async def knock(port: int, token: str = "", **headers: str) -> tuple[int, int, str]:
+    """How whoever is not let in is told so: the status of HTTP, the number, and what is asked for."""
+    headers |= {"Authorization": f"Bearer {token}"} if token else {}
     headers["Accept"] = "application/json, text/event-stream"
     async with create_mcp_http_client(headers=headers) as http:
         answer = await http.post(f"http://127.0.0.1:{port}/mcp", json=INITIALIZE)
-    # The number that the documents have for it.
-    return answer.status_code == 401 and answer.json()["error"]["code"] == -32007
+    number = answer.json().get("error", {}).get("code", 0)
+    return answer.status_code, number, answer.headers.get("www-authenticate", "")
+
+
+async def is_turned_away(port: int, token: str = "") -> bool:
+    """Whether a caller without a good token is told so, by the number that the documents have."""
+    return (await knock(port, token))[:2] == (401, -32007)
 
 
 def hotcell(server: Server, *arguments: str) -> str:

@@ -2,15 +2,16 @@
 
 import base64
 import json
-
 import signal
 import sys
 import threading
 import time
+import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import anyio
+from mcp import MCPError
 
 from devbench_checks.bench import (
     ask,
@@ -19,6 +20,7 @@ from devbench_checks.bench import (
     containers,
     does_not_listen,
     is_turned_away,
+    knock,
     listening,
     printed,
     refused,
@@ -42,6 +44,26 @@ async def it_listens_at_this_machine(server: Server):
         listened = Path(f"/proc/{process.pid}/net/tcp").read_text().splitlines()[1:]
         at = [line.split()[1] for line in listened if line.split()[3] == "0A"]
         assert f"0100007F:{port:04X}" in at and f"00000000:{port:04X}" not in at, at
+        for foreign in ({"Origin": "http://other.example"}, {"Host": "other.example"}):
+            assert (await knock(port, **foreign))[:2] == (403, -32008), foreign
+
+
+@check("tool", "as a resource a workspace has nothing from outside, and looking makes no container")
+async def resources_end_at_the_workspace(server: Server):
+    async with bench(server) as session:
+        made = await spawn(session)
+        await printed(session, made, "echo hi > a; ln -s a in; ln -s /etc/passwd out")
+        listed = {str(each.uri) for each in (await session.list_resources()).resources}
+        assert f"workspace:{made}" in listed and "workspace:default" not in listed, listed
+        for name in ("a", "in"):
+            (read,) = (await session.read_resource(f"workspace:{made}/{name}")).contents
+            assert read.text == "hi\n", read
+        for name in (f"{made}/out", f"{made}/../etc/passwd", "default", "default/a"):
+            try:
+                raise AssertionError(await session.read_resource(f"workspace:{name}"))
+            except MCPError as error:
+                assert name in str(error) or "passwd" not in str(error), error
+        assert [each["id"] for each in await containers(session)] == [made]
 
 
 @check("config", "MCP_PATH is where MCP is spoken")
@@ -97,8 +119,14 @@ async def tokens_of_an_issuer_open_the_server(server: Server):
                 made = await spawn(session)
                 assert await printed(session, made, "echo ada") == "ada\n"
                 await refused(session, -32008, "reconcile")
+            lacks = issuer.sign("a", claims | {"scope": "openid"})
+            status, number, asked = await knock(port, lacks)
+            assert (status, number) == (403, -32008), (status, number)
+            assert 'error="insufficient_scope", scope="openid bench"' in asked, asked
+            described = f"http://127.0.0.1:{port}/.well-known/oauth-protected-resource"
+            with urllib.request.urlopen(described) as answer:
+                assert json.load(answer)["scopes_supported"] == ["openid", "bench"]
             for wrong in [
-                claims | {"scope": "openid"},
                 claims | {"scope": "openid bench", "aud": "another"},
                 claims | {"scope": "openid bench", "exp": now - 300},
             ]:
