@@ -23,7 +23,7 @@ async def tail_is_exact_while_a_job_writes(server: Server):
 
 @check("tool", "output is shown at once of a job that writes as fast as it can")
 async def floods_are_shown(server: Server):
-    async with server.session() as session:
+    async with server.session({"MCP_BG_MAX_OUTPUT_SIZE": "1MB"}) as session:
         job = await start(session, "yes")
         with anyio.fail_after(SOON_S):
             tail = await call(session, "tail_job_output", job_id=job, lines=5)

@@ -25,7 +25,15 @@ def answer_of(result: Any) -> dict[str, Any]:
 
 
 async def execute(session: Client, command: str, **arguments: Any) -> dict[str, Any]:
-    done = await ask(session, "execute_command", command=command, **arguments)
+    async def pass_over(_progress: float, _total: float | None, _message: str | None):
+        pass
+
+    # Nothing is streamed to a client that does not ask for progress.
+    listens = pass_over if arguments.get("stream") else None
+    arguments["command"] = command
+    done = answer_of(
+        await session.call_tool("execute_command", arguments, progress_callback=listens)
+    )
     assert EXECUTED <= set(done), done
     return done
 

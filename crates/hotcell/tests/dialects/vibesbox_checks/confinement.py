@@ -38,6 +38,13 @@ async def limited(
         yield session
 
 
+@check("default", "commands have the network")
+async def the_network_is_there(server: Server):
+    async with server.session() as session:
+        await prints(session, "true")
+        assert info(server)["cell"]["network"] == {"allow": ["*"]}, info(server)
+
+
 @check("bound", "commands have 512 MB of memory")
 async def memory_is_bounded(server: Server):
     async with limited(server, "memory_mb", "memory_limit", 512) as session:

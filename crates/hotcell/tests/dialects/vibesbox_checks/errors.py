@@ -141,8 +141,8 @@ async def shells_are_commands(server: Server):
         assert await processes(session) == []
 
 
-@check("error", "a program that is not installed is found out by the shell")
-async def missing_programs_are_told(server: Server):
+@check("error", "what a command says of its failure is on standard error, and no error of the tool")
+async def failures_of_commands_are_their_own(server: Server):
     async with server.session() as session:
         done = await execute(session, "cat /no/such/file")
         assert not done["success"] and done["exit_code"] == 1, done

@@ -125,6 +125,7 @@ async def fault_streams_have_other_results(server: Server):
             "kill -KILL $$",
             "printf 'no newline'",
             "echo PASSWORD=zq81vx07pw52",
+            "printf PASSWORD=zq81; sleep 0.4; echo vx07pw52",
             "no-such-program",
             "rm -rf /",
             "",

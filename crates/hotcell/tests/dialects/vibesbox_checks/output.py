@@ -93,5 +93,6 @@ async def private_keys_are_masked(server: Server):
 async def secrets_in_pieces_are_masked(server: Server):
     async with server.session() as session:
         for stream in (True, False):
-            command = "printf PASS; sleep 0.05; printf WORD=zq81; sleep 0.05; echo vx07pw52"
-            assert await prints(session, command, stream=stream) == "PASSWORD=[REDACTED]\n"
+            for pause in (0.05, 0.5):
+                slowly = f"printf PASS; sleep {pause}; printf WORD=zq81; sleep {pause}; echo vx07pw52"
+                assert await prints(session, slowly, stream=stream) == "PASSWORD=[REDACTED]\n"

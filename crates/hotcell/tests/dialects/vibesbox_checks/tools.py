@@ -1,5 +1,6 @@
 """The tools, one by one, and what they do when they are not told."""
 
+import re
 import time
 
 from harness import Server, check
@@ -169,6 +170,23 @@ async def output_is_streamed_unless_told(server: Server):
         assert "first" in "".join(await progress_of(session, command=slowly))
         assert "first" in "".join(await progress_of(session, command=slowly, stream=True))
         assert await progress_of(session, command=slowly, stream=False) == []
+
+
+@check("tool", "what is streamed is output alone, in whole characters, and tells what it leaves out")
+async def streams_are_output(server: Server):
+    async with server.session() as session:
+        pieces = r"printf '\342\202'; sleep 0.6; printf '\254\n'; sleep 0.6; seq 100000; sleep 6"
+        told = "".join(await progress_of(session, command=pieces, stream=True))
+        assert told.startswith("€\n") and "\ufffd" not in told, told[:100]
+        assert re.search(r"\[\.\.\. \d+ bytes left out \.\.\.\]\n", told), told[:200]
+        assert told.endswith("\n100000\n"), told[-100:]
+
+
+@check("tool", "numbers and flags may be written as models write them")
+async def values_are_read_as_meant(server: Server):
+    async with server.session() as session:
+        for timeout, stream in ((5, True), ("5", "true"), (5.0, "false")):
+            assert await prints(session, "echo hi", timeout=timeout, stream=stream) == "hi\n"
 
 
 @check("default", "a process is killed with SIGTERM unless told")
