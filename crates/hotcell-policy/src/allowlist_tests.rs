@@ -81,6 +81,31 @@ fn options_of_several_letters_and_shortened_ones_are_read() {
 }
 
 #[test]
+fn files_that_are_written_are_found_behind_all_options() {
+    denied(&[
+        "less --LOG-FILE=/etc/x f",
+        "less '+s /etc/x' f",
+        "less +v f",
+        "less --lesskey-content='#env;LESSOPEN=|factor 6' f",
+        "less -Nk keys f",
+        "xxd -cols 5 f /etc/x",
+        "xxd -r -c 5 f /etc/x",
+        "xz --files=f",
+        "chmod --ref=x /etc/y",
+        "yq -s '\"/etc/x\"' f",
+        "find -files0-from f -delete",
+    ]);
+    allowed(&[
+        "less +G f; less +/word f; less -N +12 f",
+        "xxd -c 5 /etc/hosts; xxd -r f g",
+        "xz f",
+        "chmod --ref=x y; chmod 644 x",
+        "yq -i .a=1 f; yq .a f",
+        "find . -name x -delete",
+    ]);
+}
+
+#[test]
 fn programs_are_also_what_they_are_called() {
     denied(&[
         "exec -a factor ls 6",

@@ -202,8 +202,17 @@ impl Walker {
                 }
             }
             "less" | "more" | "view" => {
-                if call.args.iter().any(|arg| arg.text.starts_with('+') && arg.text.contains('!')) {
+                if call.args.iter().any(is_pager_command) {
                     dynamic.push(Dynamic::Language);
+                }
+                // Keys come with variables, of which some are commands.
+                let keys = |arg: &Field| {
+                    let long = arg.text.starts_with("--");
+                    arg.text.starts_with("--les")
+                        || !long && arg.text.starts_with('-') && arg.text.contains('k')
+                };
+                if call.name == "less" && call.args.iter().any(keys) {
+                    dynamic.push(Dynamic::Script);
                 }
             }
             "run-parts" => dynamic.push(Dynamic::Script),
@@ -270,6 +279,15 @@ impl Walker {
     ) {
         self.rest(call, skipped(args, values), place, reach);
     }
+}
+
+/// Whether a pager is told to do something else than to go somewhere.
+fn is_pager_command(arg: &Field) -> bool {
+    let Some(command) = arg.text.strip_prefix('+') else { return false };
+    let command = command.trim_start_matches('+');
+    let goes = command.chars().all(|letter| letter.is_ascii_digit() || "gGF%p".contains(letter));
+    let searches = command.starts_with(['/', '?']) && !command.contains(['!', '|']);
+    !goes && !searches
 }
 
 /// What follows the options.

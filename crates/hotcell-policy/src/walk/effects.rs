@@ -173,8 +173,7 @@ impl Effects<'_> {
                 let how = if self.recursive() { Touch::Tree } else { Touch::Write };
                 let all = operands(args, &["-m", "-x", "--reference"]);
                 let skip = usize::from(
-                    name != "setfacl"
-                        && !args.iter().any(|arg| arg.text.starts_with("--reference")),
+                    name != "setfacl" && !args.iter().any(|arg| arg.text.starts_with("--ref")),
                 );
                 self.touch_all(all.get(skip..).unwrap_or_default(), how);
             }
@@ -229,7 +228,7 @@ impl Effects<'_> {
                 }
             }
             "shuf" | "tree" | "less" | "xmllint" => {
-                self.named_by(&["-o", "--output", "--log-file", "-O"]);
+                self.named_by(&["-o", "--output", "--log-file", "--LOG-FILE", "-O"]);
             }
             "uniq" => {
                 if let Some(file) = permuted(UNIQ, args).1.get(1) {
@@ -237,8 +236,10 @@ impl Effects<'_> {
                 }
             }
             "xxd" => {
-                let values = ["-s", "-c", "-l", "-o", "-g", "-n"];
-                if let Some(file) = operands(args, &values).get(1) {
+                let number =
+                    |word: &&&Field| word.text.starts_with(|sign: char| sign.is_ascii_digit());
+                let words = operands(args, &["-n", "-name", "-R"]);
+                for file in words.iter().filter(|word| !number(word)).skip(1) {
                     self.touch(file, Touch::Overwrite);
                 }
             }
@@ -261,8 +262,15 @@ impl Effects<'_> {
             "cc" | "gcc" | "g++" | "c++" | "clang" | "clang++" | "ld" | "rustc" => {
                 self.named_by(&["-o"]);
             }
-            "yq" if has_flag(args, "i", "inplace") => {
-                self.touch_all(operands(args, &[]).get(1..).unwrap_or_default(), Touch::Overwrite);
+            "yq" => {
+                let files = operands(args, &[]);
+                if has_flag(args, "i", "inplace") {
+                    self.touch_all(files.get(1..).unwrap_or_default(), Touch::Overwrite);
+                }
+                // An expression says where.
+                if has_flag(args, "s", "split-exp") {
+                    self.finding.touch(Value::unknown(), Touch::Overwrite);
+                }
             }
             "gzip" | "gunzip" | "bzip2" | "bunzip2" | "xz" | "unxz" | "zstd" | "lzma" => {
                 self.compresses(name);
@@ -365,6 +373,12 @@ impl Effects<'_> {
         if matches!(name, "gzip" | "gunzip") && unpacks && has_flag(&plain, "N", "name") {
             self.finding.touch(Value::unknown(), Touch::Overwrite);
         }
+        // A file says which.
+        let listed =
+            |arg: &Field| ["--files", "--filelist"].iter().any(|l| arg.text.starts_with(l));
+        if self.args.iter().any(listed) {
+            self.finding.touch(Value::unknown(), Touch::Overwrite);
+        }
         if name == "zstd" {
             self.named_by(&["-o", "--output-dir-flat", "--output-dir-mirror"]);
         }
@@ -441,6 +455,9 @@ impl Effects<'_> {
             let here = Field::known(".");
             let starts = if starts.is_empty() { vec![&here] } else { starts };
             self.removes(&starts, Touch::Tree);
+            if self.args.iter().any(|arg| arg.is("-files0-from")) {
+                self.finding.touch(Value::unknown(), Touch::Tree);
+            }
         }
         for pair in self.args.windows(2) {
             if let [option, file] = pair

@@ -246,16 +246,7 @@ impl Walker {
                 self.push(finding.clone());
             }
             "set" => {
-                let first = args.first().and_then(Field::find).unwrap_or_default();
-                let letters = first.strip_prefix('-').unwrap_or_default();
-                state.errexit = !letters.starts_with('-') && letters.contains('e');
-                // With `keyword` any argument may be an assignment.
-                state.environment |= args.iter().any(|arg| {
-                    let text = arg.text.as_str();
-                    text == "keyword"
-                        || text.starts_with('-') && !text.starts_with("--") && text.contains('k')
-                });
-                state.positional = None;
+                sets_options(args, state);
                 self.push(finding.clone());
             }
             "shift" => {
@@ -532,6 +523,19 @@ fn path_of(first: &Field, finding: &mut Finding, state: &mut State) -> Option<St
         }
     }
     Some(first.text.replace(GAP, &HOLE.to_string()))
+}
+
+/// What `set` changes.
+fn sets_options(args: &[Field], state: &mut State) {
+    let first = args.first().and_then(Field::find).unwrap_or_default();
+    let letters = first.strip_prefix('-').unwrap_or_default();
+    state.errexit = !letters.starts_with('-') && letters.contains('e');
+    // With `keyword` any argument may be an assignment.
+    state.environment |= args.iter().any(|arg| {
+        let text = arg.text.as_str();
+        text == "keyword" || text.starts_with('-') && !text.starts_with("--") && text.contains('k')
+    });
+    state.positional = None;
 }
 
 /// Whether a path ends with a name that is known, in whatever directory.
