@@ -13,6 +13,8 @@
 //! it misses nothing is shown against the real shells (`tests/ran.rs`).
 
 mod act;
+#[cfg(test)]
+mod allowlist_tests;
 mod finding;
 mod lines;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The policy in force: which rules there are, and what they decide.
 
 use crate::act::{Act, found_in};
-use crate::finding::{Finding, Kind};
+use crate::finding::{Dynamic, Finding, Kind};
 use crate::lines::AllowedLines;
 use crate::rules::{Decision, NameSet, Rule, Rules, fits, read};
 use crate::verdict::{Part, Verdict};
@@ -165,10 +165,12 @@ impl Policy {
 
     fn judge_by_rules(&self, finding: Finding) -> Part {
         if let Some(rule) = self.rules.iter().find(|rule| fits(rule, &finding)) {
-            let why = if rule.reason.is_empty() {
-                format!("rule `{}` fits", rule.id)
-            } else {
-                rule.reason.clone()
+            let unread =
+                finding.kind == Kind::Text && finding.dynamic.contains(&Dynamic::Unparsable);
+            let why = match rule.reason.as_str() {
+                "" => format!("rule `{}` fits", rule.id),
+                reason if unread => format!("{reason}: {}", finding.what),
+                reason => reason.to_owned(),
             };
             return Part { decision: rule.decision, rule: Some(rule.id.clone()), why, finding };
         }

@@ -43,6 +43,7 @@ const KILL_GRACE_S: f64 = 5.0;
 /// What rules of the block list are called by in the original.
 const PATTERNS: &[(&str, &str)] = &[
     ("block-rm-root", "rm -rf /"),
+    ("block-rm-root-by-code", "rm -rf /"),
     ("block-no-preserve-root", "rm -rf /"),
     ("block-dd-zero", "dd if=/dev/zero"),
     ("block-dd-endless", "dd if=/dev/zero"),

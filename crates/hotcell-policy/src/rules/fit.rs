@@ -3,6 +3,7 @@
 use super::glob::{Fit, Glob};
 use super::{Conditions, Decision, OnDynamic, OnNetwork, Rule};
 use crate::finding::{Dynamic, Finding, Kind, Known, Touch, Touched, Value};
+use crate::walk::GIT_VALUES;
 
 /// Programs in these directories are what their names say.
 const SYSTEM: &[&str] =
@@ -83,7 +84,7 @@ fn fits_module(glob: &Glob, name: &str, kind: Kind) -> bool {
 
 fn of_flags(conditions: &Conditions, finding: &Finding) -> Fit {
     let pairs = [
-        (conditions.destructive, finding.destructive),
+        (conditions.destructive, finding.destructive && !writes_besides(conditions, finding)),
         (conditions.overwrites, finding.overwrites),
         (conditions.as_root, finding.as_root),
         (conditions.fork_bomb, finding.fork_bomb),
@@ -96,6 +97,20 @@ fn of_flags(conditions: &Conditions, finding: &Finding) -> Fit {
         globs.iter().any(|glob| finding.sets.iter().any(|name| glob.fits_text(name)))
     });
     Fit::when(holds && via && sets)
+}
+
+/// Whether something is removed and something else written, which a rule about writing alone is asked about.
+fn writes_besides(conditions: &Conditions, finding: &Finding) -> bool {
+    conditions.destructive == Some(false)
+        && conditions.writes.is_some()
+        && finding.touches.iter().any(is_write)
+}
+
+fn is_write(touch: &Touched) -> bool {
+    match touch.how {
+        Touch::Overwrite | Touch::Write => true,
+        Touch::Remove | Touch::Tree => false,
+    }
 }
 
 fn on_command(rule: &Rule, finding: &Finding) -> Fit {
@@ -160,10 +175,7 @@ fn operands(finding: &Finding) -> Vec<&Value> {
     let mut args = finding.args.iter();
     while let Some(arg) = args.next() {
         let text = arg.text.as_str();
-        if git
-            && found.is_empty()
-            && matches!(text, "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace")
-        {
+        if git && found.is_empty() && GIT_VALUES.contains(&text) {
             args.next();
         } else if !text.starts_with('-') || text == "-" {
             found.push(arg);
@@ -244,10 +256,13 @@ fn on_paths(rule: &Rule, finding: &Finding) -> Fit {
         if finding.kind != Kind::Redirect {
             return Fit::No;
         }
-        fit = fit.min(touched(rule, globs, &finding.touches));
+        fit = fit.min(touched(rule, globs, finding.touches.iter()));
     }
     if let Some(globs) = &conditions.writes {
-        fit = fit.min(touched(rule, globs, &finding.touches));
+        let counts = |touch: &&Touched| {
+            !finding.destructive || conditions.destructive != Some(false) || is_write(touch)
+        };
+        fit = fit.min(touched(rule, globs, finding.touches.iter().filter(counts)));
     }
     if let Some(globs) = &conditions.writes_outside {
         let outside = |touch: &Touched| {
@@ -258,7 +273,7 @@ fn on_paths(rule: &Rule, finding: &Finding) -> Fit {
     fit
 }
 
-fn touched(rule: &Rule, globs: &[Glob], touches: &[Touched]) -> Fit {
+fn touched<'f>(rule: &Rule, globs: &[Glob], touches: impl Iterator<Item = &'f Touched>) -> Fit {
     let best = |touch: &Touched| {
         let of = |glob: &Glob| {
             let direct = glob.fits(&touch.path);
@@ -272,5 +287,5 @@ fn touched(rule: &Rule, globs: &[Glob], touches: &[Touched]) -> Fit {
         };
         globs.iter().map(of).max().unwrap_or(Fit::No)
     };
-    over_all(rule, touches.iter().map(best))
+    over_all(rule, touches.map(best))
 }

@@ -244,6 +244,7 @@ impl Parser<'_> {
     pub(super) fn coproc(&mut self) -> Read<Command> {
         self.skip_blanks();
         let before = self.pos;
+        let mut variable = None;
         if self.keyword().is_none() {
             let name = self.plain_name();
             self.skip_blanks();
@@ -256,8 +257,10 @@ impl Parser<'_> {
                 });
             if name.is_empty() || !starts_compound {
                 self.pos = before;
+            } else {
+                variable = Some(name);
             }
         }
-        Ok(Command::Coproc(Box::new(self.command()?)))
+        Ok(Command::Coproc(variable, Box::new(self.command()?)))
     }
 }

@@ -1,5 +1,7 @@
 //! A recursive descent over shell text, in time linear in its length and no deeper than [`MAX_DEPTH`].
 
+use std::fmt;
+
 use super::characters::{ends_word, starts_name};
 use super::redirect::Heredoc;
 use super::syntax::{
@@ -34,6 +36,15 @@ pub(crate) enum Dialect {
 pub(crate) struct SyntaxError {
     pub(crate) at: usize,
     pub(crate) what: &'static str,
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.what {
+            TOO_DEEP | TOO_LONG => f.write_str(self.what),
+            what => write!(f, "shell, {what}"),
+        }
+    }
 }
 
 /// Text as far as it could be read.

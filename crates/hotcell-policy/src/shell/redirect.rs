@@ -17,6 +17,7 @@ impl Parser<'_> {
     pub(super) fn redirect(&mut self) -> Read<Option<Redirect>> {
         let start = self.pos;
         let mut fd = None;
+        let mut variable = None;
         match self.peek() {
             Some(b'0'..=b'9') => {
                 let mut number: u32 = 0;
@@ -27,10 +28,8 @@ impl Parser<'_> {
                 fd = Some(number);
             }
             Some(b'{') => {
-                self.pos += 1;
-                let name = self.plain_name();
-                let closed = !name.is_empty() && self.take("}");
-                if !closed || !matches!(self.peek(), Some(b'<' | b'>')) || !self.bash() {
+                variable = self.held_in();
+                if variable.is_none() || !self.bash() {
                     self.pos = start;
                     return Ok(None);
                 }
@@ -57,7 +56,21 @@ impl Parser<'_> {
         } else {
             Target::Word(word)
         };
-        Ok(Some(Redirect { fd, op, target, span: Span { start, end: self.pos } }))
+        Ok(Some(Redirect { fd, variable, op, target, span: Span { start, end: self.pos } }))
+    }
+
+    /// The variable of `{NAME}>` or `{NAME[INDEX]}>`, if that is what stands here.
+    fn held_in(&mut self) -> Option<String> {
+        self.pos += 1;
+        let mut name = self.plain_name();
+        if !name.is_empty() && self.peek() == Some(b'[') {
+            let rest = self.text.get(self.pos..)?;
+            let end = rest.find(['\n', '}']).filter(|end| rest[..*end].ends_with(']'))?;
+            name.push_str(&rest[..end]);
+            self.pos += end;
+        }
+        let closed = !name.is_empty() && self.take("}");
+        (closed && matches!(self.peek(), Some(b'<' | b'>'))).then_some(name)
     }
 
     fn redirect_operator(&mut self, fd: Option<u32>) -> Option<RedirectOp> {

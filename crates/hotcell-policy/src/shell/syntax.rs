@@ -51,7 +51,8 @@ pub(crate) enum Command {
         name: String,
         body: Box<Command>,
     },
-    Coproc(Box<Command>),
+    /// With the variable that is to hold its descriptors.
+    Coproc(Option<String>, Box<Command>),
     /// `time` or `!` with nothing after it.
     Nothing,
 }
@@ -100,6 +101,8 @@ pub(crate) enum Assigned {
 pub(crate) struct Redirect {
     /// The descriptor written before it; `None` is the default of the operator.
     pub(crate) fd: Option<u32>,
+    /// The variable that is to hold the descriptor: `{NAME}>`.
+    pub(crate) variable: Option<String>,
     pub(crate) op: RedirectOp,
     pub(crate) target: Target,
     pub(crate) span: Span,

@@ -3,7 +3,7 @@
 use super::field::Field;
 use super::flow::Output;
 use super::state::State;
-use super::variables::{hides_command, is_decisive};
+use super::variables::{hides_command, is_decisive, sets_decisive};
 use super::{MOST_ARGUMENTS, Reach, Walker};
 use crate::shell::{Assign, Assigned, Simple, Word};
 
@@ -32,8 +32,10 @@ impl Walker {
                 self.value_of(&assign.name, text, simple.span, state, reach);
             }
             if fields.is_empty() {
-                state.set_variable(&assign.name, known);
                 state.environment |= is_decisive(&assign.name);
+                // A variable that was declared to be a number takes its value for arithmetic.
+                state.environment |= state.is_distrusted() && known.is_some_and(sets_decisive);
+                state.set_variable(&assign.name, known);
             }
             sets.push(assign.name.clone());
         }
@@ -95,6 +97,7 @@ impl Walker {
     ) -> Option<Field> {
         if let Some(index) = &assign.index {
             self.arithmetic(index, heredocs, state, reach);
+            self.arrays.insert(assign.name.clone());
         }
         match &assign.value {
             Assigned::Word(word) => {
@@ -102,6 +105,7 @@ impl Walker {
                 (assign.index.is_none() && !assign.append).then_some(field)
             }
             Assigned::Array(words) => {
+                self.arrays.insert(assign.name.clone());
                 for word in words {
                     for field in self.expand(word, heredocs, state, reach) {
                         if hides_command(&field.text) {

@@ -3,6 +3,7 @@
 use super::effects::has_flag;
 use super::field::Field;
 use super::run::{Call, joined};
+use super::zip::Zip;
 use super::{Input, Place, Reach, Walker};
 use crate::finding::Dynamic;
 
@@ -27,7 +28,7 @@ const LINES: &[(&[&str], &[&str])] = &[
     (&["sort", "gsort"], &["--compress-program"]),
     (&["split", "gsplit"], &["--filter"]),
     (&["rg"], &["--pre", "--hostname-bin"]),
-    (&["zip"], &["-TT", "--unzip-command"]),
+    (&["zip"], &[]),
     (&["man"], &["-P", "--pager"]),
     (&["nc", "ncat", "netcat"], &["-e", "-c", "--exec", "--sh-exec"]),
     (&["tcpdump"], &["-z"]),
@@ -201,8 +202,17 @@ impl Walker {
                 }
             }
             "less" | "more" | "view" => {
-                if call.args.iter().any(|arg| arg.text.starts_with('+') && arg.text.contains('!')) {
+                if call.args.iter().any(is_pager_command) {
                     dynamic.push(Dynamic::Language);
+                }
+                // Keys come with variables, of which some are commands.
+                let keys = |arg: &Field| {
+                    let long = arg.text.starts_with("--");
+                    arg.text.starts_with("--les")
+                        || !long && arg.text.starts_with('-') && arg.text.contains('k')
+                };
+                if call.name == "less" && call.args.iter().any(keys) {
+                    dynamic.push(Dynamic::Script);
                 }
             }
             "run-parts" => dynamic.push(Dynamic::Script),
@@ -227,6 +237,11 @@ impl Walker {
             }
             _ => call.args.to_vec(),
         };
+        if call.name == "zip" {
+            for line in Zip::read(call.args).all("TT") {
+                dynamic.extend(self.shell_line(line, call, place));
+            }
+        }
         for value in values_of(&written, options) {
             dynamic.extend(self.value_line(&value, call, place));
         }
@@ -266,6 +281,15 @@ impl Walker {
     }
 }
 
+/// Whether a pager is told to do something else than to go somewhere.
+fn is_pager_command(arg: &Field) -> bool {
+    let Some(command) = arg.text.strip_prefix('+') else { return false };
+    let command = command.trim_start_matches('+');
+    let goes = command.chars().all(|letter| letter.is_ascii_digit() || "gGF%p".contains(letter));
+    let searches = command.starts_with(['/', '?']) && !command.contains(['!', '|']);
+    !goes && !searches
+}
+
 /// What follows the options.
 fn skipped<'f>(args: &'f [Field], values: &[&str]) -> &'f [Field] {
     let mut rest = args;
@@ -301,15 +325,16 @@ pub(super) fn values_of(args: &[Field], options: &[&str]) -> Vec<Field> {
                     None => (text, None),
                 };
                 // `--checkpoint` is an option of its own.
-                if name.len() > 4 && option.starts_with(name) && name != "--checkpoint" {
+                if name.len() > 2 && option.starts_with(name) && name != "--checkpoint" {
                     found.extend(value.map(attached).or_else(next));
                 }
             } else if text.starts_with('-')
                 && !text.starts_with("--")
-                && option.len() == 2
                 && let Some((_, value)) = text[1..].split_once(&option[1..])
             {
                 found.extend(if value.is_empty() { next() } else { Some(attached(value)) });
+                // Some programs take the sign for a part of the value.
+                found.extend(value.strip_prefix('=').map(attached));
             }
         }
     }

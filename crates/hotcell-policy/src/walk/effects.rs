@@ -4,9 +4,11 @@ use super::by_option::values_of;
 use super::field::{Field, GAP};
 use super::interpreters::is_python;
 use super::options::{Spec, permuted};
-use super::paths::touched;
+use super::paths::{may_be_git_directory, resolved, touched};
 use super::redirects::is_sink;
+use super::scripts::SedCall;
 use super::state::State;
+use super::zip::Zip;
 use crate::finding::{Finding, Touch, Value};
 
 /// Options of commands that copy, move and link files.
@@ -36,7 +38,8 @@ pub(super) fn effects(finding: &mut Finding, args: &[Field], state: &State) {
     let mut effects = Effects { finding, args, state };
     effects.files(&name);
     effects.network(&name);
-    let hidden = |arg: &Field| arg.text.starts_with(GAP);
+    // An unquoted value may also become several words, of which one is an option.
+    let hidden = |arg: &Field| arg.text.starts_with(GAP) || arg.splits && arg.text.contains(GAP);
     if DECIDED_BY_OPTIONS.contains(&name.as_str())
         && args.iter().take_while(|arg| !arg.is("--")).any(hidden)
     {
@@ -65,16 +68,6 @@ pub(super) fn has_flag(args: &[Field], short: &str, long: &str) -> bool {
                 .is_some_and(|given| given.contains(|letter| short.contains(letter))),
         }
     })
-}
-
-/// Whether `sed -i` keeps what was there in another directory: `-i/etc/*`.
-fn keeps_elsewhere(arg: &Field) -> bool {
-    let text = arg.text.as_str();
-    let before = text.split_once('/').map(|(before, _)| before).unwrap_or_default();
-    before.starts_with("--in")
-        || before
-            .strip_prefix('-')
-            .is_some_and(|set| set.contains('i') && set.chars().all(|one| "nErsuzi".contains(one)))
 }
 
 /// Arguments that are no options; `values` are options whose next argument is none either.
@@ -164,19 +157,11 @@ impl Effects<'_> {
                 self.touch_all(&operands(args, &["--output-error"]), how);
             }
             "sponge" => self.touch_all(&operands(args, &[]), Touch::Overwrite),
-            "sed" | "perl" | "ruby" if has_flag(args, "i", "in-place") => {
-                let files = operands(args, &["-e", "-f", "-E", "--expression", "--file"]);
-                let scripted = args.iter().any(|arg| {
-                    arg.text.starts_with("-e")
-                        || arg.text.starts_with("-f")
-                        || (arg.text.starts_with('-') && arg.text.ends_with('e'))
-                });
-                let skip = usize::from(name == "sed" && !scripted);
-                self.touch_all(files.get(skip..).unwrap_or_default(), Touch::Overwrite);
+            "sed" | "gsed" => self.edits_in_place(),
+            "perl" | "ruby" if has_flag(args, "i", "") => {
+                let files = operands(args, &["-e", "-E"]);
+                self.touch_all(&files, Touch::Overwrite);
                 self.finding.overwrites = true;
-                if name == "sed" && args.iter().any(keeps_elsewhere) {
-                    self.finding.touch(Value::unknown(), Touch::Overwrite);
-                }
             }
             "touch" | "mkdir" | "mkfifo" | "mknod" => {
                 self.touch_all(
@@ -188,8 +173,7 @@ impl Effects<'_> {
                 let how = if self.recursive() { Touch::Tree } else { Touch::Write };
                 let all = operands(args, &["-m", "-x", "--reference"]);
                 let skip = usize::from(
-                    name != "setfacl"
-                        && !args.iter().any(|arg| arg.text.starts_with("--reference")),
+                    name != "setfacl" && !args.iter().any(|arg| arg.text.starts_with("--ref")),
                 );
                 self.touch_all(all.get(skip..).unwrap_or_default(), how);
             }
@@ -244,7 +228,7 @@ impl Effects<'_> {
                 }
             }
             "shuf" | "tree" | "less" | "xmllint" => {
-                self.named_by(&["-o", "--output", "--log-file", "-O"]);
+                self.named_by(&["-o", "--output", "--log-file", "--LOG-FILE", "-O"]);
             }
             "uniq" => {
                 if let Some(file) = permuted(UNIQ, args).1.get(1) {
@@ -252,8 +236,10 @@ impl Effects<'_> {
                 }
             }
             "xxd" => {
-                let values = ["-s", "-c", "-l", "-o", "-g", "-n"];
-                if let Some(file) = operands(args, &values).get(1) {
+                let number =
+                    |word: &&&Field| word.text.starts_with(|sign: char| sign.is_ascii_digit());
+                let words = operands(args, &["-n", "-name", "-R"]);
+                for file in words.iter().filter(|word| !number(word)).skip(1) {
                     self.touch(file, Touch::Overwrite);
                 }
             }
@@ -265,29 +251,37 @@ impl Effects<'_> {
             "csplit" => {
                 self.touch(&Field::known("xx"), Touch::Overwrite);
                 self.named_by(&["-f", "--prefix"]);
+                // Without a number in them, names are whatever the format says.
+                let formats = values_of(args, &["-b", "--suffix-format"]);
+                if formats.iter().any(|format| format.text.contains(['.', GAP])) {
+                    self.finding.touch(Value::unknown(), Touch::Overwrite);
+                }
             }
             "time" => self.named_by(&["-o", "--output"]),
             "patch" => self.patch(),
             "cc" | "gcc" | "g++" | "c++" | "clang" | "clang++" | "ld" | "rustc" => {
                 self.named_by(&["-o"]);
             }
-            "yq" if has_flag(args, "i", "inplace") => {
-                self.touch_all(operands(args, &[]).get(1..).unwrap_or_default(), Touch::Overwrite);
+            "yq" => {
+                let files = operands(args, &[]);
+                if has_flag(args, "i", "inplace") {
+                    self.touch_all(files.get(1..).unwrap_or_default(), Touch::Overwrite);
+                }
+                // An expression says where.
+                if has_flag(args, "s", "split-exp") {
+                    self.finding.touch(Value::unknown(), Touch::Overwrite);
+                }
             }
             "gzip" | "gunzip" | "bzip2" | "bunzip2" | "xz" | "unxz" | "zstd" | "lzma" => {
-                let kept = has_flag(args, "clt", "stdout");
-                if !kept {
-                    self.touch_all(&operands(args, &["-S", "--suffix", "-T"]), Touch::Overwrite);
-                }
-                if name == "zstd" {
-                    self.named_by(&["-o", "--output-dir-flat", "--output-dir-mirror"]);
-                }
+                self.compresses(name);
             }
             "zip" => {
                 self.finding.destructive |= has_flag(args, "md", "move");
-                let archive = operands(args, &["-x", "-i", "-b", "-TT", "-P"]);
-                self.touch_all(archive.get(..1).unwrap_or_default(), Touch::Overwrite);
-                self.named_by(&["-O", "--output-file", "--out", "-b", "--temp-path"]);
+                let zip = Zip::read(args);
+                let named = ["O", "b", "lf"].into_iter().flat_map(|name| zip.all(name));
+                for file in named.chain(&zip.archive) {
+                    self.touch(file, Touch::Overwrite);
+                }
             }
             "rimraf" | "trash" | "trash-put" | "del" | "tmpreaper" | "tmpwatch" => {
                 self.removes(&operands(args, &[]), Touch::Tree);
@@ -340,6 +334,56 @@ impl Effects<'_> {
         }
     }
 
+    /// `sed -i`: the files, and what they are kept as.
+    fn edits_in_place(&mut self) {
+        let sed = SedCall::read(self.args);
+        let Some(suffix) = sed.in_place else { return };
+        self.finding.overwrites = true;
+        for file in &sed.files {
+            self.touch(file, Touch::Overwrite);
+            let (directory, name) = file.text.rsplit_once('/').unwrap_or((".", &file.text));
+            let kept = match suffix.text.as_str() {
+                "" => continue,
+                text if text.contains('*') => text.replace('*', name),
+                text => format!("{name}{text}"),
+            };
+            // A name with a slash in it is meant from where sed runs.
+            let path = if kept.contains('/') { kept } else { format!("{directory}/{kept}") };
+            self.touch(&Field { text: path, ..file.clone() }, Touch::Overwrite);
+        }
+    }
+
+    /// Files that are packed or unpacked take another name.
+    fn compresses(&mut self, name: &str) {
+        let suffixes = values_of(self.args, &["-S", "--suffix"]);
+        let plain: Vec<Field> =
+            self.args.iter().filter(|arg| !arg.text.starts_with("-S")).cloned().collect();
+        if !has_flag(&plain, "clt", "stdout") {
+            for file in operands(self.args, &["-S", "--suffix", "-T"]) {
+                self.touch(file, Touch::Overwrite);
+                let given = suffixes.iter().filter_map(|end| file.text.strip_suffix(&end.text));
+                let stem = file.text.rsplit_once('.').map(|(stem, _)| stem);
+                for text in given.chain(stem).filter(|text| !text.is_empty()) {
+                    self.touch(&Field { text: text.to_owned(), ..file.clone() }, Touch::Overwrite);
+                }
+            }
+        }
+        // The file says how it was called.
+        let unpacks = name == "gunzip" || has_flag(&plain, "d", "decompress");
+        if matches!(name, "gzip" | "gunzip") && unpacks && has_flag(&plain, "N", "name") {
+            self.finding.touch(Value::unknown(), Touch::Overwrite);
+        }
+        // A file says which.
+        let listed =
+            |arg: &Field| ["--files", "--filelist"].iter().any(|l| arg.text.starts_with(l));
+        if self.args.iter().any(listed) {
+            self.finding.touch(Value::unknown(), Touch::Overwrite);
+        }
+        if name == "zstd" {
+            self.named_by(&["-o", "--output-dir-flat", "--output-dir-mirror"]);
+        }
+    }
+
     fn dd(&mut self) {
         for arg in self.args {
             if let Some(path) = arg.text.strip_prefix("of=") {
@@ -369,6 +413,16 @@ impl Effects<'_> {
         }
         if let Some(target) = target {
             self.touch(target, how);
+            if let Some(suffix) = given.find(&["S", "suffix"]) {
+                let text = format!("{}{}", target.text, suffix.text);
+                self.touch(&Field { text, ..target.clone() }, how);
+            }
+            let linked = name == "ln" || has_flag(args, "sl", "symbolic-link");
+            let within = self.recursive() || has_flag(args, "a", "archive") || linked;
+            if within && all.iter().any(|source| self.is_kept_by_git(source)) {
+                let text = format!("{}/.git", target.text);
+                self.touch(&Field { text, ..target.clone() }, how);
+            }
             // In a directory each keeps its name.
             for source in all.iter().take(64) {
                 let file = source.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -384,6 +438,12 @@ impl Effects<'_> {
         }
     }
 
+    /// Whether a path leads into a directory that git keeps, by its text or by where it is meant from.
+    fn is_kept_by_git(&self, path: &Field) -> bool {
+        let kept = |text: &str| text.split('/').any(may_be_git_directory);
+        kept(&path.text) || resolved(path, self.state).iter().any(|path| kept(&path.text))
+    }
+
     fn find(&mut self) {
         let starts: Vec<&Field> = self
             .args
@@ -395,12 +455,15 @@ impl Effects<'_> {
             let here = Field::known(".");
             let starts = if starts.is_empty() { vec![&here] } else { starts };
             self.removes(&starts, Touch::Tree);
+            if self.args.iter().any(|arg| arg.is("-files0-from")) {
+                self.finding.touch(Value::unknown(), Touch::Tree);
+            }
         }
-        for name in ["-fprint", "-fprint0", "-fprintf", "-fls"] {
-            if let Some(at) = self.args.iter().position(|arg| arg.is(name))
-                && let Some(file) = self.args.get(at + 1)
+        for pair in self.args.windows(2) {
+            if let [option, file] = pair
+                && matches!(option.find(), Some("-fprint" | "-fprint0" | "-fprintf" | "-fls"))
             {
-                self.touch(&file.clone(), Touch::Overwrite);
+                self.touch(file, Touch::Overwrite);
             }
         }
     }
@@ -441,9 +504,21 @@ impl Effects<'_> {
             "7z" => matches!(first, "x" | "e"),
             _ => args.iter().any(|arg| arg.text.starts_with("-i") || arg.is("--extract")),
         };
-        if extracts {
-            let into = option(args, &["-D", "--directory", "-d"]);
-            self.touch(&into.unwrap_or_else(|| Field::known(".")), Touch::Overwrite);
+        let options: &[&str] = match name {
+            "unzip" => &["-d"],
+            "7z" => &["-o"],
+            _ => &["-D", "--directory"],
+        };
+        let into = values_of(args, options);
+        if extracts && into.is_empty() {
+            self.touch(&Field::known("."), Touch::Overwrite);
+        }
+        for directory in &into {
+            self.touch(directory, Touch::Overwrite);
+        }
+        // The archive says where.
+        if name == "unzip" && has_flag(args, ":", "") {
+            self.finding.touch(Value::unknown(), Touch::Overwrite);
         }
         self.finding.destructive |= name == "7z" && args.iter().any(|arg| arg.is("-sdel"));
     }

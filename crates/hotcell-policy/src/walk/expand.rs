@@ -1,8 +1,9 @@
 //! What the shell makes of words: parameters, substitutions, braces, splitting.
 
 use super::field::{Field, GAP};
+use super::names::uses_name;
 use super::state::State;
-use super::variables::is_decisive;
+use super::variables::{hides_command, is_decisive, sets_decisive};
 use super::{Input, Reach, Walker};
 use crate::finding::Dynamic;
 use crate::shell::{Chunk, Dialect, Param, Word};
@@ -27,6 +28,8 @@ struct Atom {
     network: bool,
     /// It is the home directory, which nobody knows.
     home: bool,
+    /// It is an array that the text has in full.
+    array: bool,
 }
 
 impl Walker {
@@ -96,18 +99,37 @@ impl Walker {
         // A name in arithmetic stands for its value, and a value may have a subscript with a command in it.
         let names =
             field.text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let values = || names.clone().filter_map(|name| state.find_variable(name));
+        let runs = |text: &str| text.contains("$(") || text.contains('`');
+        let hidden = values().any(runs);
+        let decides = sets_decisive(&field.text) || values().any(sets_decisive);
+        state.environment |= decides;
         if sets_variables(&field.text) {
             state.forget_variables();
-            state.environment |= names.clone().any(is_decisive);
         }
-        let runs = |text: &str| text.contains("$(") || text.contains('`');
-        let hidden = names.filter_map(|name| state.find_variable(name)).any(runs);
         if hidden || runs(&field.text) {
             self.note_code(word, reach, Dynamic::Code);
         }
     }
 
-    fn note_code(&mut self, word: &Word, reach: &Reach, what: Dynamic) {
+    /// A variable whose name is a value.
+    fn indirect(&mut self, param: &Param, word: &Word, state: &mut State, reach: &Reach) {
+        let name = state.find_variable(&param.name).map_or_else(Field::unknown, Field::known);
+        if hides_command(&name.text) {
+            self.subscript(&name.text, word.span, state, reach);
+        }
+        let before = state.environment;
+        if uses_name(&name, state) {
+            self.note_code(word, reach, Dynamic::Environment);
+        }
+        // Only looking at it changes nothing.
+        state.environment = before || state.environment && param.op.ends_with('=');
+        if param.op.ends_with('=') {
+            state.forget_variables();
+        }
+    }
+
+    pub(super) fn note_code(&mut self, word: &Word, reach: &Reach, what: Dynamic) {
         let mut finding =
             crate::finding::Finding::new(crate::finding::Kind::Text, what.describe().to_owned());
         finding.is_dynamic(what);
@@ -171,6 +193,7 @@ impl Walker {
                         self.expand(word, heredocs, state, reach);
                     }
                     atom.text.push(GAP);
+                    atom.array = true;
                 }
             }
             if atom.text.len() > LONGEST && atom.expanded {
@@ -203,13 +226,12 @@ impl Walker {
                 self.arithmetic(argument, heredocs, state, reach);
             }
         }
-        let runs = |text: &str| text.contains("$(") || text.contains('`');
-        let indirect =
-            param.prefix == Some('!') && state.find_variable(&param.name).is_some_and(runs);
-        if prompt || indirect {
+        if prompt {
             self.note_code(word, reach, Dynamic::Code);
         }
-        if param.op.ends_with('=') {
+        if is_indirect(param) {
+            self.indirect(param, word, state, reach);
+        } else if param.op.ends_with('=') {
             state.set_variable(&param.name, None);
             state.environment |= is_decisive(&param.name);
         }
@@ -253,6 +275,13 @@ impl Walker {
             });
         atom.splits |= several;
     }
+}
+
+/// Whether a parameter stands for the one that its value names: `${!x}`, but not `${!x*}` and `${!x[@]}`.
+fn is_indirect(param: &Param) -> bool {
+    let lists = param.op == "*" || param.op == "@" && param.argument.is_none();
+    let numbered = matches!(param.name.as_str(), "#" | "?" | "OPTIND");
+    param.prefix == Some('!') && param.index.is_none() && !lists && !numbered
 }
 
 /// Whether arithmetic changes a variable.
@@ -301,6 +330,7 @@ fn split(atoms: &[Atom], state: &State, fields: &mut Vec<Field>) {
             field.text.push(GAP);
             field.splits = true;
             field.network |= atom.network;
+            field.array |= atom.array;
             continue;
         }
         let blank = |letter: char| matches!(letter, ' ' | '\t' | '\n');
@@ -314,6 +344,7 @@ fn split(atoms: &[Atom], state: &State, fields: &mut Vec<Field>) {
                 field.glob |= has_glob(part);
                 field.splits |= atom.splits;
                 field.network |= atom.network;
+                field.array |= atom.array;
             }
             if fields.len() > MOST_FIELDS {
                 return;
@@ -343,7 +374,7 @@ fn push_at_home(field: &mut Field, text: &str, home: bool, state: &State) {
 }
 
 /// Whether the shell looks for files by the text.
-fn has_glob(text: &str) -> bool {
+pub(super) fn has_glob(text: &str) -> bool {
     text.contains(['*', '?'])
         || text.find('[').is_some_and(|at| text.get(at..).is_some_and(|rest| rest.contains(']')))
 }

@@ -18,6 +18,8 @@ pub(crate) struct Field {
     pub(crate) network: bool,
     /// It begins with an unquoted `~`.
     pub(crate) tilde: bool,
+    /// What is not known in it is an array that the text has in full.
+    pub(crate) array: bool,
 }
 
 impl Field {

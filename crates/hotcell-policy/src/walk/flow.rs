@@ -3,9 +3,11 @@
 use std::rc::Rc;
 
 use super::field::Field;
+use super::names::uses_name;
 use super::state::State;
-use super::variables::{hides_command, is_decisive};
+use super::variables::{hides_command, is_decisive, sets_decisive};
 use super::{Input, Reach, Walker};
+use crate::finding::Dynamic;
 use crate::shell::{
     AndOr, Chunk, Command, Compound, Link, MAX_DEPTH, Pipeline, Redirect, Script, Simple, Span,
     TOO_DEEP, Word,
@@ -161,10 +163,11 @@ impl Walker {
                 self.function(name, body, heredocs, state, reach);
                 None
             }
-            Command::Coproc(inner) => {
+            Command::Coproc(variable, inner) => {
                 let mut beside = state.clone();
                 let reach = Reach { beside: true, input: Input::Unknown, ..reach.clone() };
                 self.command(inner, heredocs, &mut beside, &reach);
+                state.environment |= variable.as_deref().is_some_and(is_decisive);
                 state.forget_variables();
                 None
             }
@@ -285,16 +288,25 @@ impl Walker {
 impl Walker {
     /// `[[ … ]]`: `-eq` and the like take what stands beside them for numbers.
     fn test(&mut self, words: &[Word], heredocs: &[Word], state: &mut State, reach: &Reach) {
+        let mut fields: Vec<Field> = Vec::with_capacity(words.len());
         for word in words {
             let field = self.expand_whole(word, heredocs, state, reach);
             if hides_command(&field.text) {
                 self.subscript(&field.text, word.span, state, reach);
             }
-            // `[[ PATH=1 -eq 1 ]]` sets it.
-            if let Some((name, _)) = field.text.split_once('=') {
-                let name = name.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
-                state.environment |= is_decisive(name.trim_start());
+            let named =
+                fields.last().is_some_and(|before| matches!(before.find(), Some("-v" | "-R")));
+            if named && uses_name(&field, state) {
+                self.note_code(word, reach, Dynamic::Environment);
             }
+            fields.push(field);
+        }
+        // `[[ PATH=1 -eq 1 ]]` sets it.
+        let compares = |field: &Field| {
+            matches!(field.find(), Some("-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge"))
+        };
+        if fields.iter().any(compares) {
+            state.environment |= fields.iter().any(|field| sets_decisive(&field.text));
         }
     }
 }
@@ -316,7 +328,7 @@ fn keeps_state(script: &Script, state: &State) -> bool {
             pipeline.commands.iter().all(|command| match command {
                 Command::Simple(simple) => keeps(simple, state),
                 Command::Nothing => true,
-                Command::Compound(..) | Command::Function { .. } | Command::Coproc(_) => false,
+                Command::Compound(..) | Command::Function { .. } | Command::Coproc(..) => false,
             })
         })
     })

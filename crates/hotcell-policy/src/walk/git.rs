@@ -7,19 +7,26 @@ use super::{Place, Walker};
 use crate::finding::Dynamic;
 
 /// Options of git before its verb that take the next argument.
-const VALUES: &[&str] = &["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"];
+pub(crate) const VALUES: &[&str] = &[
+    "-C",
+    "-c",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--config-env",
+    "--attr-source",
+    "--shallow-file",
+    "--super-prefix",
+];
 /// The last parts of the names of settings that are commands.
 const COMMANDS: &[&str] = &[
     "pager",
-    "sshcommand",
     "editor",
     "fsmonitor",
     "external",
     "askpass",
     "gitproxy",
     "program",
-    "command",
-    "cmd",
     "textconv",
     "clean",
     "smudge",
@@ -31,11 +38,9 @@ const COMMANDS: &[&str] = &[
     "vcs",
     "packobjectshook",
     "recentobjectshook",
-    "alternaterefscommand",
     "difffilter",
-    "sendmailcmd",
-    "tocmd",
-    "cccmd",
+    "tunnel",
+    "httpd",
 ];
 /// Settings that say where else git looks for what it runs.
 const PLACES: &[&str] = &[
@@ -64,6 +69,22 @@ const LINES: &[&str] = &[
 /// Verbs of git itself; another is an alias or a program that somebody put there.
 const OWN: &str = "add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree config count-objects credential daemon describe diagnose diff diff-files diff-index diff-tree difftool fast-export fast-import fetch fetch-pack filter-branch filter-repo fmt-merge-msg for-each-ref for-each-repo format-patch fsck gc get-tar-commit-id grep hash-object help hook http-backend http-fetch http-push imap-send index-pack init init-db instaweb interpret-trailers last-modified lfs log ls-files ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base merge-file merge-tree mergetool mktag mktree multi-pack-index mv name-rev notes p4 pack-objects pack-redundant pack-refs patch-id prune prune-packed pull push quiltimport range-diff read-tree rebase receive-pack reflog refs remote remote-ftp remote-ftps remote-http remote-https repack replace replay repo request-pull rerere reset restore rev-list rev-parse revert rm send-email send-pack shell shortlog show show-branch show-index show-ref sparse-checkout stage stash status stripspace submodule svn switch symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info upload-archive upload-pack var verify-commit verify-pack verify-tag version whatchanged worktree write-tree";
 
+/// Options with which a repository is made with the settings of others, or where nothing guards its own.
+const MADE_ELSEWHERE: &[&str] = &["--template", "--bare", "--separate-git-dir", "--mirror"];
+
+fn is_made_elsewhere(args: &[Field]) -> bool {
+    let elsewhere = |arg: &Field| {
+        let name = arg.text.split('=').next().unwrap_or_default();
+        name.len() > 2 && MADE_ELSEWHERE.iter().any(|option| option.starts_with(name))
+            || arg.text.starts_with(GAP)
+    };
+    args.iter().take_while(|arg| !arg.is("--")).any(elsewhere)
+}
+
+fn is_git_directory(path: &Field) -> bool {
+    path.find().is_some_and(|path| path.trim_end_matches('/').rsplit('/').next() == Some(".git"))
+}
+
 fn is_own(verb: &str) -> bool {
     OWN.split(' ').any(|own| own == verb)
 }
@@ -87,6 +108,17 @@ impl Walker {
                     dynamic.push(Dynamic::Environment);
                     if text == "--config-env" {
                         args.next();
+                    }
+                }
+                // Settings that lie anywhere else than in `.git` are written without a word.
+                "--bare" => dynamic.push(Dynamic::Environment),
+                _ if text.split('=').next() == Some("--git-dir") => {
+                    let value = match text.split_once('=') {
+                        Some((_, value)) => Some(Field { text: value.to_owned(), ..arg.clone() }),
+                        None => args.next().cloned(),
+                    };
+                    if !value.is_some_and(|value| is_git_directory(&value)) {
+                        dynamic.push(Dynamic::Environment);
                     }
                 }
                 _ if VALUES.contains(&text) => {
@@ -119,18 +151,26 @@ impl Walker {
                     dynamic.extend(self.git_setting(&setting, call, place));
                 }
                 lines.extend(values_of(rest, &["-u"]));
-                if rest.iter().any(|arg| arg.text.starts_with("--template")) {
+                if is_made_elsewhere(rest) {
                     dynamic.push(Dynamic::Environment);
                 }
             }
-            "init" if rest.iter().any(|arg| arg.text.starts_with("--template")) => {
-                dynamic.push(Dynamic::Environment);
-            }
+            "init" | "init-db" if is_made_elsewhere(rest) => dynamic.push(Dynamic::Environment),
             "grep" => {
-                let attached = rest.iter().filter_map(|arg| arg.text.strip_prefix("-O"));
+                let clusters = rest.iter().filter(|arg| !arg.text.starts_with("--"));
+                let letters = clusters.filter_map(|arg| arg.text.strip_prefix('-'));
+                let attached = letters.filter_map(|letters| Some(letters.split_once('O')?.1));
                 lines.extend(attached.filter(|line| !line.is_empty()).map(Field::known));
             }
-            "difftool" | "rebase" => lines.extend(values_of(rest, &["-x"])),
+            // They run tools by their names, or git with whatever settings follow.
+            "mergetool" | "instaweb" | "maintenance" | "for-each-repo" => {
+                dynamic.push(Dynamic::Script);
+            }
+            "difftool" => {
+                dynamic.push(Dynamic::Script);
+                lines.extend(values_of(rest, &["-x"]));
+            }
+            "rebase" => lines.extend(values_of(rest, &["-x"])),
             "web--browse" => lines.extend(values_of(rest, &["-b", "--browser"])),
             "merge-index" => {
                 lines.extend(rest.iter().find(|arg| !arg.text.starts_with('-')).cloned())
@@ -174,8 +214,11 @@ impl Walker {
         let helper = last != "helper" || text.starts_with(['!', '/']);
         // What is on or off is no command.
         let switched = matches!(text, "true" | "false" | "");
-        let command =
-            (COMMANDS.contains(&last) || key.starts_with("pager.")) && helper && !switched;
+        let is_command = COMMANDS.contains(&last)
+            || last.ends_with("command")
+            || last.ends_with("cmd")
+            || key.starts_with("pager.");
+        let command = is_command && helper && !switched;
         if key.starts_with("alias.") && !alias {
             let line = Field { text: format!("git {text}"), ..value.clone() };
             return self.shell_line(&line, call, place);
@@ -205,7 +248,12 @@ impl Walker {
         if words.first().is_some_and(|first| matches!(first.find(), Some("set" | "add"))) {
             words.remove(0);
         }
+        let renames =
+            |arg: &Field| matches!(arg.find(), Some("rename-section" | "--rename-section"));
         match words.as_slice() {
+            _ if rest.iter().any(|arg| renames(arg) || arg.text.starts_with("--ren")) => {
+                vec![Dynamic::Environment]
+            }
             [key, value, ..] => self.git_set(&key.text, value, call, place),
             _ if rest.iter().any(|arg| arg.is("-e") || arg.is("--edit")) => vec![Dynamic::Input],
             _ => Vec::new(),
@@ -237,7 +285,7 @@ impl Walker {
                 let mut dynamic = Vec::new();
                 let mut rest = rest.iter();
                 while let Some(arg) = rest.next() {
-                    if arg.text.ends_with("-filter") {
+                    if arg.text.ends_with("-filter") || arg.is("--setup") {
                         let line = rest.next().cloned().unwrap_or_default();
                         dynamic.extend(self.shell_line(&line, call, place));
                     }

@@ -1,7 +1,9 @@
 //! What git removes, replaces and writes.
 
+use super::by_option::values_of;
 use super::effects::{Effects, has_flag, operands, option};
 use super::field::Field;
+use super::git::VALUES;
 use crate::finding::Touch;
 
 /// Verbs that only look.
@@ -31,6 +33,17 @@ const LOOKING: &[&str] = &[
     "whatchanged",
     "var",
     "range-diff",
+];
+
+/// Verbs that write files which their options name.
+const WRITING: &[&str] = &[
+    "mailsplit",
+    "index-pack",
+    "fast-import",
+    "fast-export",
+    "read-tree",
+    "bugreport",
+    "diagnose",
 ];
 
 /// Verbs that reach other machines.
@@ -65,10 +78,13 @@ const REACHING: &[&str] = &[
 
 /// Whether a command line of git reaches other machines.
 pub(super) fn uses_network(args: &[Field]) -> bool {
-    let words = operands(args, &["-C", "-c", "--prefix", "--git-dir", "--work-tree"]);
+    let words = operands(args, VALUES);
     let word = |at: usize| words.get(at).and_then(|word| word.find());
     match word(0) {
-        Some("archive") => args.iter().any(|arg| arg.text.starts_with("--rem")),
+        Some("archive") => args.iter().any(|arg| {
+            let name = arg.text.split('=').next().unwrap_or_default();
+            name.len() > 2 && "--remote".starts_with(name)
+        }),
         Some("remote") => matches!(word(1), Some("update" | "show" | "prune" | "set-head")),
         Some(verb) => REACHING.contains(&verb),
         None => false,
@@ -77,7 +93,7 @@ pub(super) fn uses_network(args: &[Field]) -> bool {
 
 impl Effects<'_> {
     pub(super) fn git(&mut self) {
-        let words = operands(self.args, &["-C", "-c", "--git-dir", "--work-tree", "--namespace"]);
+        let words = operands(self.args, VALUES);
         let Some(verb) = words.first().and_then(|verb| verb.find()) else {
             return;
         };
@@ -98,13 +114,11 @@ impl Effects<'_> {
         let args = self.args;
         let mut written: Vec<Field> = Vec::new();
         if !LOOKING.contains(&verb) {
-            for name in ["-C", "--git-dir", "--work-tree"] {
-                let before = args.iter().take_while(|arg| !arg.is(verb)).count();
-                written.extend(option(args.get(..before).unwrap_or_default(), &[name]));
-            }
+            let before = args.iter().take_while(|arg| !arg.is(verb)).count();
+            let before = args.get(..before).unwrap_or_default();
+            written.extend(values_of(before, &["-C", "--git-dir", "--work-tree"]));
         }
-        let attached = args.iter().filter_map(|arg| arg.text.strip_prefix("--output="));
-        written.extend(attached.map(Field::known));
+        written.extend(values_of(args, &["--output"]));
         match verb {
             "archive" | "format-patch" => {
                 written.extend(option(args, &["-o", "--output", "--output-directory"]));
@@ -114,17 +128,36 @@ impl Effects<'_> {
                 let words = operands(args, &values);
                 written.extend(words.get(2).map(|path| (*path).clone()));
             }
-            "init" => written.extend(words.get(1).map(|path| (*path).clone())),
-            "worktree" if words.get(1).is_some_and(|word| word.is("add")) => {
-                written.extend(words.get(2).map(|path| (*path).clone()));
+            "init" | "init-db" => written.extend(words.iter().skip(1).map(|path| (*path).clone())),
+            "worktree" if words.get(1).is_some_and(|word| word.is("add") || word.is("move")) => {
+                let commit = |word: &&&Field| word.text.ends_with("HEAD");
+                let paths = words.iter().skip(2).filter(|word| !commit(word));
+                written.extend(paths.map(|path| (*path).clone()));
             }
             "checkout-index" => written.extend(option(args, &["--prefix"])),
             // The patch says where.
             "apply" if args.iter().any(|arg| arg.text.starts_with("--unsafe")) => {
                 written.push(Field::unknown());
             }
+            "mv" => {
+                let into = words.last().map(|path| path.text.as_str()).unwrap_or_default();
+                written.extend(words.last().map(|path| (*path).clone()));
+                written.extend(words.iter().skip(1).map(|path| {
+                    let name = path.text.rsplit('/').next().unwrap_or_default();
+                    Field { text: format!("{into}/{name}"), ..(*path).clone() }
+                }));
+            }
             "bundle" => written.extend(words.get(2).map(|path| (*path).clone())),
+            "config" => written.extend(values_of(args, &["-f", "--file"])),
+            "merge-file" | "mailinfo" | "mailsplit" | "pack-objects" => {
+                written.extend(words.iter().skip(1).map(|path| (*path).clone()));
+            }
             _ => {}
+        }
+        if WRITING.contains(&verb) {
+            let values = args.iter().filter_map(|arg| arg.text.split_once('='));
+            written.extend(values.map(|(_, value)| Field::known(value)));
+            written.extend(values_of(args, &["-o"]));
         }
         for path in written {
             self.touch(&path, Touch::Write);

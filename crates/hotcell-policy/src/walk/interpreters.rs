@@ -81,7 +81,6 @@ impl Walker {
                 continue;
             }
             let mut finding = Finding::new(Kind::Redirect, format!("> {}", file.value().text));
-            finding.name = Some(">".to_owned());
             finding.as_root = place.reach.as_root;
             finding.via =
                 place.reach.through(call.name).via.iter().map(|name| name.to_string()).collect();

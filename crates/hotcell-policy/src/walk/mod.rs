@@ -10,6 +10,7 @@ mod flow;
 mod git;
 mod git_effects;
 mod interpreters;
+mod names;
 mod options;
 mod paths;
 mod redirects;
@@ -22,11 +23,14 @@ mod tar;
 mod variables;
 mod wrapper_options;
 mod wrappers;
+mod zip;
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 pub(crate) use self::code::walk_python;
 pub(crate) use self::field::{Field, GAP};
+pub(crate) use self::git::VALUES as GIT_VALUES;
 pub(crate) use self::interpreters::takes_code;
 pub use self::start::Around;
 pub(crate) use self::start::{Start, walk_argv, walk_text, walk_variables};
@@ -123,6 +127,8 @@ pub(crate) struct Walker {
     origin: Option<Span>,
     /// Functions whose bodies are walked right now.
     inside: Vec<String>,
+    /// Variables that are arrays somewhere in the text.
+    arrays: HashSet<String>,
     /// Files that a command took from the network.
     fetched: Vec<String>,
     /// So many turns of loops may still be walked one by one.
@@ -142,6 +148,7 @@ impl Walker {
             fuel: length.saturating_mul(TIMES_READ).saturating_add(SPARE_FUEL),
             origin: None,
             inside: Vec::new(),
+            arrays: HashSet::new(),
             fetched: Vec::new(),
             turns: MOST_TURNS,
             told: 0,
@@ -213,7 +220,7 @@ impl Walker {
         self.script(&script, &heredocs, state, reach);
         self.depth = before;
         if let Some(error) = error {
-            self.unread(error.what, Some(span), reach);
+            self.unread(&error.to_string(), Some(span), reach);
             state.forget();
         }
         self.origin = origin;

@@ -2,9 +2,12 @@
 
 use std::rc::Rc;
 
+use super::expand::has_glob;
 use super::field::Field;
+use super::names::uses_name;
 use super::paths::touched;
 use super::state::State;
+use super::variables::hides_command;
 use super::{Input, Reach, Walker};
 use crate::finding::{Finding, Kind, Touch, Value};
 use crate::shell::{Redirect, RedirectOp, Target, Word};
@@ -40,6 +43,13 @@ impl Walker {
         let mut input = None;
         for redirect in redirects {
             let standard_input = redirect.fd.is_none_or(|fd| fd == 0);
+            if let Some(variable) = &redirect.variable {
+                if hides_command(variable) {
+                    self.subscript(variable, redirect.span, state, reach);
+                }
+                uses_name(&Field::known(variable), state);
+                state.set_variable(variable, None);
+            }
             match (&redirect.target, redirect.op) {
                 (Target::Heredoc(index), _) => {
                     if let Some(body) = Self::heredoc(heredocs, *index) {
@@ -57,7 +67,9 @@ impl Walker {
                     }
                 }
                 (Target::Word(word), op) => {
-                    let field = self.expand_whole(word, heredocs, state, reach);
+                    let mut field = self.expand_whole(word, heredocs, state, reach);
+                    let plain = word.pieces.iter().any(|piece| !piece.quoted);
+                    field.glob |= plain && has_glob(&field.text);
                     if op == RedirectOp::Read && standard_input {
                         input = Some(self.read_file(&field));
                     }
@@ -103,7 +115,6 @@ impl Walker {
             return;
         }
         let mut finding = Finding::new(Kind::Redirect, format!("{sign} {}", field.value().text));
-        finding.name = Some(sign.to_owned());
         finding.as_root = reach.as_root;
         finding.via = reach.via.iter().map(|name| name.to_string()).collect();
         finding.span = Some(self.place(redirect.span));

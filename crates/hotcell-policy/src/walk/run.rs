@@ -228,26 +228,25 @@ impl Walker {
                 state.change_directory(plain.filter(|_| call.name == "pushd"));
             }
             "export" | "readonly" => {
-                self.export(call, state, reach);
+                self.export(call, finding, state, reach);
                 self.push(finding.clone());
             }
             "unset" => {
                 state.forget_variables();
                 state.undefine_all();
-                state.environment |= args.iter().any(|arg| is_decisive(&arg.text));
+                self.names_variables(call, finding, state);
+                self.push(finding.clone());
+            }
+            "test" | "[" => {
+                let before = state.environment;
+                self.names_variables(call, finding, state);
+                // Asking for a variable does not set it.
+                let names = args.iter().any(|arg| arg.text.contains(GAP) || arg.text.contains('['));
+                state.environment = before || state.environment && names;
                 self.push(finding.clone());
             }
             "set" => {
-                let first = args.first().and_then(Field::find).unwrap_or_default();
-                let letters = first.strip_prefix('-').unwrap_or_default();
-                state.errexit = !letters.starts_with('-') && letters.contains('e');
-                // With `keyword` any argument may be an assignment.
-                state.environment |= args.iter().any(|arg| {
-                    let text = arg.text.as_str();
-                    text == "keyword"
-                        || text.starts_with('-') && !text.starts_with("--") && text.contains('k')
-                });
-                state.positional = None;
+                sets_options(args, state);
                 self.push(finding.clone());
             }
             "shift" => {
@@ -260,22 +259,12 @@ impl Walker {
                     .any(|arg| arg.find().is_none_or(|text| text.starts_with('-') && text != "-r"));
                 self.push(finding.clone());
             }
-            "printf"
-                if args.first().is_some_and(|first| {
-                    first.find().is_none_or(|text| text.starts_with("-v"))
-                }) =>
-            {
-                state.forget_variables();
-                state.environment |= args.iter().any(|arg| {
-                    let name = arg.text.strip_prefix("-v").unwrap_or(&arg.text);
-                    is_decisive(name.split('[').next().unwrap_or_default())
-                });
-                let named = match args {
-                    [first, name, ..] if first.is("-v") => name.text.contains(GAP),
-                    [first, ..] => first.text.starts_with("-v") && first.text.contains(GAP),
-                    [] => false,
-                };
-                state.environment |= named;
+            "printf" => {
+                let sets = |first: &Field| first.text.starts_with([GAP, '-']) && !first.is("--");
+                if args.first().is_some_and(sets) {
+                    state.forget_variables();
+                    self.names_variables(call, finding, state);
+                }
                 return false;
             }
             name if CHANGE_VARIABLES.contains(&name) => {
@@ -303,51 +292,6 @@ impl Walker {
             _ => return false,
         }
         true
-    }
-
-    /// `declare`, `read` and the like: which variables they change is seen, what to is not.
-    fn changes_variables(
-        &mut self,
-        call: &Call<'_>,
-        finding: &mut Finding,
-        state: &mut State,
-        reach: &Reach,
-    ) {
-        let args = call.args;
-        state.forget_variables();
-        if let Input::Text(text) = &reach.input
-            && hides_command(text)
-        {
-            self.subscript(text, call.span, state, reach);
-        }
-        let declares = matches!(call.name, "declare" | "typeset" | "local");
-        let has = |letter: char| {
-            let given = |arg: &Field| arg.text.starts_with('-') && arg.text.contains(letter);
-            args.iter().any(given)
-        };
-        for arg in args {
-            let (name, value) = match arg.text.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (arg.text.as_str(), None),
-            };
-            let name = name.split('[').next().unwrap_or_default().trim_end_matches('+');
-            state.environment |=
-                (value.is_some() || !declares) && (is_decisive(name) || name.contains(GAP));
-            // By another name.
-            let renamed = declares && has('n');
-            state.environment |=
-                renamed && value.is_some_and(|value| is_decisive(value) || value.contains(GAP));
-            if let Some(value) = value.filter(|_| arg.find().is_some()) {
-                self.value_of(name, value, call.span, state, reach);
-            }
-        }
-        if declares && args.iter().any(|arg| arg.text.starts_with(['-', '+', GAP])) {
-            state.distrust();
-        }
-        if matches!(call.name, "mapfile" | "readarray") && has('C') {
-            finding.is_dynamic(Dynamic::Code);
-        }
-        self.push(finding.clone());
     }
 
     fn alias(&mut self, call: &Call<'_>, finding: &mut Finding, state: &mut State, reach: &Reach) {
@@ -382,27 +326,15 @@ impl Walker {
         self.inner_text(&line, call.span, &mut within, &reach.through("alias"));
     }
 
-    fn export(&mut self, call: &Call<'_>, state: &mut State, reach: &Reach) {
+    fn export(&mut self, call: &Call<'_>, finding: &mut Finding, state: &mut State, reach: &Reach) {
+        self.declares(call, finding, state, reach);
         for arg in call.args {
             match arg.text.split_once('=') {
-                Some((name, value)) if !name.contains(GAP) => {
-                    let known = arg.find().map(|_| value);
-                    if let Some(value) = known {
-                        self.value_of(name, value, call.span, state, reach);
-                    }
-                    state.set_variable(name, known);
-                    state.environment |= is_decisive(name);
+                Some((name, value)) if !name.contains([GAP, '[']) => {
+                    state.set_variable(name, arg.find().map(|_| value));
                 }
-                // Whichever it sets, it may be one that decides.
-                Some(_) => {
-                    state.environment = true;
-                    state.forget_variables();
-                }
-                None if arg.text.starts_with(GAP) => {
-                    state.environment = true;
-                    state.distrust();
-                }
-                None if arg.text.starts_with('-') => state.distrust(),
+                Some(_) => state.forget_variables(),
+                None if arg.text.starts_with(['-', GAP]) => state.distrust(),
                 None => {}
             }
         }
@@ -497,16 +429,21 @@ impl Walker {
         reach: &Reach,
     ) -> bool {
         let mut args = call.args;
+        let mut called = None;
         while let [first, rest @ ..] = args {
             let Some(text) = first.find() else { break };
             if call.name == "command" && matches!(text, "-v" | "-V" | "-pv" | "-pV") {
                 self.push(finding.clone());
                 return true;
             }
-            // The name that the program is to see follows, unless it is attached.
+            // The name that the program is to see follows, or is attached.
             let letters = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-            if call.name == "exec" && letters.is_some_and(|letters| letters.ends_with('a')) {
-                args = rest.get(1..).unwrap_or_default();
+            if let Some((_, attached)) = letters.and_then(|letters| letters.split_once('a'))
+                && call.name == "exec"
+            {
+                let follows = attached.is_empty();
+                called = if follows { rest.first().cloned() } else { Some(Field::known(attached)) };
+                args = rest.get(usize::from(follows)..).unwrap_or_default();
                 continue;
             }
             let option = text.starts_with('-') && text.len() > 1;
@@ -521,9 +458,29 @@ impl Walker {
         self.push(finding.clone());
         if !args.is_empty() {
             let reach = reach.through(call.name);
+            self.called_otherwise(called, args, call.span, state, &reach);
             self.run_with(args, &[], call.span, state, &reach);
         }
         true
+    }
+
+    /// A program that is many in one is the one that it is called.
+    pub(super) fn called_otherwise(
+        &mut self,
+        name: Option<Field>,
+        argv: &[Field],
+        span: Span,
+        state: &State,
+        reach: &Reach,
+    ) {
+        if let Some(name) = name
+            && let Some((_, args)) = argv.split_first()
+        {
+            let text = name.text.trim_start_matches('-').to_owned();
+            let mut argv = vec![Field { text, ..name }];
+            argv.extend_from_slice(args);
+            self.run_with(&argv, &[], span, &mut state.clone(), reach);
+        }
     }
 
     pub(super) fn was_fetched(&self, file: &Field) -> bool {
@@ -566,6 +523,19 @@ fn path_of(first: &Field, finding: &mut Finding, state: &mut State) -> Option<St
         }
     }
     Some(first.text.replace(GAP, &HOLE.to_string()))
+}
+
+/// What `set` changes.
+fn sets_options(args: &[Field], state: &mut State) {
+    let first = args.first().and_then(Field::find).unwrap_or_default();
+    let letters = first.strip_prefix('-').unwrap_or_default();
+    state.errexit = !letters.starts_with('-') && letters.contains('e');
+    // With `keyword` any argument may be an assignment.
+    state.environment |= args.iter().any(|arg| {
+        let text = arg.text.as_str();
+        text == "keyword" || text.starts_with('-') && !text.starts_with("--") && text.contains('k')
+    });
+    state.positional = None;
 }
 
 /// Whether a path ends with a name that is known, in whatever directory.

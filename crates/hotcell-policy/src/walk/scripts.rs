@@ -1,6 +1,7 @@
 //! Scripts of `awk` and `sed`: whether they run commands, and which files they write.
 
 use super::field::{Field, GAP};
+use super::options::{Spec, permuted};
 use super::run::Call;
 use crate::finding::Dynamic;
 
@@ -205,48 +206,53 @@ fn begins_pattern(before: Option<&Sign>) -> bool {
     }
 }
 
+/// Options of sed. Where those of others differ they have fewer, and refuse what they do not know.
+const SED: Spec = Spec {
+    short: "bsnrzuEe:f:l:i::V:",
+    long: "binary debug expression= file= follow-symlinks help in-place? line-length= null-data posix quiet regexp-extended sandbox separate silent unbuffered version zero-terminated",
+};
+
+/// A command line of sed, taken apart.
+#[derive(Debug)]
+pub(super) struct SedCall {
+    /// Scripts among the arguments. Some of them may be no scripts for every sed.
+    scripts: Vec<Field>,
+    /// A script is in a file.
+    from_file: bool,
+    /// Files that are read.
+    pub(super) files: Vec<Field>,
+    /// What is added to names of files that are edited in place and kept; empty if they are not kept.
+    pub(super) in_place: Option<Field>,
+}
+
+impl SedCall {
+    pub(super) fn read(args: &[Field]) -> Self {
+        let (given, operands) = permuted(SED, args);
+        let mut files: Vec<Field> = operands.into_iter().cloned().collect();
+        let from_file = given.has(&["f", "file"]);
+        let mut scripts: Vec<Field> = given.all(&["e", "expression"]).cloned().collect();
+        if scripts.is_empty() && !from_file {
+            // Where `-l` takes no value, what follows it is the script.
+            scripts.extend(given.all(&["l"]).cloned());
+            if !files.is_empty() {
+                scripts.push(files.remove(0));
+            }
+        }
+        let in_place = given
+            .has(&["i", "in-place"])
+            .then(|| given.find(&["i", "in-place"]).cloned().unwrap_or_default());
+        Self { scripts, from_file, files, in_place }
+    }
+}
+
 /// Scripts of sed run commands by `e` and write files by `w`.
 pub(super) fn sed(call: &Call<'_>) -> ScriptDeeds {
     let mut deeds = ScriptDeeds::default();
-    let mut scripts: Vec<Field> = Vec::new();
-    let mut operands = Vec::new();
-    let mut args = call.args.iter();
-    while let Some(arg) = args.next() {
-        let text = arg.text.as_str();
-        let attached = |from: usize| Field { text: text[from..].to_owned(), ..arg.clone() };
-        if text == "--" {
-            operands.extend(args.by_ref());
-        } else if let Some(long) = text.strip_prefix("--") {
-            let (name, value) = match long.split_once('=') {
-                Some((name, _)) => (name, Some(attached(name.len() + 3))),
-                None => (long, None),
-            };
-            if !name.is_empty() && "expression".starts_with(name) {
-                scripts.extend(value.or_else(|| args.next().cloned()));
-            } else if !name.is_empty() && "file".starts_with(name) {
-                deeds.runs(Dynamic::Script);
-            }
-        } else if text.starts_with('-') && text.len() > 1 {
-            // `-i` and `-l` take what is attached.
-            let letters = text.char_indices().skip(1);
-            for (at, letter) in letters {
-                match letter {
-                    'e' if at + 1 < text.len() => scripts.push(attached(at + 1)),
-                    'e' => scripts.extend(args.next().cloned()),
-                    'f' => deeds.runs(Dynamic::Script),
-                    'i' | 'l' => {}
-                    _ => continue,
-                }
-                break;
-            }
-        } else {
-            operands.push(arg);
-        }
+    let read = SedCall::read(call.args);
+    if read.from_file {
+        deeds.runs(Dynamic::Script);
     }
-    if scripts.is_empty() && deeds.dynamic.is_empty() {
-        scripts.extend(operands.first().map(|first| (*first).clone()));
-    }
-    for script in scripts {
+    for script in read.scripts {
         if script.text.contains(GAP) || script.splits {
             deeds.runs(Dynamic::Code);
         }

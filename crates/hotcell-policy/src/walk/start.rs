@@ -55,7 +55,7 @@ pub(crate) fn walk_text(text: &str, dialect: Dialect, start: Start<'_>) -> Walke
     walker.script(&parsed.script, &parsed.heredocs, &mut state, &reach);
     walker.dialect_matters |= parsed.dialect_matters;
     if let Some(error) = &parsed.error {
-        walker.unread(error.what, Some(Span { start: error.at, end: error.at }), &reach);
+        walker.unread(&error.to_string(), Some(Span { start: error.at, end: error.at }), &reach);
     }
     if let Some(input) = start.around.input {
         walker.read_by_somebody(input, &state, &reach);

@@ -131,6 +131,11 @@ impl State {
         self.variables.clear();
     }
 
+    /// Whether variables may have been declared to be something else than text.
+    pub(crate) fn is_distrusted(&self) -> bool {
+        self.unreliable
+    }
+
     pub(crate) fn find_variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(|value| &**value)
     }

@@ -72,6 +72,10 @@ const DECISIVE: &[&str] = &[
     "WGETRC",
     "CURL_HOME",
     "SCREENRC",
+    // Options after operands are operands then.
+    "POSIXLY_CORRECT",
+    // Names of files that nobody sees.
+    "SIMPLE_BACKUP_SUFFIX",
 ];
 /// Variables of which all that begin so are decisive.
 const FAMILIES: &[&str] = &[
@@ -130,6 +134,13 @@ pub(crate) fn is_decisive(name: &str) -> bool {
         || COMMANDS.contains(&name)
         || EXPANDED.contains(&name)
         || FAMILIES.iter().any(|family| name.starts_with(family))
+}
+
+/// Whether arithmetic in a text sets a variable that decides what runs.
+pub(super) fn sets_decisive(text: &str) -> bool {
+    let names = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let sets = text.contains('=') || text.contains("++") || text.contains("--");
+    sets && names.into_iter().any(is_decisive)
 }
 
 /// Whether a text holds a subscript with a command in it: bash runs that wherever it takes the text for a

@@ -141,6 +141,8 @@ impl Walker {
         }
         let rest = rest.get(start..).unwrap_or_default();
         if !rest.is_empty() {
+            let (name, reach) = (given.find(&["a", "argv0"]).cloned(), place.reach.through("env"));
+            self.called_otherwise(name, rest, call.span, &state, &reach);
             self.run_with(rest, &sets, call.span, &mut state, &place.reach.through("env"));
         }
         dynamic
@@ -340,7 +342,12 @@ impl Walker {
             rest.push(gap());
         }
         self.rest(call, &rest, place, &reach);
-        given.dynamic()
+        let mut dynamic = given.dynamic();
+        let slot = given.find(&["process-slot-var"]);
+        if slot.is_some_and(|name| is_decisive(&name.text) || name.text.contains(GAP)) {
+            dynamic.push(Dynamic::Environment);
+        }
+        dynamic
     }
 
     fn find_exec(&mut self, call: &Call<'_>, place: Place<'_>) -> Vec<Dynamic> {
