@@ -50,7 +50,7 @@ async def timeouts_are_told(server: Server):
     async with server.session() as session:
         for stream in (True, False):
             done = await execute(
-                session, "echo out; echo err >&2; sleep 1000", timeout=1, stream=stream
+                session, "echo out; echo err >&2; exec sleep 1000", timeout=1, stream=stream
             )
             assert done == {
                 "success": False,
