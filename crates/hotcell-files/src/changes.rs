@@ -113,6 +113,7 @@ impl Way {
         }
         let from = tree.slot(&from, Parents::Expected, Links::Kept)?;
         let found = from.stat()?.ok_or(Errno::NOENT).tried(what)?;
+        require(&from.path, &request.precondition, Some(&etag_of(&found)))?;
         if let Some((parent, _)) = to.split() {
             make_parents(tree, &parent, undo)?;
         }

@@ -176,6 +176,9 @@ impl Tree {
 
     fn slot_of_name(&self, path: &CellPath, parents: Parents) -> Result<Slot> {
         self.require_writable(path)?;
+        if self.is_root(path) {
+            return Err(fault(&format!("put anything in the place of {path}"), Errno::ISDIR));
+        }
         let Some((directory, name)) = path.split() else { return Err(self.not_writable(path)) };
         let opened = match self.writable_directory(&directory) {
             Err(Errno::NOENT) if parents == Parents::Made => {
@@ -259,7 +262,7 @@ impl Tree {
         roots.filter_map(|root| path.below(root).map(|below| (root.as_path(), below))).next()
     }
 
-    /// Refuses a path that lies where nothing may be changed, and a root itself.
+    /// Refuses a path that lies where nothing may be changed.
     fn require_writable(&self, path: &CellPath) -> Result<()> {
         match self.writable_root(path) {
             Some(_) => Ok(()),

@@ -48,6 +48,8 @@ impl About {
         match (error.code, self) {
             (ErrorCode::Invalid, _) => INVALID_PARAMS,
             (ErrorCode::NotFound, Self::Files) => FILE_NOT_FOUND,
+            // The program or the directory that was given.
+            (ErrorCode::NotFound, Self::Start) => INVALID_PARAMS,
             (ErrorCode::Denied, _) if error.scope.is_some() => AUTHORIZATION_FAILED,
             (ErrorCode::Denied, Self::Spawn) => IMAGE_NOT_ALLOWED,
             (ErrorCode::Denied, Self::Files) => PATH_SECURITY,
@@ -58,7 +60,7 @@ impl About {
             }
             (ErrorCode::Conflict, _) => CONFLICT,
             (ErrorCode::Timeout, _) => EXECUTION_TIMEOUT,
-            (ErrorCode::NotFound, Self::Spawn | Self::Start | Self::Rest)
+            (ErrorCode::NotFound, Self::Spawn | Self::Rest)
             | (
                 ErrorCode::Cancelled
                 | ErrorCode::Unsupported
@@ -87,6 +89,12 @@ impl Refused {
     /// There is no such execution.
     pub(super) fn no_exec(name: &str) -> Self {
         let error = Error::not_found(format!("Execution {name} not found"));
+        Self { code: SERVER_ERROR, error }
+    }
+
+    /// There is no such snapshot.
+    pub(super) fn no_snapshot(id: &str) -> Self {
+        let error = Error::not_found(format!("Snapshot {id} not found"));
         Self { code: SERVER_ERROR, error }
     }
 

@@ -67,8 +67,8 @@ impl Dialect for Devbench {
         Ok(ToolCall::Talks(Box::new(move |asking| {
             let bench = Bench { asking, settings };
             Box::pin(async move {
-                let told = bench.answer(&tool, input_data(arguments)).await;
-                told.map_err(Refused::told)
+                let told = async { bench.answer(&tool, input_data(arguments)?).await };
+                told.await.map_err(Refused::told)
             })
         })))
     }
@@ -76,11 +76,18 @@ impl Dialect for Devbench {
 
 /// What a tool was given. The original's documents write it without the object around it; clients of
 /// the original may send that object as text.
-fn input_data(mut arguments: JsonObject) -> JsonObject {
-    match arguments.remove("input_data") {
-        Some(Value::Object(input)) => input,
-        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_default(),
-        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => arguments,
+fn input_data(mut arguments: JsonObject) -> Result<JsonObject> {
+    let given = match arguments.remove("input_data") {
+        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        Some(given) => given,
+        None => return Ok(arguments),
+    };
+    match given {
+        Value::Object(input) => Ok(input),
+        Value::Null => Ok(arguments),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(Error::invalid("Input validation error: input_data has to be an object"))
+        }
     }
 }
 
