@@ -134,3 +134,33 @@ impl From<Error> for Refused {
         About::Rest.refused()(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hotcell_model::{Error, ErrorCode};
+
+    use super::About;
+
+    #[test]
+    fn failures_have_the_numbers_of_the_documents() {
+        let cases = [
+            (ErrorCode::Invalid, About::Rest, -32602),
+            (ErrorCode::NotFound, About::Files, -32005),
+            (ErrorCode::NotFound, About::Start, -32602),
+            (ErrorCode::NotFound, About::Spawn, -32000),
+            (ErrorCode::Denied, About::Spawn, -32002),
+            (ErrorCode::Denied, About::Files, -32004),
+            (ErrorCode::Denied, About::Start, -32008),
+            (ErrorCode::LimitExceeded, About::Start, -32006),
+            (ErrorCode::LimitExceeded, About::Files, -32009),
+            (ErrorCode::Conflict, About::Files, -32010),
+            (ErrorCode::Timeout, About::Start, -32003),
+            (ErrorCode::Timeout, About::Files, -32003),
+            (ErrorCode::Unavailable, About::Rest, -32000),
+        ];
+        for (code, about, number) in cases {
+            let told = about.refused()(Error { code, ..Error::internal("why") }).told();
+            assert_eq!(told.code.0, number, "{code:?} {about:?}");
+        }
+    }
+}

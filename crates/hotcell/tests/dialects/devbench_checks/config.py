@@ -64,6 +64,7 @@ async def images_are_allowed(server: Server):
             assert told["allowed"] is verdict, (image, told)
         await refused(session, -32002, "spawn", image="debian:13")
     await refuses(server, "MCP_ALLOWED_IMAGES", ",", " ", "NOT AN IMAGE")
+    await refuses(server, "HOTCELL_IMAGES_ALLOW", ",", " ")
 
 
 @check("config", "MCP_TRANSIENT_GC_DAYS is how long transient containers last")

@@ -17,6 +17,8 @@ from devbench_checks.bench import (
     finished,
     first_process_of,
     forks_and_burns,
+    hotcell,
+    is_roots_own,
     printed,
     read,
     refused,
@@ -24,7 +26,7 @@ from devbench_checks.bench import (
     start,
     write,
 )
-from harness import Server, call, check, command_of, eventually
+from harness import Server, call, check, eventually
 
 SERVED = WITHOUT_INPUT | {
     "spawn",
@@ -290,9 +292,14 @@ async def stats_are_told(server: Server):
         await printed(session, made, "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done")
         stats = await ask(session, "container_stats", container_id=made)
         assert stats["container_id"] == made and stats["memory_limit_mb"] == 512, stats
-        for field in ("cpu_percent", "memory_usage_mb", "memory_percent", "pids"):
-            # What is not counted, such as without control groups, is null.
-            is_null = stats[field] is None and not are_limited(server)
+        # What is not counted is null: without control groups everything, and time in containers.
+        for field, is_counted in [
+            ("cpu_percent", is_roots_own(server)),
+            ("memory_usage_mb", are_limited(server)),
+            ("memory_percent", are_limited(server)),
+            ("pids", are_limited(server)),
+        ]:
+            is_null = stats[field] is None and not is_counted
             assert is_null or stats[field] > 0, (field, stats)
         assert stats["execs_running"] == 0 and stats["execs_queued"] == 0, stats
         assert stats["network_rx_bytes"] == 0 and stats["timestamp"], stats
@@ -320,7 +327,8 @@ async def snapshots_are_spawned_from(server: Server):
     async with bench(server) as session:
         made = await spawn(session)
         if (await container(session, made))["docker_id"]:
-            # Containers of an engine have no checkpoints.
+            # Containers of an engine have none, and say so.
+            await refused(session, -32000, "create_snapshot", container_id=made)
             return
         await write(session, made, "/workspace/a", "first")
         kept = await ask(
@@ -346,6 +354,15 @@ async def snapshots_are_spawned_from(server: Server):
         first = await ask(session, "spawn", **keyed)
         assert lasts(await container(session, first["container_id"])) == 3600
         assert (await ask(session, "spawn", **keyed))["container_id"] == first["container_id"]
+        raced: set[str] = set()
+
+        async def race():
+            raced.add((await ask(session, "spawn", **keyed | {"idempotency_key": "r"}))["container_id"])
+
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(race)
+        assert len(raced) == 1, raced
         given = {"snapshot_id": kept["snapshot_id"], "ttl_s": 60, "idempotency_key": "k"}
         await refused(session, -32010, "spawn_from_snapshot", **given)
         await refused(session, -32010, "spawn", image=IMAGE, idempotency_key="k")
@@ -359,15 +376,23 @@ async def snapshots_are_spawned_from(server: Server):
 async def snapshots_go_with_their_container(server: Server):
     async with bench(server) as session:
         made = await spawn(session, persistent=True)
-        ids = ["snap_nothing", f"snap_{made}.k_0000000000"]
+        ids = ["snap_nothing"]
         if not (await container(session, made))["docker_id"]:
+            kept = await ask(session, "create_snapshot", container_id=made)
+            await ask(session, "delete_snapshot", snapshot_id=kept["snapshot_id"])
+            ids.append(kept["snapshot_id"])
             kept = await ask(session, "create_snapshot", container_id=made)
             await ask(session, "kill", container_id=made)
             ids.append(kept["snapshot_id"])
+            await refused(session, -32001, "list_snapshots", container_id=made)
         for snapshot in ids:
             for tool in ("delete_snapshot", "spawn_from_snapshot"):
                 error = await refused(session, -32000, tool, snapshot_id=snapshot)
                 assert error.message == f"Snapshot {snapshot} not found", error.message
+        if len(ids) > 1:
+            hotcell(server, "volume", "restore", made)
+            listed = (await ask(session, "list_snapshots", container_id=made))["snapshots"]
+            assert [each["snapshot_id"] for each in listed] == ids[-1:], listed
 
 
 @check("planned", "list_containers tells of stopped ones only when asked to")
@@ -378,11 +403,10 @@ async def stopped_containers_are_listed_on_demand(server: Server):
         word = f"86{os.getpid()}"
         await start(session, made, f"exec sleep {word}")
 
-        async def runs() -> bool:
-            return any(word.encode() in command_of(pid) for pid in pids())
+        async def is_found() -> int | None:
+            return first_process_of(word)
 
-        await eventually("the command runs", runs)
-        os.kill(first_process_of(word), signal.SIGKILL)
+        os.kill(await eventually("the command runs", is_found), signal.SIGKILL)
 
         async def is_left_out() -> bool:
             return [each["id"] for each in await containers(session)] == [other]
@@ -393,10 +417,6 @@ async def stopped_containers_are_listed_on_demand(server: Server):
             made: "stopped",
             other: "running",
         }, every
-
-
-def pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 @check("tool", "list_containers tells when a container was last used")
