@@ -176,9 +176,7 @@ impl Tree {
 
     fn slot_of_name(&self, path: &CellPath, parents: Parents) -> Result<Slot> {
         self.require_writable(path)?;
-        if self.is_root(path) {
-            return Err(fault(&format!("put anything in the place of {path}"), Errno::ISDIR));
-        }
+        self.refuse_root(path, "replaced")?;
         let Some((directory, name)) = path.split() else { return Err(self.not_writable(path)) };
         let opened = match self.writable_directory(&directory) {
             Err(Errno::NOENT) if parents == Parents::Made => {
@@ -324,6 +322,15 @@ impl Tree {
             Ok((root, top))
         } else {
             Ok((real, nearest))
+        }
+    }
+
+    /// Refuses to do something with a root itself.
+    pub(crate) fn refuse_root(&self, path: &CellPath, done: &str) -> Result<()> {
+        match self.is_root(path) {
+            true => Err(Error::denied(format!("{path} itself cannot be {done}"))
+                .hint("it is a directory: name something in it")),
+            false => Ok(()),
         }
     }
 

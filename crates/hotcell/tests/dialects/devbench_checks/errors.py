@@ -60,8 +60,8 @@ async def paths_outside(server: Server):
             await refused(session, -32004, "fs_write", container_id=made, path=path, content="x")
             await refused(session, -32004, "fs_delete", container_id=made, path=path)
         given = {"container_id": made, "path": "/workspace", "content": "x"}
-        error = await refused(session, -32010, "fs_write", **given)
-        assert "directory" in error.message, error.message
+        error = await refused(session, -32004, "fs_write", **given)
+        assert error.message == "/workspace itself cannot be replaced", error.message
         await printed(session, made, "echo x > shut; chmod 0 shut")
         error = await refused(session, -32004, "fs_read", container_id=made, path="shut")
         assert "permission denied" in error.message and "mode" in error.data["hint"], error.data
