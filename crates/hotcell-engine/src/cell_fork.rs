@@ -5,25 +5,73 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::stream::{self, StreamExt};
 use hotcell_model::{
     Alias, Cell, CellFork, CellId, CellLock, CellSpec, CellState, Cells, CheckpointId,
-    CheckpointPurpose, Error, Keep, Result, StoredCell, Timestamp,
+    CheckpointPurpose, Error, ErrorCode, Keep, Result, StoredCell, Timestamp,
 };
 
 use crate::new_id::new_cell_id;
 use crate::site::{Made, Site};
+use crate::spawn_key::{ClaimedId, Origin, SpawnKey, Stands};
+use crate::{check, fingerprint};
 
-/// The most forks at once.
-const MOST_FORKS: u32 = 100;
 /// How many of them are started at the same time.
 const STARTED_AT_ONCE: usize = 4;
+/// Each further one means that another process made or ended the cell of that key in between.
+const ATTEMPTS: u32 = 20;
 
 /// Makes cells that begin with the files of another. All of them are there, or none.
 pub(crate) async fn cell_fork(site: &Site, request: CellFork) -> Result<Cells> {
-    if request.count == 0 || request.count > MOST_FORKS {
-        return Err(Error::invalid(format!("a cell cannot be forked {} times", request.count))
-            .hint(format!("ask for 1 to {MOST_FORKS} forks")));
+    check::cell_fork(&request)?;
+    let parent = site.get_cell(&request.cell).await?;
+    let fingerprint = fingerprint::of_fork(&request);
+    let given = request.idempotency_key.as_deref();
+    let key = SpawnKey::new(site, &parent.spec.tenant, given, fingerprint);
+    if !key.is_given() {
+        return fork(site, &request, None).await;
     }
-    let begins = aliases(&request)?.into_iter().map(|alias| Wish { alias, keep: request.keep });
-    let wishes: Vec<Wish> = begins.collect();
+    for _ in 0..ATTEMPTS {
+        let claimed = key.claim().await?;
+        let lock = site.store.lock_cell(&claimed.id).await?;
+        match key.look(&claimed).await? {
+            Stands::Otherwise => {}
+            Stands::For(cell) => {
+                drop(lock);
+                match answer(site, &cell).await {
+                    // It turned out to be over, and is ended in the index now.
+                    Err(error) if error.code == ErrorCode::NotFound => {}
+                    answered => return Ok(Cells { cells: vec![answered?] }),
+                }
+            }
+            Stands::ForEnded(_) => return Err(key.has_ended(&claimed.id)),
+            Stands::ForNothing => {
+                let id = claimed.id.clone();
+                let made = fork(site, &request, Some(Reserved { claimed, lock })).await;
+                if made.is_err() {
+                    key.release(&id).await?;
+                }
+                return made;
+            }
+        }
+    }
+    Err(Error::unavailable("other processes make and end the cell of this key all the time")
+        .hint("choose another key"))
+}
+
+/// A cell that exists, awake.
+async fn answer(site: &Site, cell: &StoredCell) -> Result<Cell> {
+    site.ready_link(&cell.spec).await?;
+    let spec = site.with_network_in_force(cell).await;
+    Ok(Cell::from_spec(&spec, CellState::Ready, cell.isolation.clone()))
+}
+
+/// Makes the cells; the first of them at a place that is reserved for it.
+async fn fork(site: &Site, request: &CellFork, reserved: Option<Reserved>) -> Result<Cells> {
+    let mut wishes: Vec<Wish> = aliases(request)?
+        .into_iter()
+        .map(|alias| Wish { alias, keep: request.keep, ttl_s: request.ttl_s, reserved: None })
+        .collect();
+    if let Some(first) = wishes.first_mut() {
+        first.reserved = reserved;
+    }
     let Some(checkpoint) = &request.checkpoint else {
         let held = site.hold_for_checkpoint(&request.cell).await?;
         let parent = held.cell.clone();
@@ -123,6 +171,14 @@ fn aliases(request: &CellFork) -> Result<Vec<Option<Alias>>> {
 struct Wish {
     alias: Option<Alias>,
     keep: Option<Keep>,
+    ttl_s: Option<u64>,
+    reserved: Option<Reserved>,
+}
+
+/// The id that a key stands for.
+struct Reserved {
+    claimed: ClaimedId,
+    lock: Box<dyn CellLock>,
 }
 
 /// A fork that has its files and was not started yet.
@@ -135,24 +191,32 @@ async fn place(
     site: &Site,
     parent: &StoredCell,
     checkpoint: &CheckpointId,
-    Wish { alias, keep }: Wish,
+    Wish { alias, keep, ttl_s, reserved }: Wish,
 ) -> Result<Placed> {
     site.check_disk_room().await?;
     site.check_disk(&parent.spec.tenant).await?;
-    let id = new_cell_id()?;
-    let lock = site.store.lock_cell(&id).await?;
-    if site.make_cell_dir(&id, &parent.spec.tenant)? == Made::Existed {
+    let (ClaimedId { id, origin }, lock) = match reserved {
+        Some(Reserved { claimed, lock }) => (claimed, lock),
+        None => {
+            let id = new_cell_id()?;
+            let lock = site.store.lock_cell(&id).await?;
+            (ClaimedId { id, origin: Origin::Fresh }, lock)
+        }
+    };
+    let made = site.make_cell_dir(&id, &parent.spec.tenant)?;
+    if made == Made::Existed && origin == Origin::Fresh {
         return Err(Error::unavailable("the id of the new cell is taken").hint("try again"));
     }
     let keep = match keep.unwrap_or(parent.spec.keep) {
         kept @ (Keep::Always | Keep::Server) => kept,
         Keep::Holder | Keep::Pool | Keep::Exec | Keep::Ttl => Keep::Ttl,
     };
-    let ttl_s = match keep {
+    let usual_ttl_s = match keep {
         Keep::Ttl | Keep::Server => Some(parent.spec.ttl_s.unwrap_or(site.settings.default_ttl_s)),
         Keep::Always if parent.spec.keep != Keep::Always => None,
         Keep::Always | Keep::Holder | Keep::Pool | Keep::Exec => parent.spec.ttl_s,
     };
+    let ttl_s = ttl_s.or(usual_ttl_s);
     let created_at = Timestamp::now();
     // What the operator took from the parent meanwhile, a fork does not bring back.
     let network = site.network_in_force(parent).await?;

@@ -1,9 +1,9 @@
 //! Makes a cell.
 
 use hotcell_model::{
-    Cell, CellId, CellLock, CellRef, CellSpawn, CellSpec, CellState, Claim, Error, ErrorCode,
-    ExecFilter, HOST_IMAGE, Keep, KeyScope, Limits, Network, Result, SecretGrant, StoredCell,
-    Tenant, Tenants, Timestamp, Workspace,
+    Cell, CellId, CellLock, CellRef, CellSpawn, CellSpec, CellState, Error, ErrorCode, ExecFilter,
+    HOST_IMAGE, Keep, Limits, Network, Result, SecretGrant, StoredCell, Tenant, Tenants, Timestamp,
+    Workspace,
 };
 
 use crate::cell_remove::Busy;
@@ -12,10 +12,11 @@ use crate::default_cell::check_workspace;
 use crate::new_id::new_cell_id;
 use crate::pool::Pooled;
 use crate::site::{Made, Site};
+use crate::spawn_key::{ClaimedId, Origin, SpawnKey, Stands};
 use crate::{check, fingerprint};
 
-/// How long an idempotency key stands.
-pub(crate) const KEY_KEEP_S: u64 = 24 * 3600;
+pub(crate) use crate::spawn_key::KEY_KEEP_S;
+
 /// After so many cells of the pool that were not well one is made anew.
 const UNWELL: u32 = 2;
 /// Each further one means that another process made or ended a cell of that name in between.
@@ -43,7 +44,7 @@ pub(crate) async fn cell_spawn(site: &Site, tenant: &Tenant, request: CellSpawn)
                 spawn.give_out(pooled).await?
             }
             None => {
-                let claimed = spawn.claim().await?;
+                let claimed = spawn.key.claim().await?;
                 let lock = site.store.lock_cell(&claimed.id).await?;
                 spawn.make_or_find(&claimed, lock).await?
             }
@@ -76,6 +77,7 @@ pub(crate) struct Spawn<'a> {
     site: &'a Site,
     tenant: &'a Tenant,
     request: &'a CellSpawn,
+    key: SpawnKey<'a>,
     driver: &'a str,
     /// What it begins with.
     image: String,
@@ -83,20 +85,6 @@ pub(crate) struct Spawn<'a> {
     workspace: Option<Workspace>,
     network: Network,
     secrets: Vec<SecretGrant>,
-}
-
-/// The id that the cell is to have.
-struct ClaimedId {
-    id: CellId,
-    origin: Origin,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    /// Nobody else has it.
-    Fresh,
-    /// An earlier request with the same key has it too.
-    Earlier,
 }
 
 impl<'a> Spawn<'a> {
@@ -121,7 +109,9 @@ impl<'a> Spawn<'a> {
         let network = site.allowed_network(&request.network, &**driver)?;
         let secrets = site.granted(tenant, &request.secrets, &**driver).await?;
         let driver = driver.name();
-        Ok(Self { site, tenant, request, driver, image, limits, workspace, network, secrets })
+        let fingerprint = fingerprint::of_spawn(request);
+        let key = SpawnKey::new(site, tenant, request.idempotency_key.as_deref(), fingerprint);
+        Ok(Self { site, tenant, request, key, driver, image, limits, workspace, network, secrets })
     }
 
     /// What has to be the same of a cell for it to be given out as the one that is asked for.
@@ -132,9 +122,9 @@ impl<'a> Spawn<'a> {
     /// A cell that was made ahead of need and can be the one that is asked for. A key stands for an id
     /// before there is a cell: what has one is made anew.
     async fn take_pooled(&self) -> Result<Option<Pooled>> {
-        match self.request.idempotency_key {
-            Some(_) => Ok(None),
-            None => self.site.take_pooled(&self.spec(new_cell_id()?)).await,
+        match self.key.is_given() {
+            true => Ok(None),
+            false => self.site.take_pooled(&self.spec(new_cell_id()?)).await,
         }
     }
 
@@ -155,63 +145,17 @@ impl<'a> Spawn<'a> {
         Ok(Some(Cell::from_spec(&given.spec, CellState::Ready, given.isolation)))
     }
 
-    async fn claim(&self) -> Result<ClaimedId> {
-        let fresh = new_cell_id()?;
-        match self.claim_for(&fresh).await? {
-            None | Some(Claim::New) => Ok(ClaimedId { id: fresh, origin: Origin::Fresh }),
-            Some(Claim::Taken { value, fingerprint }) => {
-                if fingerprint != fingerprint::of_spawn(self.request) {
-                    return Err(Error::conflict(format!(
-                        "the idempotency key {:?} was used for another cell, {value}",
-                        self.key()
-                    ))
-                    .hint("use another key, or ask for exactly the same"));
-                }
-                Ok(ClaimedId { id: value.parse()?, origin: Origin::Earlier })
-            }
-        }
-    }
-
-    /// Claims the key for this id; `None` without a key.
-    async fn claim_for(&self, id: &CellId) -> Result<Option<Claim>> {
-        let Some(key) = &self.request.idempotency_key else { return Ok(None) };
-        let fingerprint = fingerprint::of_spawn(self.request);
-        let expires = Timestamp::now().plus_seconds(KEY_KEEP_S);
-        let store = &self.site.store;
-        let scope = KeyScope::Spawn(self.tenant.clone());
-        store.claim_key(&scope, key, id.as_str(), fingerprint, expires).await.map(Some)
-    }
-
-    async fn release(&self, id: &CellId) -> Result<()> {
-        match &self.request.idempotency_key {
-            Some(key) => {
-                let scope = KeyScope::Spawn(self.tenant.clone());
-                self.site.store.release_key(&scope, key, id.as_str()).await
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn key(&self) -> &str {
-        self.request.idempotency_key.as_deref().unwrap_or_default()
-    }
-
     /// `None` when another process came in between and it has to be looked at anew.
     async fn make_or_find(
         &self,
         claimed: &ClaimedId,
         lock: Box<dyn CellLock>,
     ) -> Result<Option<Cell>> {
-        if self.request.idempotency_key.is_some() {
-            // With the lock held nobody is making it; but whoever had it before, with the same key,
-            // may have made it or given up.
-            let claim = self.claim_for(&claimed.id).await?;
-            let stored = self.site.store.find_cell(&claimed.id).await?;
-            match (claim, stored) {
-                (Some(Claim::Taken { value, .. }), _) if value != claimed.id.as_str() => {
-                    return Ok(None);
-                }
-                (_, Some(stored)) if stored.ended_at.is_none() => {
+        if self.key.is_given() {
+            match self.key.look(claimed).await? {
+                Stands::ForNothing => {}
+                Stands::Otherwise => return Ok(None),
+                Stands::For(stored) => {
                     drop(lock);
                     return match self.answer(&stored).await {
                         // It turned out to be over, and is ended in the index now.
@@ -219,25 +163,13 @@ impl<'a> Spawn<'a> {
                         answered => answered.map(Some),
                     };
                 }
-                (Some(Claim::New), Some(_)) => {
-                    self.release(&claimed.id).await?;
-                    return Ok(None);
-                }
-                (_, Some(stored)) if is_for_one_command(&stored.spec) => {
+                Stands::ForEnded(stored) if is_for_one_command(&stored.spec) => {
                     return self.answer_ended(&stored).await;
                 }
-                (_, Some(_)) => {
-                    return Err(Error::conflict(format!(
-                        "the idempotency key {:?} stands for cell {}, which has ended",
-                        self.key(),
-                        claimed.id
-                    ))
-                    .hint("use another key to make another cell"));
-                }
-                (_, None) => {}
+                Stands::ForEnded(_) => return Err(self.key.has_ended(&claimed.id)),
             }
         }
-        if self.request.idempotency_key.is_some()
+        if self.key.is_given()
             && let Some(cell) = self.find_by_alias().await.transpose()
         {
             self.give_up(&claimed.id).await?;
@@ -245,7 +177,7 @@ impl<'a> Spawn<'a> {
         }
         let made = self.make(claimed, lock).await;
         if !matches!(made, Ok(Some(_))) {
-            self.release(&claimed.id).await?;
+            self.key.release(&claimed.id).await?;
         }
         made
     }
@@ -345,7 +277,7 @@ impl<'a> Spawn<'a> {
             before: None,
         };
         if self.site.store.list_execs(&any).await?.is_empty() {
-            self.release(&cell.spec.id).await?;
+            self.key.release(&cell.spec.id).await?;
             return Ok(None);
         }
         Ok(Some(Cell::from_spec(&cell.spec, CellState::Stopped, cell.isolation.clone())))
@@ -353,7 +285,7 @@ impl<'a> Spawn<'a> {
 
     /// Leaves nothing of a cell that was never there.
     async fn give_up(&self, id: &CellId) -> Result<()> {
-        self.release(id).await?;
+        self.key.release(id).await?;
         self.site.remove_cell_dir(id).await?;
         self.site.store.delete_cell(id).await
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hotcell_model::{
-    CellSpawn, Code, Command, DriverCapabilities, Error, ExecBounds, ExecRun, HOST_IMAGE,
+    CellFork, CellSpawn, Code, Command, DriverCapabilities, Error, ExecBounds, ExecRun, HOST_IMAGE,
     ImageName, LIMITS, RequestedLimits, Result, SecretForm, SecretGrant, Stdin, TerminalSize,
     check_grants_together,
 };
@@ -22,6 +22,8 @@ const MAX_CODE_BYTES: usize = 1 << 20;
 const MAX_PATH_BYTES: usize = 4095;
 const MAX_KEY_BYTES: usize = 256;
 const MAX_GRANTS: usize = 32;
+/// The most forks at once.
+const MAX_FORKS: u32 = 100;
 const MAX_LABELS: usize = 16;
 const MAX_LABEL_BYTES: usize = 64;
 
@@ -35,6 +37,21 @@ pub(crate) fn cell_spawn(request: &CellSpawn) -> Result<()> {
     labels(&request.on)?;
     ttl("ttl", request.ttl_s)?;
     ttl("idle ttl", request.idle_ttl_s)?;
+    idempotency_key(request.idempotency_key.as_deref())
+}
+
+/// Checks a fork.
+pub(crate) fn cell_fork(request: &CellFork) -> Result<()> {
+    let count = request.count;
+    if count == 0 || count > MAX_FORKS {
+        return Err(Error::invalid(format!("a cell cannot be forked {count} times"))
+            .hint(format!("ask for 1 to {MAX_FORKS} forks")));
+    }
+    if request.idempotency_key.is_some() && count > 1 {
+        return Err(Error::invalid(format!("a key cannot stand for {count} forks"))
+            .hint("fork the cell once for each key"));
+    }
+    ttl("ttl", request.ttl_s)?;
     idempotency_key(request.idempotency_key.as_deref())
 }
 
@@ -143,7 +160,12 @@ fn bounds(bounds: &ExecBounds) -> Result<()> {
 
 /// Checks that a run may be root in its cell, if it wants to be.
 pub(crate) fn root(request: &ExecRun, settings: &Settings) -> Result<()> {
-    if request.as_root && !settings.as_root {
+    may_be_root(request.as_root, settings)
+}
+
+/// Checks that somebody may be root in a cell, if they want to be.
+pub(crate) fn may_be_root(as_root: bool, settings: &Settings) -> Result<()> {
+    if as_root && !settings.as_root {
         return Err(Error::denied("commands of agents may not be root in their cells here").hint(
             "run it without as_root; the operator can allow it by the setting serve.as_root",
         ));

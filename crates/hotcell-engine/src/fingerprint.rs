@@ -1,11 +1,16 @@
 //! Tells whether two requests that carry one idempotency key ask for the same thing.
 
-use hotcell_model::{CellSpawn, ExecRun, stable_hash};
+use hotcell_model::{CellFork, CellSpawn, ExecRun, stable_hash};
 use serde::Serialize;
 
 /// The fingerprint of what a spawn asks for.
 pub(crate) fn of_spawn(request: &CellSpawn) -> u64 {
     of(&CellSpawn { idempotency_key: None, ..request.clone() })
+}
+
+/// The fingerprint of what a fork asks for.
+pub(crate) fn of_fork(request: &CellFork) -> u64 {
+    of(&("fork", CellFork { idempotency_key: None, ..request.clone() }))
 }
 
 /// The fingerprint of what a run asks for. How long its caller waits is no part of that, and

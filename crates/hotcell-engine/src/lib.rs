@@ -79,6 +79,7 @@ mod rights;
 mod secrets;
 mod settings;
 mod site;
+mod spawn_key;
 mod sweep;
 mod tenancy;
 mod tenant_room;

@@ -124,7 +124,7 @@ async fn around(
         return Ok(Some(Vec::new()));
     }
     let (offset, limit) = (Some(offset), Some(bytes));
-    let read = FileRead { path: of.path.clone(), offset, limit, lines: None };
+    let read = FileRead { path: of.path.clone(), offset, limit, ..FileRead::default() };
     let done = call_once(site, &FileCall::new(cell.clone(), read.into())).await?;
     let about: FileContent = done.result.try_into()?;
     Ok((about.etag == of.etag).then_some(done.content))

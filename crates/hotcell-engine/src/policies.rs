@@ -12,6 +12,7 @@ use hotcell_policy::{Act, Around, Decision, Dynamic, Policy, PolicyError, Verdic
 use hotcell_toolbox::{ToolKey, ToolPolicy};
 
 use crate::asked::bounded;
+use crate::check;
 use crate::long_text::is_long;
 use crate::site::Site;
 use crate::toolbox::Shelf;
@@ -429,6 +430,9 @@ pub(crate) async fn policy_check(site: &Site, request: PolicyCheck) -> Result<Po
     if let Checked::Image(image) = &request.checked {
         return of_image(site, image);
     }
+    if let Err(error) = check::may_be_root(request.as_root, &site.settings) {
+        return Ok(verdict_by(PolicyVerdict::ROOT, PolicyDecision::Deny, error.message));
+    }
     let unusable = |error: PolicyError| Error::invalid(error.to_string()).hint(error.hint());
     let policy = match (&site.rules, &request.profile) {
         (Some(rules), None) => rules.policies.in_force(),
@@ -440,7 +444,7 @@ pub(crate) async fn policy_check(site: &Site, request: PolicyCheck) -> Result<Po
             Arc::new(Policy::parse(None, profile).map_err(unusable)?)
         }
     };
-    site.long_texts.read(move || check(&policy, &request)).await
+    site.long_texts.read(move || check_text(&policy, &request)).await
 }
 
 /// What is said of an image that a cell would begin with.
@@ -451,10 +455,15 @@ fn of_image(site: &Site, image: &str) -> Result<PolicyVerdict> {
         Err(error) if error.code == ErrorCode::Denied => (PolicyDecision::Deny, error.message),
         Err(error) => return Err(error),
     };
-    Ok(PolicyVerdict {
-        profile: PolicyVerdict::IMAGES.to_owned(),
+    Ok(verdict_by(PolicyVerdict::IMAGES, decision, reason))
+}
+
+/// What is said by a rule that is none of a profile.
+fn verdict_by(rule: &str, decision: PolicyDecision, reason: String) -> PolicyVerdict {
+    PolicyVerdict {
+        profile: rule.to_owned(),
         decision,
-        rule: Some(PolicyVerdict::IMAGES.to_owned()),
+        rule: Some(rule.to_owned()),
         explanation: reason.clone(),
         reason,
         destructive: false,
@@ -462,10 +471,10 @@ fn of_image(site: &Site, image: &str) -> Result<PolicyVerdict> {
         dynamic: false,
         parts: Vec::new(),
         allowed_commands: Vec::new(),
-    })
+    }
 }
 
-fn check(policy: &Policy, request: &PolicyCheck) -> PolicyVerdict {
+fn check_text(policy: &Policy, request: &PolicyCheck) -> PolicyVerdict {
     // Where commands start unless told otherwise.
     let (as_root, directory) = (request.as_root, Some("/workspace"));
     let verdict = policy.decide(&match &request.checked {

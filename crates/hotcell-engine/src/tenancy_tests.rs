@@ -85,8 +85,16 @@ const CASES: &[(&str, Kind, Make)] = &[
         CheckpointDelete { cell, checkpoint }.into()
     }),
     ("cell_fork", Kind::Names, |it| {
-        CellFork { cell: it.cell.clone(), checkpoint: None, alias: None, count: 1, keep: None }
-            .into()
+        CellFork {
+            cell: it.cell.clone(),
+            checkpoint: None,
+            alias: None,
+            count: 1,
+            keep: None,
+            ttl_s: None,
+            idempotency_key: None,
+        }
+        .into()
     }),
     ("net_show", Kind::Names, |it| NetShow { cell: it.cell.clone() }.into()),
     ("net_change", Kind::Names, |it| {

@@ -192,10 +192,10 @@ impl Bench<'_> {
     fn failed_precondition(&self, parts: &[BatchPart]) -> Option<(usize, Error)> {
         let mut changed = BTreeSet::new();
         for (at, part) in parts.iter().enumerate() {
-            if let Some((path, precondition)) = precondition(&part.op)
+            if let Some((path, links, precondition)) = precondition(&part.op)
                 && let Ok(path) = CellPath::parse(path)
                 && !path.as_path().ancestors().any(|above| changed.contains(above))
-                && let Err(error) = self.check(&path, precondition)
+                && let Err(error) = self.check(&path, links, precondition)
             {
                 return Some((at, error));
             }
@@ -205,11 +205,11 @@ impl Bench<'_> {
         None
     }
 
-    fn check(&self, path: &CellPath, precondition: &Precondition) -> Result<()> {
-        if *precondition == Precondition::default() {
+    fn check(&self, path: &CellPath, links: Links, precondition: &Precondition) -> Result<()> {
+        if precondition.is_none() {
             return Ok(());
         }
-        let found = match self.tree.slot(path, Parents::Expected, Links::Followed) {
+        let found = match self.tree.slot(path, Parents::Expected, links) {
             Ok(slot) => slot.stat()?,
             Err(error) if error.code == hotcell_model::ErrorCode::NotFound => None,
             Err(error) => return Err(error),
@@ -218,17 +218,17 @@ impl Bench<'_> {
     }
 }
 
-fn precondition(op: &FileOp) -> Option<(&str, &Precondition)> {
+fn precondition(op: &FileOp) -> Option<(&str, Links, &Precondition)> {
     match op {
-        FileOp::Write(op) => Some((&op.path, &op.precondition)),
-        FileOp::Edit(op) => Some((&op.path, &op.precondition)),
-        FileOp::Delete(op) => Some((&op.path, &op.precondition)),
+        FileOp::Write(op) => Some((&op.path, Links::Followed, &op.precondition)),
+        FileOp::Edit(op) => Some((&op.path, Links::Followed, &op.precondition)),
+        FileOp::Delete(op) => Some((&op.path, Links::Kept, &op.precondition)),
+        FileOp::Move(op) | FileOp::Copy(op) => Some((&op.from, Links::Kept, &op.precondition)),
+        // It need not lie where files may be changed, and looks by itself.
         FileOp::Read(_)
         | FileOp::List(_)
         | FileOp::Stat(_)
         | FileOp::MakeDirectory(_)
-        | FileOp::Move(_)
-        | FileOp::Copy(_)
         | FileOp::Search(_)
         | FileOp::Batch(_)
         | FileOp::Export(_)

@@ -52,6 +52,7 @@ impl Op {
             from: from.to_owned(),
             to: to.to_owned(),
             overwrite: true,
+            ..FileMove::default()
         };
         let op = match self {
             Self::Write(path, text) => {

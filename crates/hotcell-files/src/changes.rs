@@ -24,7 +24,7 @@ pub(crate) fn delete(
 ) -> Result<FileDeleted> {
     let path = CellPath::parse(&request.path)?;
     let what = || format!("delete {path}");
-    refuse_root(tree, &path, "deleted")?;
+    tree.refuse_root(&path, "deleted")?;
     let slot = tree.slot(&path, Parents::Expected, Links::Kept)?;
     let found = slot.stat()?.ok_or(Errno::NOENT).tried(what)?;
     require(&path, &request.precondition, Some(&etag_of(&found)))?;
@@ -106,13 +106,14 @@ impl Way {
     fn of(tree: &Tree, request: &FileMove, change: &str, undo: &mut dyn Undo) -> Result<Self> {
         let (from, to) = (CellPath::parse(&request.from)?, CellPath::parse(&request.to)?);
         let what = || format!("{change} {from} to {to}");
-        refuse_root(tree, &from, "moved or copied")?;
-        refuse_root(tree, &to, "replaced")?;
+        tree.refuse_root(&from, "moved or copied")?;
+        tree.refuse_root(&to, "replaced")?;
         if to.below(from.as_path()).is_some() {
             return Err(inside_itself(&what()));
         }
         let from = tree.slot(&from, Parents::Expected, Links::Kept)?;
         let found = from.stat()?.ok_or(Errno::NOENT).tried(what)?;
+        require(&from.path, &request.precondition, Some(&etag_of(&found)))?;
         if let Some((parent, _)) = to.split() {
             make_parents(tree, &parent, undo)?;
         }
@@ -178,13 +179,4 @@ fn placed(slot: &Slot) -> Result<FilePlaced> {
 
 fn inside_itself(what: &str) -> Error {
     Error::invalid(format!("cannot {what}: it lies inside of itself")).hint("choose a path outside")
-}
-
-fn refuse_root(tree: &Tree, path: &CellPath, done: &str) -> Result<()> {
-    if tree.is_root(path) {
-        return Err(
-            Error::denied(format!("{path} itself cannot be {done}")).hint("name something in it")
-        );
-    }
-    Ok(())
 }

@@ -9,8 +9,10 @@ pub(crate) fn fault(what: &str, errno: Errno) -> Error {
     match errno {
         Errno::NOENT => Error::not_found(message("no such file or directory"))
             .hint("list the directory to see what is there"),
-        Errno::ACCESS | Errno::PERM => Error::denied(message("permission denied"))
-            .hint("it belongs to another user of the cell; a command with as_root may do it"),
+        Errno::ACCESS | Errno::PERM => Error::denied(message("permission denied")).hint(
+            "its owner or its mode does not allow it; a command can change the mode of what is its \
+                   own, and one with as_root of all",
+        ),
         Errno::ROFS => Error::denied(message("it lies in a read-only part of the cell"))
             .hint("write below /workspace or /tmp"),
         Errno::XDEV => Error::denied(message("a link on the way leads outside"))

@@ -1,7 +1,7 @@
 //! Listing directories and showing single files.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -9,13 +9,13 @@ use std::thread;
 use hotcell_model::{
     Error, FileEntries, FileEntry, FileKind, FileList, FileNames, FileResult, FileStat, Result,
 };
-use rustix::fs::{AtFlags, FileType, Stat, fstat, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use crate::conversation::Conversation;
 use crate::etag::etag_of;
 use crate::fault::{Tried, cancelled, fault};
-use crate::kinds::mime_type;
+use crate::kinds::{is_file, mime_type};
 use crate::path::CellPath;
 use crate::pattern::Pattern;
 use crate::read::modified;
@@ -53,11 +53,16 @@ pub(crate) fn stat(tree: &Tree, ticks: &Ticks, request: &FileStat) -> Result<Fil
     if entry.kind == FileKind::File
         && let Ok((file, _)) = tree.read(&path)
     {
-        let mut head = vec![0; SNIFFED_BYTES];
-        let length = rustix::io::read(&file, &mut head).tried(what)?;
-        entry.mime_type = Some(mime_type(path.as_path(), Some(&head[..length])));
+        entry.mime_type = Some(sniffed(path.as_path(), &file).tried(what)?);
     }
     Ok(entry)
+}
+
+/// What a file is that is open.
+fn sniffed(path: &Path, file: impl AsFd) -> rustix::io::Result<String> {
+    let mut head = [0; SNIFFED_BYTES];
+    let length = rustix::io::read(file, &mut head)?;
+    Ok(mime_type(path, Some(&head[..length])))
 }
 
 /// Lists a directory, page by page and by path.
@@ -87,6 +92,7 @@ pub(crate) fn list(
             true => Page::Names(Vec::new()),
             false => Page::Entries(Vec::new()),
         },
+        mime_types: request.mime_types,
         bytes: 0,
         last: PathBuf::new(),
         more: false,
@@ -126,6 +132,8 @@ struct Walk<'a> {
     after: Option<PathBuf>,
     limit: usize,
     page: Page,
+    /// Whether files are looked into.
+    mime_types: bool,
     /// How long it is on the wire.
     bytes: usize,
     last: PathBuf,
@@ -140,7 +148,8 @@ impl Walk<'_> {
         found.retain(|(name, _)| !is_ours(name));
         found.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let shown = shown_directory(&self.base.join(below));
-        let mut rest = found.as_slice();
+        let before = found.partition_point(|(name, _)| self.is_before(&below.join(name)));
+        let mut rest = &found[before..];
         while !rest.is_empty() && !self.more {
             if self.conversation.is_over() {
                 return Err(cancelled());
@@ -155,8 +164,13 @@ impl Walk<'_> {
                 Page::Entries(_) => {
                     let names = chunk.iter().zip(&wanted).filter(|(_, wanted)| **wanted);
                     let names: Vec<&OsStr> = names.map(|((name, _), _)| name.as_os_str()).collect();
-                    let look =
-                        Look { tree: self.tree, ticks: self.ticks, directory, shown: &shown };
+                    let look = Look {
+                        tree: self.tree,
+                        ticks: self.ticks,
+                        directory,
+                        shown: &shown,
+                        mime_types: self.mime_types,
+                    };
                     look_at_all(look, &names)
                 }
                 Page::Names(_) => Vec::new(),
@@ -189,6 +203,11 @@ impl Walk<'_> {
             && self.pattern.as_ref().is_none_or(|pattern| pattern.matches(path))
     }
 
+    /// Whether a path and all below it was on the pages before this one.
+    fn is_before(&self, path: &Path) -> bool {
+        self.after.as_ref().is_some_and(|after| path < after.as_path() && !after.starts_with(path))
+    }
+
     fn descend(
         &mut self,
         directory: &OwnedFd,
@@ -196,10 +215,8 @@ impl Walk<'_> {
         path: &Path,
         depth: usize,
     ) -> Result<()> {
-        let is_on_the_way = |after: &PathBuf| path > after || after.starts_with(path);
         let may_be_directory = matches!(kind, FileType::Directory | FileType::Unknown);
-        let leads_on = self.after.as_ref().is_none_or(is_on_the_way);
-        if !(self.recursive && may_be_directory && leads_on) {
+        if !(self.recursive && may_be_directory) {
             return Ok(());
         }
         match open_directory(directory, name) {
@@ -267,6 +284,7 @@ struct Look<'a> {
     directory: &'a OwnedFd,
     /// Its path, to which names are added.
     shown: &'a str,
+    mime_types: bool,
 }
 
 impl Look<'_> {
@@ -286,7 +304,18 @@ impl Look<'_> {
             let target = readlinkat(self.directory, name, Vec::new());
             entry.target = target.ok().map(|target| target.to_string_lossy().into_owned());
         }
+        if self.mime_types && entry.kind == FileKind::File {
+            entry.mime_type = self.mime_type(name);
+        }
         Ok(entry)
+    }
+
+    /// What a file is; nothing of one that is another's, gone, or no file any more.
+    fn mime_type(self, name: &OsStr) -> Option<String> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(self.directory, name, flags, Mode::empty()).ok()?;
+        let is_file = fstat(&file).is_ok_and(|stat| is_file(&stat));
+        is_file.then(|| sniffed(Path::new(name), &file).ok()).flatten()
     }
 }
 

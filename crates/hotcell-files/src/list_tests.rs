@@ -38,9 +38,14 @@ fn a_directory_of_thousands_is_listed_in_order_and_as_each_file_is_shown() {
     assert!(whole.is_sorted_by(|one, other| one.path < other.path));
     for entry in whole.iter().step_by(611) {
         let request = hotcell_model::FileStat { path: entry.path.clone() };
-        let mut alone = stat(&place.tree, &Ticks::default(), &request).unwrap();
-        alone.mime_type = None;
-        assert_eq!(*entry, alone);
+        let alone = stat(&place.tree, &Ticks::default(), &request).unwrap();
+        assert_eq!(*entry, FileEntry { mime_type: None, ..alone });
+    }
+    let told = FileList { mime_types: true, ..request(10_000, None) };
+    let told = FileEntries::try_from(listed(&place, &told)).unwrap().entries;
+    for entry in told.iter().step_by(611) {
+        let request = hotcell_model::FileStat { path: entry.path.clone() };
+        assert_eq!(*entry, stat(&place.tree, &Ticks::default(), &request).unwrap());
     }
 
     let mut pages = Vec::new();

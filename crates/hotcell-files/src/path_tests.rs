@@ -70,7 +70,7 @@ proptest! {
             let _ = write(&place.tree, &request, &mut &b"written"[..], &mut NoUndo);
             let request = FileMakeDirectory { path: format!("{path}/new"), create_parents: true };
             let _ = make_directory(&place.tree, &request, &mut NoUndo);
-            let request = FileMove { from: "d".into(), to: path, overwrite: true };
+            let request = FileMove { from: "d".into(), to: path, overwrite: true, ..FileMove::default() };
             let _ = copy_to(&place.tree, &request, &mut NoUndo);
             prop_assert_eq!(outside(), before.clone());
         }
@@ -156,7 +156,8 @@ fn nothing_is_copied_or_moved_into_itself() {
     symlink("a/sub", place.at("way")).unwrap();
     let before = state(place.root());
     for to in ["a/b", "a/sub/b", "way/b", "a"] {
-        let request = FileMove { from: "a".into(), to: to.into(), overwrite: false };
+        let request =
+            FileMove { from: "a".into(), to: to.into(), overwrite: false, ..FileMove::default() };
         copy_to(&place.tree, &request, &mut NoUndo).unwrap_err();
         move_to(&place.tree, &request, &mut NoUndo).unwrap_err();
         assert_eq!(state(place.root()), before, "{to}");

@@ -96,11 +96,19 @@ fn nothing_outside_is_ever_written() {
             let _ = write(tree, &request, &mut &b"x"[..], &mut NoUndo);
             let request = FileMakeDirectory { path: format!("{path}m/e"), create_parents: true };
             let _ = make_directory(tree, &request, &mut NoUndo);
-            let moved =
-                FileMove { from: path.clone(), to: format!("{path}moved"), overwrite: true };
+            let moved = FileMove {
+                from: path.clone(),
+                to: format!("{path}moved"),
+                overwrite: true,
+                ..FileMove::default()
+            };
             let _ = move_to(tree, &moved, &mut NoUndo);
-            let copied =
-                FileMove { from: "d".into(), to: format!("copy{}", round % 10), overwrite: true };
+            let copied = FileMove {
+                from: "d".into(),
+                to: format!("copy{}", round % 10),
+                overwrite: true,
+                ..FileMove::default()
+            };
             let _ = copy_to(tree, &copied, &mut NoUndo);
             for path in [format!("{path}m"), "d/f".to_owned(), copied.to] {
                 let request = FileDelete { path, recursive: true, ..FileDelete::default() };
@@ -201,7 +209,12 @@ fn deep_directories_are_followed_or_refused() {
             rustix::fs::mkdirat(&at, "d", rustix::fs::Mode::from_raw_mode(0o700)).unwrap();
             at = rustix::fs::openat(&at, "d", flags, mode).unwrap();
         }
-        let request = FileMove { from: "d".into(), to: "copy".into(), overwrite: false };
+        let request = FileMove {
+            from: "d".into(),
+            to: "copy".into(),
+            overwrite: false,
+            ..FileMove::default()
+        };
         copy_to(&place.tree, &request, &mut NoUndo).unwrap_err();
         let request =
             FileList { path: ".".into(), recursive: true, limit: 10_000, ..FileList::default() };

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use hotcell_model::{Error, FileContent, FileRead, LineRange, Result, Timestamp};
 use rustix::fs::{Stat, fstat};
 
-use crate::etag::etag_of;
+use crate::etag::{etag_of, require};
 use crate::fault::Tried;
 use crate::kinds::mime_type;
 use crate::path::CellPath;
@@ -29,6 +29,7 @@ pub(crate) fn read(
     let (mut file, _) = tree.read(&path)?;
     // Before the content: a change meanwhile then shows as another etag at the next look.
     let stat = ticks.settle(tree, || fstat(&file)).tried(what)?;
+    require(&path, &request.precondition, Some(&etag_of(&stat)))?;
     let mut head = vec![0; SNIFFED_BYTES];
     let sniffed = read_up_to(&mut file, &mut head).tried(what)?;
     head.truncate(sniffed);

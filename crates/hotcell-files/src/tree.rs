@@ -176,6 +176,7 @@ impl Tree {
 
     fn slot_of_name(&self, path: &CellPath, parents: Parents) -> Result<Slot> {
         self.require_writable(path)?;
+        self.refuse_root(path, "replaced")?;
         let Some((directory, name)) = path.split() else { return Err(self.not_writable(path)) };
         let opened = match self.writable_directory(&directory) {
             Err(Errno::NOENT) if parents == Parents::Made => {
@@ -259,7 +260,7 @@ impl Tree {
         roots.filter_map(|root| path.below(root).map(|below| (root.as_path(), below))).next()
     }
 
-    /// Refuses a path that lies where nothing may be changed, and a root itself.
+    /// Refuses a path that lies where nothing may be changed.
     fn require_writable(&self, path: &CellPath) -> Result<()> {
         match self.writable_root(path) {
             Some(_) => Ok(()),
@@ -321,6 +322,15 @@ impl Tree {
             Ok((root, top))
         } else {
             Ok((real, nearest))
+        }
+    }
+
+    /// Refuses to do something with a root itself.
+    pub(crate) fn refuse_root(&self, path: &CellPath, done: &str) -> Result<()> {
+        match self.is_root(path) {
+            true => Err(Error::denied(format!("{path} itself cannot be {done}"))
+                .hint("it is a directory: name something in it")),
+            false => Ok(()),
         }
     }
 

@@ -172,6 +172,12 @@ pub struct CellFork {
     /// What keeps them in being; what keeps the other one when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<Keep>,
+    /// Seconds after which they end; as long as the other one lasts when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_s: Option<u64>,
+    /// A second request with this key is answered with the first one's cell; for one cell only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 /// The port to a driver that can keep states of a cell's files. Calls are made under the cell's

@@ -120,6 +120,9 @@ pub struct FileRead {
     /// Only these lines, instead of an offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<LineRange>,
+    /// What must be so.
+    #[serde(default, skip_serializing_if = "Precondition::is_none")]
+    pub precondition: Precondition,
 }
 
 /// Some lines of a text.
@@ -162,6 +165,14 @@ pub struct Precondition {
     /// The file is not there, or has another etag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_none_match: Option<EtagMatch>,
+}
+
+impl Precondition {
+    /// Whether nothing must be so.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Which etags are meant.
@@ -233,6 +244,9 @@ pub struct FileList {
     /// Whether only names are told, for which nothing has to be looked at.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub names_only: bool,
+    /// Whether files are looked into to tell what they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mime_types: bool,
 }
 
 /// Shows one file or directory; of a link, the link itself.
@@ -272,6 +286,9 @@ pub struct FileMove {
     pub to: String,
     /// Whether a file that is there may be replaced.
     pub overwrite: bool,
+    /// What must be so of what is moved or copied.
+    #[serde(default, skip_serializing_if = "Precondition::is_none")]
+    pub precondition: Precondition,
 }
 
 /// What is looked for.

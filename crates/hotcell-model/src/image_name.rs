@@ -9,6 +9,8 @@ use crate::{Digest, Error, Result};
 
 /// Where names without a registry come from, by everybody's habit.
 const DEFAULT_REGISTRY: &str = "docker.io";
+/// What it is called, too.
+const DEFAULT_REGISTRY_TOO: &str = "index.docker.io";
 /// Whose images there have names of one word.
 const DEFAULT_OWNER: &str = "library";
 const DEFAULT_TAG: &str = "latest";
@@ -85,22 +87,22 @@ fn parse(text: &str) -> Result<ImageName, String> {
         check_tag(tag)?;
     }
     let (registry, repository) = match path.split_once('/') {
-        Some((first, rest)) if is_registry(first) => (first, rest.to_owned()),
-        Some(_) => (DEFAULT_REGISTRY, path.to_owned()),
-        None => (DEFAULT_REGISTRY, format!("{DEFAULT_OWNER}/{path}")),
+        Some((first, rest)) if is_registry(first) => (known_registry(first), rest.to_owned()),
+        Some(_) => (DEFAULT_REGISTRY.to_owned(), path.to_owned()),
+        None => (DEFAULT_REGISTRY.to_owned(), format!("{DEFAULT_OWNER}/{path}")),
     };
-    let repository = match (registry, repository.contains('/')) {
+    let repository = match (registry.as_str(), repository.contains('/')) {
         (DEFAULT_REGISTRY, false) => format!("{DEFAULT_OWNER}/{repository}"),
         (_, _) => repository,
     };
-    check_registry(registry)?;
+    check_registry(&registry)?;
     check_repository(&repository)?;
     if registry.len() + 1 + repository.len() > MOST_NAME_BYTES {
         return Err(format!("it has more than {MOST_NAME_BYTES} letters"));
     }
     let tag = tag.map(str::to_owned);
     let tag = tag.or_else(|| digest.is_none().then(|| DEFAULT_TAG.to_owned()));
-    Ok(ImageName { registry: registry.to_owned(), repository, tag, digest })
+    Ok(ImageName { registry, repository, tag, digest })
 }
 
 /// Whether the first part of a path names a registry and not an owner.
@@ -108,6 +110,17 @@ fn is_registry(first: &str) -> bool {
     first == "localhost"
         || first.contains(['.', ':'])
         || first.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+/// A registry by the one name that it has here: letters of hosts are small.
+fn known_registry(named: &str) -> String {
+    let small = named.to_ascii_lowercase();
+    match small.as_str() {
+        DEFAULT_REGISTRY_TOO => DEFAULT_REGISTRY.to_owned(),
+        // Without its capitals it would be an owner.
+        _ if !is_registry(&small) => named.to_owned(),
+        _ => small,
+    }
 }
 
 fn check_registry(registry: &str) -> Result<(), String> {

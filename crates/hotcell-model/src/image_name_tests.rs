@@ -25,6 +25,16 @@ fn what_people_leave_out_is_put_in() {
 }
 
 #[test]
+fn a_registry_has_one_name() {
+    assert_eq!(full("DOCKER.IO/debian"), "docker.io/library/debian:latest");
+    assert_eq!(full("index.docker.io/owner/name:1"), "docker.io/owner/name:1");
+    assert_eq!(full("GHCR.io/owner/name"), "ghcr.io/owner/name:latest");
+    assert_eq!(full("LocalHost/name"), "localhost/name:latest");
+    // Only its capitals tell it from an owner.
+    assert_eq!(full("Registry/name"), "Registry/name:latest");
+}
+
+#[test]
 fn a_port_is_no_tag_and_a_tag_no_port() {
     let name: ImageName = "localhost:5000/name".parse().unwrap();
     assert_eq!((name.registry(), name.repository()), ("localhost:5000", "name"));

@@ -114,4 +114,6 @@ impl PolicyVerdict {
     pub const LINES: &'static str = "policy.lines";
     /// The rule by which images are judged.
     pub const IMAGES: &'static str = "images";
+    /// The rule by which commands as root are judged before any other.
+    pub const ROOT: &'static str = "serve.as_root";
 }

@@ -90,6 +90,7 @@ impl ReadFile {
             offset: self.offset,
             limit: Some(self.limit.unwrap_or(usual).min(most)),
             lines: self.lines.as_deref().map(str::parse).transpose()?,
+            ..FileRead::default()
         })
     }
 }
@@ -200,6 +201,7 @@ impl From<ListFiles> for FileList {
             limit: asked.limit,
             cursor: asked.cursor,
             names_only: asked.names_only,
+            ..Self::default()
         }
     }
 }
@@ -246,7 +248,8 @@ pub(crate) struct MoveFile {
 
 impl From<MoveFile> for FileMove {
     fn from(asked: MoveFile) -> Self {
-        Self { from: asked.path, to: asked.to, overwrite: asked.overwrite }
+        let MoveFile { path: from, to, overwrite } = asked;
+        Self { from, to, overwrite, ..Self::default() }
     }
 }
 

@@ -15,7 +15,11 @@ pub(crate) const ALLOW: Key = Key {
     set: |config, text| {
         let patterns = list(text).into_iter().map(|it| it.parse::<ImagePattern>());
         let patterns: Result<Vec<ImagePattern>, Error> = patterns.collect();
-        config.images.allow = patterns.map_err(|error| error.to_string())?;
+        let patterns = patterns.map_err(|error| error.to_string())?;
+        if patterns.is_empty() && !text.is_empty() {
+            return Err("it names no image".to_owned());
+        }
+        config.images.allow = patterns;
         Ok(())
     },
     get: |config| {

@@ -3,7 +3,7 @@
 use hotcell_model::{
     Cell, CellAttach, CellFork, CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn,
     CellState, CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList, Error, ErrorCode,
-    Keep, KillWait, RequestedLimits, Timestamp,
+    ExecId, ExecList, ExecStatusFilter, Keep, KillWait, RequestedLimits, Timestamp,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +32,14 @@ pub(super) fn of_container(name: &str) -> impl FnOnce(Error) -> Refused {
     }
 }
 
+/// How an answer about a snapshot is told. It went if its container did.
+fn of_snapshot(id: &str) -> impl FnOnce(Error) -> Refused {
+    move |error| match error.code == ErrorCode::NotFound {
+        true => Refused::no_snapshot(id),
+        false => About::Rest.refused()(error),
+    }
+}
+
 /// A state of a container's files: a checkpoint of a cell.
 struct Snapshot {
     cell: CellId,
@@ -45,8 +53,7 @@ impl Snapshot {
     }
 
     fn find(id: &str) -> Result<Self, Refused> {
-        let unknown = || Error::not_found(format!("Snapshot {id} not found"));
-        Self::parse(id).ok_or_else(|| unknown().into())
+        Self::parse(id).ok_or_else(|| Refused::no_snapshot(id))
     }
 
     fn id(&self) -> String {
@@ -55,10 +62,28 @@ impl Snapshot {
 }
 
 impl Bench {
+    /// What is told of something in a container: it may be the container that is not there.
+    pub(super) async fn in_container(&self, name: &str, refused: Refused) -> Refused {
+        let Ok(cell) = container(name) else { return Refused::no_container(name) };
+        if !refused.is_of(ErrorCode::NotFound) {
+            return refused;
+        }
+        match self.asking.ask(CellInfo { cell }).await {
+            Err(error) if error.code == ErrorCode::NotFound => Refused::no_container(name),
+            Ok(_) | Err(_) => refused,
+        }
+    }
+
     pub(super) async fn spawn(&self, input: inputs::Spawn) -> Answered {
         let inputs::Spawn { image, persistent, alias, ttl_s, idempotency_key } = input;
         if Snapshot::parse(&image).is_some() {
-            let snapshot = inputs::OfSnapshot { snapshot_id: image, persistent, alias };
+            let snapshot = inputs::SpawnFromSnapshot {
+                snapshot_id: image,
+                persistent,
+                alias,
+                ttl_s,
+                idempotency_key,
+            };
             return self.spawn_from_snapshot(snapshot).await;
         }
         let spawn = CellSpawn {
@@ -96,9 +121,8 @@ impl Bench {
         if !input.force {
             let info = CellInfo { cell: cell.clone() };
             let details = self.asking.ask(info).await.map_err(of_container(&input.container_id))?;
-            for exec in details.execs {
-                self.end(exec.id, GRACE_S).await?;
-            }
+            let execs: Vec<ExecId> = details.execs.into_iter().map(|exec| exec.id).collect();
+            self.end_all(&execs, GRACE_S).await?;
         }
         let kill = CellKill { cell, force: true, volumes: false, wait: KillWait::Removed };
         let killed = self.asking.ask(kill).await.map_err(of_container(&input.container_id))?;
@@ -109,8 +133,28 @@ impl Bench {
     pub(super) async fn list_containers(&self, input: inputs::ListContainers) -> Answered {
         let list = CellList { include_stopped: input.include_stopped };
         let cells = self.asking.ask(list).await.map_err(About::Rest.refused())?.cells;
-        let containers: Vec<Value> = cells.iter().map(listed).collect();
+        let mut containers: Vec<Value> = Vec::new();
+        for cell in &cells {
+            containers.push(listed(cell, self.last_used(cell).await));
+        }
         Ok(answer(&json!({ "containers": containers })))
+    }
+
+    /// When a container was last used, as far as its commands tell.
+    async fn last_used(&self, cell: &Cell) -> Timestamp {
+        let last = |status| ExecList {
+            cell: Some(CellRef::Id(cell.id.clone())),
+            status,
+            limit: 1,
+            cursor: None,
+        };
+        match self.asking.ask(last(Some(ExecStatusFilter::Live))).await {
+            Ok(live) if !live.execs.is_empty() => return Timestamp::now(),
+            Ok(_) | Err(_) => {}
+        }
+        let ended =
+            self.asking.ask(last(None)).await.ok().and_then(|page| page.execs.into_iter().next());
+        ended.and_then(|exec| exec.end).map_or(cell.created_at, |end| end.ended_at)
     }
 
     /// How many containers run, and how many clients work in them.
@@ -195,12 +239,13 @@ impl Bench {
     pub(super) async fn delete_snapshot(&self, input: inputs::OfSnapshot) -> Answered {
         let Snapshot { cell, checkpoint } = Snapshot::find(&input.snapshot_id)?;
         let delete = CheckpointDelete { cell: CellRef::Id(cell), checkpoint };
-        self.asking.ask(delete).await.map_err(About::Rest.refused())?;
+        self.asking.ask(delete).await.map_err(of_snapshot(&input.snapshot_id))?;
         Ok(answer(&json!({ "status": "deleted", "snapshot_id": input.snapshot_id })))
     }
 
-    pub(super) async fn spawn_from_snapshot(&self, input: inputs::OfSnapshot) -> Answered {
-        let inputs::OfSnapshot { snapshot_id, persistent, alias } = input;
+    pub(super) async fn spawn_from_snapshot(&self, input: inputs::SpawnFromSnapshot) -> Answered {
+        let inputs::SpawnFromSnapshot { snapshot_id, persistent, alias, ttl_s, idempotency_key } =
+            input;
         let Snapshot { cell, checkpoint } = Snapshot::find(&snapshot_id)?;
         let fork = CellFork {
             cell: CellRef::Id(cell),
@@ -208,8 +253,10 @@ impl Bench {
             alias: alias.as_deref().map(str::parse).transpose()?,
             count: 1,
             keep: Some(if persistent { Keep::Always } else { Keep::Ttl }),
+            ttl_s: ttl_s.filter(|_| !persistent),
+            idempotency_key,
         };
-        let made = self.asking.ask(fork).await.map_err(About::Rest.refused())?.cells;
+        let made = self.asking.ask(fork).await.map_err(of_snapshot(&snapshot_id))?.cells;
         let cell = made.first().ok_or_else(|| Error::internal("no container was made"))?;
         Ok(answer(&spawned(cell)))
     }
@@ -231,7 +278,7 @@ fn status(state: CellState) -> &'static str {
     }
 }
 
-fn listed(cell: &Cell) -> Value {
+fn listed(cell: &Cell, last_used: Timestamp) -> Value {
     let status = status(cell.state);
     let docker_id = (cell.driver == "docker").then(|| format!("hotcell-{}", cell.id));
     json!({
@@ -243,7 +290,7 @@ fn listed(cell: &Cell) -> Value {
         "status": status,
         "persistent": cell.persistent,
         "created_at": cell.created_at,
-        "last_seen": (status == RUNNING).then(Timestamp::now),
+        "last_seen": last_used,
         "expires_at": cell.expires_at,
     })
 }

@@ -48,6 +48,8 @@ impl About {
         match (error.code, self) {
             (ErrorCode::Invalid, _) => INVALID_PARAMS,
             (ErrorCode::NotFound, Self::Files) => FILE_NOT_FOUND,
+            // The program or the directory that was given.
+            (ErrorCode::NotFound, Self::Start) => INVALID_PARAMS,
             (ErrorCode::Denied, _) if error.scope.is_some() => AUTHORIZATION_FAILED,
             (ErrorCode::Denied, Self::Spawn) => IMAGE_NOT_ALLOWED,
             (ErrorCode::Denied, Self::Files) => PATH_SECURITY,
@@ -58,7 +60,7 @@ impl About {
             }
             (ErrorCode::Conflict, _) => CONFLICT,
             (ErrorCode::Timeout, _) => EXECUTION_TIMEOUT,
-            (ErrorCode::NotFound, Self::Spawn | Self::Start | Self::Rest)
+            (ErrorCode::NotFound, Self::Spawn | Self::Rest)
             | (
                 ErrorCode::Cancelled
                 | ErrorCode::Unsupported
@@ -87,6 +89,12 @@ impl Refused {
     /// There is no such execution.
     pub(super) fn no_exec(name: &str) -> Self {
         let error = Error::not_found(format!("Execution {name} not found"));
+        Self { code: SERVER_ERROR, error }
+    }
+
+    /// There is no such snapshot.
+    pub(super) fn no_snapshot(id: &str) -> Self {
+        let error = Error::not_found(format!("Snapshot {id} not found"));
         Self { code: SERVER_ERROR, error }
     }
 
@@ -124,5 +132,35 @@ impl Refused {
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         About::Rest.refused()(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hotcell_model::{Error, ErrorCode};
+
+    use super::About;
+
+    #[test]
+    fn failures_have_the_numbers_of_the_documents() {
+        let cases = [
+            (ErrorCode::Invalid, About::Rest, -32602),
+            (ErrorCode::NotFound, About::Files, -32005),
+            (ErrorCode::NotFound, About::Start, -32602),
+            (ErrorCode::NotFound, About::Spawn, -32000),
+            (ErrorCode::Denied, About::Spawn, -32002),
+            (ErrorCode::Denied, About::Files, -32004),
+            (ErrorCode::Denied, About::Start, -32008),
+            (ErrorCode::LimitExceeded, About::Start, -32006),
+            (ErrorCode::LimitExceeded, About::Files, -32009),
+            (ErrorCode::Conflict, About::Files, -32010),
+            (ErrorCode::Timeout, About::Start, -32003),
+            (ErrorCode::Timeout, About::Files, -32003),
+            (ErrorCode::Unavailable, About::Rest, -32000),
+        ];
+        for (code, about, number) in cases {
+            let told = about.refused()(Error { code, ..Error::internal("why") }).told();
+            assert_eq!(told.code.0, number, "{code:?} {about:?}");
+        }
     }
 }

@@ -43,12 +43,13 @@ impl Bench {
             idempotency_key: input.idempotency_key,
             ..ExecRun::new(container(&input.container_id)?, Command::Argv(input.cmd))
         };
-        let begun = self.asking.ask(run).await.map_err(|error| {
-            match error.code == ErrorCode::NotFound {
-                true => Refused::no_container(&input.container_id),
-                false => About::Start.refused()(error),
+        let begun = match self.asking.ask(run).await {
+            Ok(begun) => begun,
+            Err(error) => {
+                let refused = About::Start.refused()(error);
+                return Err(self.in_container(&input.container_id, refused).await);
             }
-        })?;
+        };
         Ok(answer(&json!({ "exec_id": begun.exec.id, "status": "running" })))
     }
 
@@ -96,23 +97,43 @@ impl Bench {
 
     pub(super) async fn exec_cancel(&self, input: inputs::OfExec) -> Answered {
         let name = input.exec_id;
-        let status = match self.end(exec_id(&name)?, CANCEL_GRACE_S).await? {
-            CancelStatus::Cancelled => "cancelled",
+        let exec = exec_id(&name)?;
+        let status = match self.ask_to_end(&exec, CANCEL_GRACE_S).await? {
+            CancelStatus::Cancelled => {
+                self.wait_for_end(&exec, CANCEL_GRACE_S).await?;
+                "cancelled"
+            }
             CancelStatus::AlreadyEnded => "completed",
             CancelStatus::NotFound => return Err(Refused::no_exec(&name)),
         };
         Ok(answer(&json!({ "status": status, "exec_id": name })))
     }
 
-    /// Ends an exec, and waits until it and all its descendants are gone.
-    pub(super) async fn end(&self, exec: ExecId, grace_s: f64) -> Result<CancelStatus, Refused> {
+    /// Ends execs, all at once, and waits until they and all their descendants are gone.
+    pub(super) async fn end_all(&self, execs: &[ExecId], grace_s: f64) -> Result<(), Refused> {
+        let mut ending = Vec::new();
+        for exec in execs {
+            if self.ask_to_end(exec, grace_s).await? == CancelStatus::Cancelled {
+                ending.push(exec);
+            }
+        }
+        for exec in ending {
+            self.wait_for_end(exec, grace_s).await?;
+        }
+        Ok(())
+    }
+
+    async fn ask_to_end(&self, exec: &ExecId, grace_s: f64) -> Result<CancelStatus, Refused> {
         let cancel = ExecCancel { exec: exec.clone(), signal: Signal::TERM, grace_s };
         let cancelled = self.asking.ask(cancel).await.map_err(About::Rest.refused())?;
-        if cancelled.status == CancelStatus::Cancelled {
-            let wait = ExecWait { exec, wait_s: grace_s + ENDED_WITHIN_S, result_bytes: 0 };
-            self.asking.ask(wait).await.map_err(About::Rest.refused())?;
-        }
         Ok(cancelled.status)
+    }
+
+    async fn wait_for_end(&self, exec: &ExecId, grace_s: f64) -> Result<(), Refused> {
+        let wait_s = grace_s + ENDED_WITHIN_S;
+        let wait = ExecWait { exec: exec.clone(), wait_s, result_bytes: 0 };
+        self.asking.ask(wait).await.map_err(About::Rest.refused())?;
+        Ok(())
     }
 
     pub(super) async fn exec_signal(&self, input: inputs::ExecSignal) -> Answered {

@@ -3,10 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hotcell_model::{
-    BatchOutcome, BatchPart, BatchResult, CellInfo, Compression, Error, ErrorCode, EtagMatch,
-    FileBatch, FileCall, FileContent, FileDelete, FileDone, FileEntries, FileEntry, FileExport,
-    FileImport, FileKind, FileList, FileMove, FileOp, FileRead, FileResult, FileScope, FileStat,
-    FileWrite, FileWritten, FilesPacked, Precondition,
+    BatchOutcome, BatchPart, BatchResult, Compression, Error, EtagMatch, FileBatch, FileCall,
+    FileContent, FileDelete, FileDone, FileEntries, FileEntry, FileExport, FileImport, FileKind,
+    FileList, FileMove, FileOp, FileRead, FileResult, FileScope, FileStat, FileWrite, FileWritten,
+    FilesPacked, Precondition,
 };
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use super::{Answered, Bench, inputs};
 use crate::tool::answer;
 
 const WORKSPACE: &str = "/workspace";
-const LISTED_AT_ONCE: u32 = 1000;
+const LISTED_AT_ONCE: u32 = 10_000;
 /// What is listed at most.
 const MOST_LISTED: usize = 100_000;
 
@@ -56,6 +56,8 @@ fn encoded(content: Vec<u8>, encoding: Encoding) -> (String, &'static str) {
         Encoding::Base64 => return (STANDARD.encode(content), "base64"),
     };
     match text {
+        // As text each NUL would be six characters of JSON.
+        Ok(text) if text.contains('\0') => (STANDARD.encode(text), "base64"),
         Ok(text) => (text, "utf-8"),
         Err(binary) => (STANDARD.encode(binary.as_bytes()), "base64"),
     }
@@ -88,20 +90,13 @@ impl Bench {
             return Err(About::Files.refused()(FileCall::too_much_content(most_content)));
         }
         let scope = FileScope::Workspace;
-        let call =
-            FileCall { scope, content, most_content, ..FileCall::new(cell.clone(), op.into()) };
-        let done = self.asking.ask(call).await.map_err(About::Files.refused());
-        match done {
-            Err(refused) if refused.is_of(ErrorCode::NotFound) => {
-                // It may be the container that is not there.
-                match self.asking.ask(CellInfo { cell }).await {
-                    Err(error) if error.code == ErrorCode::NotFound => {
-                        Err(Refused::no_container(name))
-                    }
-                    Ok(_) | Err(_) => Err(refused),
-                }
+        let call = FileCall { scope, content, most_content, ..FileCall::new(cell, op.into()) };
+        match self.asking.ask(call).await {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                let refused = About::Files.refused()(error);
+                Err(self.in_container(name, refused).await)
             }
-            done => done,
         }
     }
 
@@ -156,6 +151,7 @@ impl Bench {
                 recursive: input.recursive,
                 limit: LISTED_AT_ONCE,
                 cursor,
+                mime_types: true,
                 ..FileList::default()
             };
             let done = self.files(&input.container_id, list, Vec::new()).await?;
@@ -262,10 +258,13 @@ fn part(operation: Operation) -> Result<(FileOp, Vec<u8>), Refused> {
     };
     let moved = |dest_path: Option<String>| -> Result<FileMove, Refused> {
         let to = inside(&dest_path.ok_or_else(|| missing("dest_path"))?)?;
-        Ok(FileMove { from: path.clone(), to, overwrite: true })
+        let precondition = precondition.clone();
+        Ok(FileMove { from: path.clone(), to, overwrite: true, precondition })
     };
     Ok(match op_type {
-        OperationType::Read => (FileRead { path, ..FileRead::default() }.into(), Vec::new()),
+        OperationType::Read => {
+            (FileRead { path, precondition, ..FileRead::default() }.into(), Vec::new())
+        }
         OperationType::Write => {
             let content = decoded(content.ok_or_else(|| missing("content"))?, encoding)?;
             let write = FileWrite { path, mode: None, create_parents: true, precondition };
@@ -344,6 +343,7 @@ mod tests {
     fn what_is_no_text_is_base64() {
         assert_eq!(encoded(b"a".to_vec(), Encoding::Text), ("a".to_owned(), "utf-8"));
         assert_eq!(encoded(b"\xff".to_vec(), Encoding::Text), ("/w==".to_owned(), "base64"));
+        assert_eq!(encoded(b"a\0".to_vec(), Encoding::Text), ("YQA=".to_owned(), "base64"));
         assert_eq!(encoded(b"a".to_vec(), Encoding::Base64), ("YQ==".to_owned(), "base64"));
     }
 }

@@ -43,9 +43,16 @@ pub(super) struct OfContainer {
 #[derive(Debug, Deserialize)]
 pub(super) struct OfSnapshot {
     pub(super) snapshot_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SpawnFromSnapshot {
+    pub(super) snapshot_id: String,
     #[serde(default)]
     pub(super) persistent: bool,
     pub(super) alias: Option<String>,
+    pub(super) ttl_s: Option<u64>,
+    pub(super) idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

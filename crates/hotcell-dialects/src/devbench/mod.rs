@@ -72,9 +72,9 @@ impl Dialect for Devbench {
         Ok(ToolCall::Talks(Box::new(move |asking| {
             let bench = Bench { asking, settings };
             Box::pin(async move {
-                let input = input_data(&input_schema, arguments);
-                let told = bench.answer(&tool, input).await;
-                told.map_err(Refused::told)
+                let told =
+                    async { bench.answer(&tool, input_data(&input_schema, arguments)?).await };
+                told.await.map_err(Refused::told)
             })
         })))
     }
@@ -82,16 +82,23 @@ impl Dialect for Devbench {
 
 /// What a tool was given. The original's documents write it without the object around it; clients of
 /// the original may send that object as text.
-fn input_data(schema: &JsonObject, mut arguments: JsonObject) -> JsonObject {
-    let input = match arguments.remove("input_data") {
-        Some(Value::Object(input)) => input,
-        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_default(),
-        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => arguments,
+fn input_data(schema: &JsonObject, mut arguments: JsonObject) -> Result<JsonObject> {
+    let given = match arguments.remove("input_data") {
+        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        Some(given) => given,
+        None => Value::Null,
     };
-    match schema.get("properties").and_then(|all| all["input_data"].as_object()) {
+    let input = match given {
+        Value::Object(input) => input,
+        Value::Null => arguments,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            return Err(Error::invalid("Input validation error: input_data has to be an object"));
+        }
+    };
+    Ok(match schema.get("properties").and_then(|all| all["input_data"].as_object()) {
         Some(schema) => as_meant(schema, input),
         None => input,
-    }
+    })
 }
 
 /// What a tool is answered with.

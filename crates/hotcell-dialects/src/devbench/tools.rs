@@ -317,6 +317,11 @@ fn of_snapshots() -> Vec<Tool> {
                 &[
                     ("persistent", yes_or_no(false, "Whether it stays until it is killed")),
                     ("alias", maybe("string", "A name for it")),
+                    ("ttl_s", maybe("integer", "Seconds that a transient one lasts")),
+                    (
+                        "idempotency_key",
+                        maybe("string", "A second call with it makes no second container"),
+                    ),
                 ],
                 &spawned(),
             ),

@@ -104,8 +104,12 @@ pub(super) async fn what_is_written_is_read(place: &DriverPlace) -> Result<()> {
     write(&guest, "large", &large).await?;
     let (content, bytes) = read(&guest, "large").await?;
     ensure!(bytes == large && content.mime_type == "application/octet-stream");
-    let part =
-        FileRead { path: "large".into(), offset: Some(1_000_000), limit: Some(10), lines: None };
+    let part = FileRead {
+        path: "large".into(),
+        offset: Some(1_000_000),
+        limit: Some(10),
+        ..FileRead::default()
+    };
     let (content, bytes) = read_part(&guest, part).await?;
     ensure!(bytes == large[1_000_000..1_000_010] && content.truncated, "{content:?}");
     let lines = Some(LineRange { first: 2, last: Some(3) });
@@ -344,8 +348,14 @@ pub(super) async fn a_batch_is_done_whole_or_not_at_all(place: &DriverPlace) -> 
                 from: "three".into(),
                 to: "two".into(),
                 overwrite: true,
+                ..FileMove::default()
             })),
-            part(FileOp::Copy(FileMove { from: "d".into(), to: "copy".into(), overwrite: false })),
+            part(FileOp::Copy(FileMove {
+                from: "d".into(),
+                to: "copy".into(),
+                overwrite: false,
+                ..FileMove::default()
+            })),
             part(FileDelete { path: "d".into(), recursive: true, ..FileDelete::default() }.into()),
             part(last),
         ],

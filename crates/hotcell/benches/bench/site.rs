@@ -389,7 +389,7 @@ impl Site {
     /// Reads it, with so much in it.
     pub(crate) fn read_file(&self, cell: &CellId, bytes: usize) -> Result<Duration> {
         let path = "file".to_owned();
-        let op = FileOp::Read(FileRead { path, offset: None, limit: None, lines: None });
+        let op = FileOp::Read(FileRead { path, offset: None, limit: None, ..FileRead::default() });
         let (took, read) = self.file(cell, op, Vec::new())?;
         ensure!(read == bytes, "{read} of {bytes} bytes came");
         Ok(took)

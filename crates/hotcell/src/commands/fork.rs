@@ -10,7 +10,9 @@ use crate::show::{print, print_json};
 /// Forks a cell and prints the new ids.
 pub(super) async fn fork(session: &Session, args: Fork) -> Result<u8, Failure> {
     let Fork { cell, checkpoint, name, count, json } = args;
-    let forks = session.ask(CellFork { cell, checkpoint, alias: name, count, keep: None }).await?;
+    let (alias, keep, ttl_s, idempotency_key) = (name, None, None, None);
+    let fork = CellFork { cell, checkpoint, alias, count, keep, ttl_s, idempotency_key };
+    let forks = session.ask(fork).await?;
     if json {
         print_json(&forks)?;
     } else {

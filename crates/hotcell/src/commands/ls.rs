@@ -24,8 +24,8 @@ pub(super) async fn ls(session: &Session, args: Ls) -> Result<u8, Failure> {
         recursive: args.recursive,
         glob: args.glob.clone(),
         limit: PAGE,
-        cursor: None,
         names_only: !args.long && !args.json,
+        ..FileList::default()
     };
     let mut all = Vec::new();
     loop {

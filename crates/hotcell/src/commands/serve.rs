@@ -127,7 +127,10 @@ pub(super) async fn serve(
     let settings = settings(config, access(config, environment, usual)?);
     let served = match at {
         ListenAt::Address(address) => {
-            settings.check_address(address)?;
+            settings.check_address(address).map_err(|error| match config.dialect.proof() {
+                Some(hint) => error.hint(hint),
+                None => error,
+            })?;
             let listener = listen(address).await?;
             over_http(listener, door, settings, &mut signals, &hang_up).await
         }

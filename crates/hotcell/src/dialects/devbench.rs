@@ -33,6 +33,9 @@ const MOST_DAYS: u64 = LIMITS.max_seconds / DAY_S;
 const PORT: u16 = 8000;
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 
+pub(super) const PROOF: &str = "set MCP_BEARER_TOKEN, or MCP_OAUTH_CONFIG_URL to the issuer of \
+                                tokens, and leave MCP_AUTH_MODE out; or serve on 127.0.0.1";
+
 /// How clients reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Transport {
@@ -67,14 +70,24 @@ pub(super) const VARIABLES: &[Variable] = &[
         name: "MCP_ALLOWED_REGISTRIES",
         means: Means::Key("images.allow", |text| {
             let below = |registry: &String| format!("{}/*", registry.trim_end_matches('/'));
-            Ok(list(text).iter().map(below).collect::<Vec<_>>().join(","))
+            let registries: Vec<String> = list(text).iter().map(below).collect();
+            match registries.is_empty() {
+                true => Err("it names no registry".to_owned()),
+                false => Ok(registries.join(",")),
+            }
         }),
     },
-    Variable { name: "MCP_ALLOWED_IMAGES", means: Means::Key("images.allow", as_it_is) },
+    Variable {
+        name: "MCP_ALLOWED_IMAGES",
+        means: Means::Key("images.allow", |text| match list(text).is_empty() {
+            true => Err("it names no image".to_owned()),
+            false => as_it_is(text),
+        }),
+    },
     Variable {
         name: "MCP_STATE_DB",
         means: Means::Key("state_dir", |text| {
-            let beside = PathBuf::from(text).with_extension("hotcell");
+            let beside = PathBuf::from(database_path(text)?).with_extension("hotcell");
             Ok(beside.display().to_string())
         }),
     },
@@ -256,6 +269,20 @@ pub(super) fn settle(config: &mut Config) -> Result<()> {
 fn take_token(dialect: &mut super::DialectConfig, text: &str) -> Result<(), String> {
     dialect.bench.token = Some(Secret(text.to_owned()));
     Ok(())
+}
+
+/// The file of a database, which may be said as SQLAlchemy does.
+fn database_path(text: &str) -> Result<&str, String> {
+    let text = text.trim();
+    let path = text.strip_prefix("sqlite:///").unwrap_or(text);
+    match path.contains("://") || matches!(path, "" | ":memory:") {
+        true => {
+            Err("it is neither a path nor sqlite:///PATH, and no other database is used; what \
+                     is to be kept lies in a directory beside that path"
+                .to_owned())
+        }
+        false => Ok(path),
+    }
 }
 
 fn as_it_is(text: &str) -> Result<String, String> {

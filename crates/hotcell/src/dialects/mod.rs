@@ -84,6 +84,14 @@ impl DialectConfig {
         }
     }
 
+    /// How callers can be made to prove who they are, by variables of the original.
+    pub(crate) fn proof(&self) -> Option<&'static str> {
+        match self.name {
+            DialectName::Hotcell | DialectName::BackgroundJob | DialectName::Vibesbox => None,
+            DialectName::Devbench => Some(devbench::PROOF),
+        }
+    }
+
     /// The token that the variables of the original name.
     pub(crate) fn token(&self) -> Option<&Secret> {
         match self.name {
@@ -159,8 +167,9 @@ impl DialectName {
     pub(crate) fn take(self, config: &mut Config, environment: &Environment) -> Result<()> {
         for Variable { name, means } in self.variables() {
             let Some(value) = environment.of_dialect(name)? else { continue };
-            let wrong =
-                |problem: String| Error::invalid(format!("{name} cannot be {value:?}: {problem}"));
+            let wrong = |problem: String| {
+                Error::invalid(format!("{name} cannot be {:?}: {problem}", shown(&value)))
+            };
             match means {
                 Means::Own(set) => set(&mut config.dialect, &value).map_err(wrong)?,
                 Means::Key(key, read) => {
@@ -173,6 +182,14 @@ impl DialectName {
             Self::Hotcell | Self::BackgroundJob | Self::Vibesbox => Ok(()),
             Self::Devbench => devbench::settle(config),
         }
+    }
+}
+
+/// A value as it may be told: an address may have a password in it.
+fn shown(value: &str) -> String {
+    match value.split_once("://") {
+        Some((scheme, _)) => format!("{scheme}://…"),
+        None => value.to_owned(),
     }
 }
 

@@ -41,7 +41,8 @@ pub(super) const TOOLS: &[ToolKind] = &[
             let checkpoint = checkpoint.map(|id| id.parse()).transpose()?;
             let alias = alias.map(|alias| alias.parse()).transpose()?;
             let cell = cell_ref(cell.as_deref())?;
-            Ok(CellFork { cell, checkpoint, alias, count, keep: None }.into())
+            let (keep, ttl_s, idempotency_key) = (None, None, None);
+            Ok(CellFork { cell, checkpoint, alias, count, keep, ttl_s, idempotency_key }.into())
         },
         result: cells,
     },

@@ -155,6 +155,10 @@ pub(super) struct ForkCell {
     /// How many.
     #[serde(default = "one")]
     pub(super) count: u32,
+    /// Seconds after which they end; as long as the other one lasts when left out.
+    pub(super) ttl_s: Option<u64>,
+    /// A second request with this key within 24 hours is answered with the first one's cell.
+    pub(super) idempotency_key: Option<String>,
 }
 
 /// A command to run: `command` or `argv`.

@@ -44,8 +44,8 @@ pub(super) async fn delete(call: Call) -> Answer {
 }
 
 pub(super) async fn fork(call: Call) -> Answer {
-    let ForkCell { checkpoint, alias, count } = call.body()?;
-    let cell = call.cell()?;
-    let forked = call.ask(CellFork { cell, checkpoint, alias, count, keep: None }).await?;
-    Ok(json(StatusCode::CREATED, &forked))
+    let ForkCell { checkpoint, alias, count, ttl_s, idempotency_key } = call.body()?;
+    let (cell, keep) = (call.cell()?, None);
+    let fork = CellFork { cell, checkpoint, alias, count, keep, ttl_s, idempotency_key };
+    Ok(json(StatusCode::CREATED, &call.ask(fork).await?))
 }

@@ -46,7 +46,8 @@ pub(super) async fn file(call: Call) -> Answer {
     let body = if call.head.method == Method::HEAD || length == 0 {
         Body::empty()
     } else {
-        let read = FileRead { path, offset: Some(offset), limit: Some(length), lines: None };
+        let (offset, limit) = (Some(offset), Some(length));
+        let read = FileRead { path, offset, limit, ..FileRead::default() };
         let download = Download::begin(&call, read.into(), Some(about.etag.clone())).await?;
         download.body()
     };

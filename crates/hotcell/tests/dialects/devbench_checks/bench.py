@@ -1,15 +1,27 @@
 """Containers as a client works with them."""
 
 import os
+import re
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from mcp import Client, MCPError
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
-from harness import INITIALIZE, PATIENCE_S, Server, call, eventually, free_port, is_open
+from harness import (
+    INITIALIZE,
+    PATIENCE_S,
+    Server,
+    call,
+    command_of,
+    eventually,
+    free_port,
+    is_open,
+    stat_of,
+)
 
 IMAGE = os.environ.get("DEVBENCH_IMAGE", "host")
 NOBODY = "c_0000000000"
@@ -104,9 +116,51 @@ async def containers(session: Client, **given: Any) -> list[dict[str, Any]]:
     return (await ask(session, "list_containers", **given))["containers"]
 
 
+async def forks_and_burns(session: Client, made: str) -> tuple[int, float]:
+    """How many processes a container takes, and how many of its processors it gets."""
+    fork = "i=0; while [ $i -lt 400 ]; do sleep 60 & i=$((i + 1)); echo $i; done"
+    forked = await finished(session, await start(session, made, fork, timeout_s=30))
+    burn = "while :; do :; done"
+    burning = await start(session, made, f"({burn}) & {burn}", timeout_s=2)
+    usage = (await finished(session, burning))[-1]["usage"]
+    assert usage["timeout"] is True, usage
+    return len(text(forked).split()), usage["cpu_ms"] / usage["wall_ms"]
+
+
 async def container(session: Client, container_id: str) -> dict[str, Any]:
     (found,) = [each for each in await containers(session) if each["id"] == container_id]
     return found
+
+
+def are_limited(server: Server) -> bool:
+    """Whether containers are limited and counted whatever the machine hands to its users: those of
+    an engine are, and root's."""
+    return IMAGE != "host" or is_roots_own(server)
+
+
+def is_roots_own(server: Server) -> bool:
+    """Whether containers are native cells of root."""
+    return IMAGE == "host" and os.getuid() == 0 and not server.target.user
+
+
+def first_process_of(word: str) -> int | None:
+    """The first process of the container in which a command with this argument runs, if one does."""
+    wanted = word.encode()
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        if wanted in command_of(pid).split(b"\0")[1:] and len(ids_inside(pid)) > 1:
+            while ids_inside(pid)[-1] != 1:
+                pid = int(stat_of(pid)[1])
+            return pid
+    return None
+
+
+def ids_inside(pid: int) -> list[int]:
+    """The ids of a process, from ours to that in its own namespace."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return []
+    return [int(number) for number in re.search(r"^NSpid:(.*)$", status, re.MULTILINE)[1].split()]
 
 
 def serve_command(server: Server) -> list[str]:

@@ -4,10 +4,12 @@ import os
 
 from devbench_checks.bench import (
     IMAGE,
+    are_limited,
     ask,
     bench,
     container,
     containers,
+    forks_and_burns,
     printed,
     refused,
     spawn,
@@ -37,6 +39,32 @@ async def registries_are_allowed(server: Server):
             told = await ask(session, "policy_check", image=image)
             assert told["allowed"] is verdict, (image, told)
         await refused(session, -32002, "spawn", image="ghcr.io/a/b")
+    for everything in ("DOCKER.IO", "index.docker.io/", "docker.io"):
+        async with bench(server, MCP_ALLOWED_REGISTRIES=everything) as session:
+            for image in ("debian:12", "docker.io/a/b", "Docker.io/a/b", "index.docker.io/a/b"):
+                told = await ask(session, "policy_check", image=image)
+                assert told["allowed"] is True, (everything, image, told)
+            await refused(session, -32002, "spawn", image="ghcr.io/a/b")
+    await refuses(server, "MCP_ALLOWED_REGISTRIES", ",", " ", " , ", "not a registry")
+    async with bench(server, MCP_ALLOWED_REGISTRIES="") as session:
+        await refused(session, -32002, "spawn", image="quay.io/a/b")
+
+
+@check("config", "MCP_ALLOWED_IMAGES names images that may be used, and no others")
+async def images_are_allowed(server: Server):
+    async with bench(server, MCP_ALLOWED_IMAGES="debian:12, ghcr.io/a/*") as session:
+        for image, verdict in [
+            ("debian:12", True),
+            ("docker.io/library/debian:12", True),
+            ("debian:13", False),
+            ("ghcr.io/a/b:1", True),
+            ("ghcr.io/b/a", False),
+        ]:
+            told = await ask(session, "policy_check", image=image)
+            assert told["allowed"] is verdict, (image, told)
+        await refused(session, -32002, "spawn", image="debian:13")
+    await refuses(server, "MCP_ALLOWED_IMAGES", ",", " ", "NOT AN IMAGE")
+    await refuses(server, "HOTCELL_IMAGES_ALLOW", ",", " ")
 
 
 @check("config", "MCP_TRANSIENT_GC_DAYS is how long transient containers last")
@@ -53,6 +81,14 @@ async def state_lies_beside_the_file(server: Server):
         made = await spawn(session, persistent=True)
         assert (server.work / "bench.hotcell").is_dir()
         assert not (server.work / "bench.db").exists()
+    absolute = f"sqlite:///{server.work / 'bench.db'}"
+    for url in ("sqlite:///./bench.db", "sqlite:///bench.db", absolute):
+        async with bench(server, **given | {"MCP_STATE_DB": url}) as session:
+            assert [each["id"] for each in await containers(session)] == [made], url
+    for url in ("postgresql://ada:hidden@db/bench", "sqlite://hidden", "sqlite:///"):
+        told = await server.refuses_to_start({"HOTCELL_STATE_DIR": "", "MCP_STATE_DB": url})
+        assert "MCP_STATE_DB" in told and "hidden" not in told, told
+    assert [each.name for each in server.work.iterdir()] == ["bench.hotcell"]
     async with bench(server, **given) as session:
         assert [each["id"] for each in await containers(session)] == [made]
         await ask(session, "kill", container_id=made, force=True)
@@ -139,6 +175,15 @@ async def limits_are_those_of_the_documents(server: Server):
             await start(session, made, "sleep 60")
         statuses = sorted(each["status"] for each in (await ask(session, "list_execs"))["execs"])
         assert statuses == ["queued", "queued", "running"], statuses
+    small = {"MCP_CONTAINER_PID_LIMIT": "50", "MCP_CONTAINER_CPU_LIMIT": "0.3"}
+    if are_limited(server):
+        async with bench(server, **small) as session:
+            forked, processors = await forks_and_burns(session, await spawn(session))
+            assert 10 < forked < 50, forked
+            assert processors < 0.5, processors
+    await refuses(server, "MCP_CONTAINER_PID_LIMIT", "-1", "many")
+    await refuses(server, "MCP_CONTAINER_CPU_LIMIT", "-1", "many")
+    await refuses(server, "MCP_CONTAINER_MEMORY_LIMIT", "-1", "much")
 
 
 @check("config", "sse is refused, with the name of what takes its place")

@@ -5,6 +5,7 @@ import json
 from mcp import MCPError
 
 from devbench_checks.bench import (
+    IMAGE,
     NOBODY,
     NOTHING,
     ask,
@@ -58,6 +59,12 @@ async def paths_outside(server: Server):
         for path in [*outside, "dir/new", "root/tmp/new"]:
             await refused(session, -32004, "fs_write", container_id=made, path=path, content="x")
             await refused(session, -32004, "fs_delete", container_id=made, path=path)
+        given = {"container_id": made, "path": "/workspace", "content": "x"}
+        error = await refused(session, -32004, "fs_write", **given)
+        assert error.message == "/workspace itself cannot be replaced", error.message
+        await printed(session, made, "echo x > shut; chmod 0 shut")
+        error = await refused(session, -32004, "fs_read", container_id=made, path="shut")
+        assert "permission denied" in error.message and "mode" in error.data["hint"], error.data
         await refused(session, -32004, "fs_list", container_id=made, path="/")
         await refused(session, -32004, "fs_stat", container_id=made, path="/etc/passwd")
         await refused(session, -32004, "fs_tar_read", container_id=made, path="/etc")
@@ -148,6 +155,10 @@ async def wrong_input(server: Server):
             ("exec_start", {"container_id": made}, "cmd"),
             ("exec_start", {"container_id": made, "cmd": "ls"}, "cmd"),
             ("exec_start", {"container_id": made, "cmd": []}, "program"),
+            ("exec_start", {"container_id": made, "cmd": ["nosuch"]}, "nosuch"),
+            ("exec_start", {"container_id": made, "cmd": ["true"], "cwd": "/nope"}, "/nope"),
+            ("exec_start", {"container_id": made, "cmd": ["true"], "cwd": "sub"}, "sub"),
+            ("exec_start", {"container_id": made, "cmd": ["true"], "cwd": "/bin/sh"}, "/bin/sh"),
             ("exec_poll", {}, "exec_id"),
             ("exec_poll", {"exec_id": NOTHING, "after_seq": -1}, "after_seq"),
             ("fs_read", {"container_id": made}, "path"),
@@ -157,6 +168,13 @@ async def wrong_input(server: Server):
         for tool, given, named in cases:
             error = await refused(session, -32602, tool, **given)
             assert named in error.message, (tool, given, error.message)
+        for garbage in ("garbage", "[]", 7, ["spawn"], True):
+            try:
+                await session.call_tool("spawn", {"input_data": garbage, "image": IMAGE})
+                raise AssertionError(f"it takes {garbage!r}")
+            except MCPError as error:
+                assert error.code == -32602, error
+                assert "input_data has to be an object" in error.message, error.message
 
 
 @check("error", "an execution that is not there is an error, whatever is asked of it")

@@ -3,9 +3,11 @@
 import anyio
 
 from devbench_checks.bench import (
+    IMAGE,
     ask,
     bench,
     finished,
+    is_roots_own,
     printed,
     refused,
     spawn,
@@ -66,6 +68,15 @@ async def commands_are_not_root(server: Server):
     async with bench(server) as session:
         made = await spawn(session)
         assert await printed(session, made, "id -u") == "1000\n"
+        if IMAGE != "host":
+            # A container has one user.
+            given = {"container_id": made, "cmd": ["id"], "as_root": True}
+            await refused(session, -32000, "exec_start", **given)
+        if is_roots_own(server):
+            assert await printed(session, made, "id -u", as_root=True) == "0\n"
+            await start(session, made, "sleep 60", as_root=True)
+            (listed,) = (await ask(session, "list_execs"))["execs"]
+            assert listed["as_root"] is True, listed
 
 
 @check("default", "a command is ended after timeout_s, with all that it started")

@@ -3,6 +3,7 @@
 import time
 
 import anyio
+from mcp import MCPError
 
 from devbench_checks.bench import (
     IMAGE,
@@ -221,8 +222,17 @@ async def fault_ttl_is_not_enforced(server: Server):
 async def fault_pool_deadlocks(server: Server):
     images = {"HOTCELL_POOL_IMAGES": IMAGE}
     async with bench(server, MCP_WARM_POOL_ENABLED="1", **images) as session:
+        made = []
         with anyio.fail_after(120):
-            made = [await spawn(session) for _ in range(5)]
+            for number in range(5):
+
+                async def is_ready() -> bool:
+                    return "hotcell_pool_ready 1" in (await ask(session, "metrics"))["metrics"]
+
+                await eventually("one is ready", is_ready)
+                made.append(await spawn(session))
+                shown = (await ask(session, "metrics"))["metrics"]
+                assert f"hotcell_pool_given_total {number + 1}\n" in shown, number
         assert len(set(made)) == 5
 
 
@@ -301,6 +311,19 @@ async def fault_aliases_race(server: Server):
             for _ in range(6):
                 group.start_soon(race)
         assert len(made) == 1 and len(await containers(session)) == 1, made
+        won: list[str] = []
+
+        async def race_for_alias():
+            try:
+                won.append(await spawn(session, alias="one"))
+            except MCPError as error:
+                assert error.code == -32010, error
+
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(race_for_alias)
+        listed = [each["id"] for each in await containers(session) if each["alias"] == "one"]
+        assert len(won) == 1 and listed == won, (won, listed)
 
 
 @check("fault", "labels of metrics do not grow with use", original="each container and image is one")

@@ -39,7 +39,7 @@ async def directories_are_listed(server: Server):
         assert [each["path"] for each in listed["entries"]] == ["/workspace/four", "/workspace/one"]
         four, one = listed["entries"]
         stat = await ask(session, "fs_stat", container_id=made, path="four")
-        assert {**stat, "mime_type": None} == {**four, "mime_type": None}, (stat, four)
+        assert stat == four and stat["mime_type"] == "text/plain", (stat, four)
         assert one["is_dir"] is True and one["permissions"] == "755", one
         every = await ask(session, "fs_list", container_id=made, path="one", recursive=True)
         paths = [each["path"] for each in every["entries"]]
@@ -101,6 +101,9 @@ async def binary_files_are_base64(server: Server):
         assert seen["encoding"] == "base64" and seen["size"] == 2560, seen["encoding"]
         assert base64.b64decode(seen["content"]) == content
         assert await printed(session, made, "wc -c < b") == "2560\n"
+        await printed(session, made, "head -c 100000 /dev/zero > zeros")
+        zeros = await ask(session, "fs_read", container_id=made, path="zeros")
+        assert zeros["encoding"] == "base64" and base64.b64decode(zeros["content"]) == bytes(100_000)
         await write(session, made, "/workspace/t", "text")
         assert (await ask(session, "fs_read", container_id=made, path="t"))["encoding"] == "utf-8"
         asked = await ask(session, "fs_read", container_id=made, path="t", encoding="base64")
@@ -164,6 +167,37 @@ async def batches_are_all_or_nothing(server: Server):
             container_id=made,
             operations=[{"op_type": "move", "path": "/workspace/c"}],
         )
+
+
+@check("planned", "each operation of a batch can be held to an etag of what it begins with")
+async def batches_are_held_to_etags(server: Server):
+    async with bench(server) as session:
+        made = await spawn(session)
+        stale = await write(session, made, "/workspace/a", "first")
+        await write(session, made, "/workspace/a", "second")
+        there = {"op_type": "write", "path": "/workspace/new", "content": "x"}
+        for operation in [
+            {"op_type": "read", "path": "a"},
+            {"op_type": "write", "path": "a", "content": "third"},
+            {"op_type": "delete", "path": "a"},
+            {"op_type": "move", "path": "a", "dest_path": "b"},
+            {"op_type": "copy", "path": "a", "dest_path": "b"},
+        ]:
+            held = operation | {"if_match_etag": stale}
+            told = await ask(session, "fs_batch", container_id=made, operations=[there, held])
+            assert told["success"] is False and stale in told["error"], (operation, told)
+            listed = await ask(session, "fs_list", container_id=made)
+            assert [each["path"] for each in listed["entries"]] == ["/workspace/a"], operation
+            etag = listed["entries"][0]["etag"]
+        for operation in [
+            {"op_type": "read", "path": "a"},
+            {"op_type": "copy", "path": "a", "dest_path": "b"},
+            {"op_type": "move", "path": "a", "dest_path": "c"},
+        ]:
+            held = operation | {"if_match_etag": etag}
+            told = await ask(session, "fs_batch", container_id=made, operations=[held])
+            assert told["success"] is True, (operation, told)
+        assert await read(session, made, "b") == await read(session, made, "c") == "second"
 
 
 def packed(*members: tuple[tarfile.TarInfo, bytes]) -> str:

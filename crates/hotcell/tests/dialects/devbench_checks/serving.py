@@ -77,7 +77,7 @@ async def the_path_can_be_chosen(server: Server):
 async def open_doors_are_refused(server: Server):
     open_to_all = {"MCP_HOST": "0.0.0.0", "MCP_PORT": "0", "MCP_AUTH_MODE": "none"}
     told = does_not_listen(server, open_to_all)
-    assert "anybody who reaches" in told, told
+    assert "anybody who reaches" in told and "MCP_BEARER_TOKEN" in told, told
     given = {"MCP_HOST": "0.0.0.0", "MCP_AUTH_MODE": "bearer", "MCP_BEARER_TOKEN": TOKEN}
     async with listening(server, **given) as (_, port):
         async with caller(port, TOKEN) as session:

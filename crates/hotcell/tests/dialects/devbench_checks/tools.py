@@ -1,5 +1,7 @@
 """The tools that are about containers and the server, their shapes and defaults."""
 
+import os
+import signal
 import time
 
 import anyio
@@ -7,18 +9,24 @@ import anyio
 from devbench_checks.bench import (
     IMAGE,
     WITHOUT_INPUT,
+    are_limited,
     ask,
     bench,
     container,
     containers,
     finished,
+    first_process_of,
+    forks_and_burns,
+    hotcell,
+    is_roots_own,
     printed,
     read,
+    refused,
     spawn,
     start,
     write,
 )
-from harness import Server, call, check
+from harness import Server, call, check, eventually
 
 SERVED = WITHOUT_INPUT | {
     "spawn",
@@ -161,6 +169,10 @@ async def containers_are_limited(server: Server):
         made = await spawn(session)
         stats = await ask(session, "container_stats", container_id=made)
         assert stats["memory_limit_mb"] == 512, stats
+        if are_limited(server):
+            forked, processors = await forks_and_burns(session, made)
+            assert 200 < forked < 256, forked
+            assert processors < 1.3, processors
         interfaces = await printed(session, made, "cat /proc/net/dev")
         others = [line for line in interfaces.splitlines()[2:] if not line.strip().startswith("lo")]
         assert not others, others
@@ -209,6 +221,17 @@ async def workspaces_are_resources(server: Server):
         assert read_back.contents[0].text == "hello", read_back
 
 
+@check("tool", "numbers and flags may be written as models write them")
+async def values_are_read_as_meant(server: Server):
+    async with bench(server) as session:
+        made = (await ask(session, "spawn", image=IMAGE, persistent="false", ttl_s="600"))["container_id"]
+        start = {"container_id": made, "cmd": '["echo", "hi"]', "timeout_s": 60.0, "as_root": "false"}
+        exec_id = (await ask(session, "exec_start", **start))["exec_id"]
+        assert (await finished(session, exec_id))[0]["data"] == "hi\n"
+        page = await ask(session, "exec_poll", exec_id=exec_id, after_seq="1")
+        assert [each["data"] for each in page["messages"]] == [None], page
+
+
 @check("tool", "kill stops a container; what runs is asked to end first, unless by force")
 async def kill_ends_containers(server: Server):
     async with bench(server) as session:
@@ -228,6 +251,22 @@ async def kill_ends_containers(server: Server):
         assert await containers(session) == []
 
 
+@check("tool", "kill gives all that runs one time to end, and not one after another")
+async def kill_waits_once(server: Server):
+    async with bench(server) as session:
+        made = await spawn(session)
+        for _ in range(4):
+            exec_id = await start(session, made, "trap '' TERM; echo up; while :; do sleep 1; done")
+
+            async def is_up() -> bool:
+                return bool((await ask(session, "exec_poll", exec_id=exec_id))["messages"])
+
+            await eventually("the command is up", is_up)
+        began = time.monotonic()
+        await ask(session, "kill", container_id=made)
+        assert 9 < time.monotonic() - began < 19
+
+
 @check("tool", "reconcile, garbage_collect and system_status answer with counts")
 async def upkeep_is_counted(server: Server):
     async with bench(server) as session:
@@ -237,6 +276,14 @@ async def upkeep_is_counted(server: Server):
         assert all(isinstance(count, int) for count in done.values())
         collected = await ask(session, "garbage_collect")
         assert set(collected.values()) == {0}, collected
+    async with bench(server, HOTCELL_LOG_KEEP_S="0") as session:
+        made = await spawn(session)
+        await printed(session, made, "echo hello")
+        await ask(session, "kill", container_id=made, force=True)
+        collected = await ask(session, "garbage_collect")
+        # The container itself went with kill, and its records are over at once.
+        assert collected["execs_cleaned"] >= 1 and collected["containers_removed"] == 0, collected
+        assert set((await ask(session, "garbage_collect")).values()) == {0}
 
 
 @check("tool", "metrics are the text that Prometheus reads, also over stdio")
@@ -256,9 +303,16 @@ async def stats_are_told(server: Server):
         await printed(session, made, "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done")
         stats = await ask(session, "container_stats", container_id=made)
         assert stats["container_id"] == made and stats["memory_limit_mb"] == 512, stats
-        # What is not counted here, such as without cgroups, is null.
-        for field in ("cpu_percent", "memory_usage_mb", "memory_percent", "pids"):
-            assert stats[field] is None or stats[field] > 0, (field, stats)
+        # What is not counted is null: without control groups everything, and time in containers.
+        for field, is_counted in [
+            ("cpu_percent", is_roots_own(server)),
+            ("memory_usage_mb", are_limited(server)),
+            ("memory_percent", are_limited(server)),
+            ("pids", are_limited(server)),
+        ]:
+            is_null = stats[field] is None and not is_counted
+            assert is_null or stats[field] > 0, (field, stats)
+        assert stats["execs_running"] == 0 and stats["execs_queued"] == 0, stats
         assert stats["network_rx_bytes"] == 0 and stats["timestamp"], stats
 
 
@@ -270,8 +324,13 @@ async def policy_is_told(server: Server):
         denied = await ask(session, "policy_check", image="quay.io/some/thing:1")
         assert denied["allowed"] is False and denied["decision"] == "deny", denied
         assert (await ask(session, "policy_check", cmd=["true"]))["allowed"] is True
+        assert (await ask(session, "policy_check", cmd=["id"], as_root=True))["allowed"] is True
     async with bench(server, HOTCELL_POLICY_PROFILE="dangerous") as session:
         assert (await ask(session, "policy_check", cmd=["rm", "-rf", "/"]))["allowed"] is False
+    async with bench(server, HOTCELL_SERVE_AS_ROOT="false") as session:
+        told = await ask(session, "policy_check", cmd=["id"], as_root=True)
+        assert told["allowed"] is False and told["rule"] == "serve.as_root", told
+        assert (await ask(session, "policy_check", cmd=["id"]))["allowed"] is True
 
 
 @check("planned", "a snapshot keeps files, and containers are spawned from it")
@@ -279,7 +338,8 @@ async def snapshots_are_spawned_from(server: Server):
     async with bench(server) as session:
         made = await spawn(session)
         if (await container(session, made))["docker_id"]:
-            # Containers of an engine have no checkpoints.
+            # Containers of an engine have none, and say so.
+            await refused(session, -32000, "create_snapshot", container_id=made)
             return
         await write(session, made, "/workspace/a", "first")
         kept = await ask(
@@ -301,17 +361,88 @@ async def snapshots_are_spawned_from(server: Server):
         by_image = await ask(session, "spawn", image=kept["image_tag"])
         assert await read(session, by_image["container_id"], "/workspace/a") == "first"
         assert (await container(session, by_image["container_id"]))["persistent"] is False
+        keyed = {"image": kept["image_tag"], "ttl_s": 3600, "idempotency_key": "k"}
+        first = await ask(session, "spawn", **keyed)
+        assert lasts(await container(session, first["container_id"])) == 3600
+        assert (await ask(session, "spawn", **keyed))["container_id"] == first["container_id"]
+        raced: set[str] = set()
+
+        async def race():
+            raced.add((await ask(session, "spawn", **keyed | {"idempotency_key": "r"}))["container_id"])
+
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(race)
+        assert len(raced) == 1, raced
+        given = {"snapshot_id": kept["snapshot_id"], "ttl_s": 60, "idempotency_key": "k"}
+        await refused(session, -32010, "spawn_from_snapshot", **given)
+        await refused(session, -32010, "spawn", image=IMAGE, idempotency_key="k")
+        await refused(session, -32602, "spawn", image=kept["image_tag"], ttl_s=0)
         gone = await ask(session, "delete_snapshot", snapshot_id=kept["snapshot_id"])
         assert gone["status"] == "deleted"
         assert await read(session, made, "/workspace/a") == "second"
 
 
+@check("planned", "a snapshot that is not there is an error, and one goes with its container")
+async def snapshots_go_with_their_container(server: Server):
+    async with bench(server) as session:
+        made = await spawn(session, persistent=True)
+        ids = ["snap_nothing"]
+        if not (await container(session, made))["docker_id"]:
+            kept = await ask(session, "create_snapshot", container_id=made)
+            await ask(session, "delete_snapshot", snapshot_id=kept["snapshot_id"])
+            ids.append(kept["snapshot_id"])
+            kept = await ask(session, "create_snapshot", container_id=made)
+            await ask(session, "kill", container_id=made)
+            ids.append(kept["snapshot_id"])
+            await refused(session, -32001, "list_snapshots", container_id=made)
+        for snapshot in ids:
+            for tool in ("delete_snapshot", "spawn_from_snapshot"):
+                error = await refused(session, -32000, tool, snapshot_id=snapshot)
+                assert error.message == f"Snapshot {snapshot} not found", error.message
+        if len(ids) > 1:
+            hotcell(server, "volume", "restore", made)
+            listed = (await ask(session, "list_snapshots", container_id=made))["snapshots"]
+            assert [each["snapshot_id"] for each in listed] == ids[-1:], listed
+
+
 @check("planned", "list_containers tells of stopped ones only when asked to")
 async def stopped_containers_are_listed_on_demand(server: Server):
     async with bench(server) as session:
-        made = await spawn(session)
+        made = await spawn(session, persistent=True)
+        other = await spawn(session)
+        word = f"86{os.getpid()}"
+        await start(session, made, f"exec sleep {word}")
+
+        async def is_found() -> int | None:
+            return first_process_of(word)
+
+        os.kill(await eventually("the command runs", is_found), signal.SIGKILL)
+
+        async def is_left_out() -> bool:
+            return [each["id"] for each in await containers(session)] == [other]
+
+        await eventually("it is not listed", is_left_out)
         every = await containers(session, include_stopped=True)
-        assert [each["id"] for each in every] == [made], every
+        assert {each["id"]: each["status"] for each in every} == {
+            made: "stopped",
+            other: "running",
+        }, every
+
+
+@check("tool", "list_containers tells when a container was last used")
+async def last_use_is_told(server: Server):
+    async with bench(server) as session:
+        made = await spawn(session)
+        unused = await container(session, made)
+        assert unused["last_seen"] == unused["created_at"], unused
+        await printed(session, made, "sleep 0.1")
+        used = await container(session, made)
+        assert used["last_seen"] > unused["last_seen"], used
+        await anyio.sleep(0.1)
+        assert (await container(session, made))["last_seen"] == used["last_seen"]
+        await start(session, made, "sleep 60")
+        assert (await container(session, made))["last_seen"] > used["last_seen"]
 
 
 @check("tool", "names that the documents use, and input without the object, are understood")
