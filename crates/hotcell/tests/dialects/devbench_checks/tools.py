@@ -224,9 +224,10 @@ async def workspaces_are_resources(server: Server):
 @check("tool", "numbers and flags may be written as models write them")
 async def values_are_read_as_meant(server: Server):
     async with bench(server) as session:
-        made = (await ask(session, "spawn", image=IMAGE, persistent="false", ttl_s="600"))["container_id"]
-        start = {"container_id": made, "cmd": '["echo", "hi"]', "timeout_s": 60.0, "as_root": "false"}
-        exec_id = (await ask(session, "exec_start", **start))["exec_id"]
+        made = await ask(session, "spawn", image=IMAGE, persistent="false", ttl_s="600")
+        given = {"container_id": made["container_id"], "timeout_s": 60.0, "as_root": "false"}
+        begun = await ask(session, "exec_start", cmd='["echo", "hi"]', **given)
+        exec_id = begun["exec_id"]
         assert (await finished(session, exec_id))[0]["data"] == "hi\n"
         page = await ask(session, "exec_poll", exec_id=exec_id, after_seq="1")
         assert [each["data"] for each in page["messages"]] == [None], page
