@@ -64,6 +64,7 @@ fn messages_that_are_none_are_refused_and_the_next_is_answered(world: &World) {
             b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"cursor\":\"\xff\xfe\"}}",
             PARSE_ERROR,
         ),
+        (br#"{"jsonrpc":"2.0","method":"ping","params":{"a":"\ud800"},"id":1}"#, PARSE_ERROR),
         (deep.as_bytes(), PARSE_ERROR),
         (br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, INVALID_REQUEST),
         (b"[]", INVALID_REQUEST),
@@ -82,10 +83,13 @@ fn messages_that_are_none_are_refused_and_the_next_is_answered(world: &World) {
             let last = client.received().pop().unwrap();
             let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
             assert_eq!(last["error"]["code"], *code, "{shown}: {last}");
-            assert!(last.get("id").is_none_or(Value::is_null), "nobody's id: {last}");
+            // A request whose id can be read is answered under it, so that its caller does not wait.
+            let is_request =
+                shown.starts_with(r#"{"jsonrpc":"2.0""#) && shown.contains(r#""method""#);
+            let id = last.get("id").filter(|id| !id.is_null());
+            assert_eq!(id, is_request.then_some(&json!(1)), "{shown}: {last}");
             still_serves(&mut client);
         }
-        // A request whose id can be read is answered under it, so that its caller does not wait.
         client.send_bytes(b"{\"id\":\"old-json\",\"jsonrpc\":\"1.0\",\"method\":\"ping\"}\n");
         assert_eq!(client.answer("old-json")["error"]["code"], INVALID_REQUEST);
         client.send_bytes(b"\n  \n\r\n");
@@ -110,6 +114,7 @@ fn a_message_that_is_too_long_is_refused_and_not_kept(world: &World) {
     }
     let refused = client.find("the refusal", |message| message["error"].is_object());
     assert!(refused["error"]["message"].as_str().unwrap().contains("16777216"), "{refused}");
+    assert_eq!(refused["id"], "long");
     let grown = peak_kib(client.pid()).saturating_sub(before);
     assert!(grown < 64 * 1024, "three messages of 17 MiB cost {grown} KiB");
     client.leave().0.succeeded();
