@@ -334,6 +334,8 @@ stop_docker() {
     [[ -n ${docker_pid:-} ]] || return 0
     kill "$docker_pid" 2>/dev/null || true
     wait "$docker_pid" 2>/dev/null || true
+    # The engine leaves the network of containers that have that of the host.
+    umount --lazy "$docker_place/exec/netns/default" 2>/dev/null || true
     rm -rf "$docker_place" || true
 }
 
