@@ -1,11 +1,19 @@
 //! Arguments as they are meant: models write `"30"` and `30.0` for 30, and the servers whose place
 //! dialects take have always read them so.
 
-use rmcp::model::JsonObject;
+use rmcp::model::{JsonObject, Tool};
 use serde_json::{Number, Value};
 
 /// Whole numbers beyond it are not all told apart as fractions.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// The arguments of a tool, if there is one, as they are meant.
+pub(crate) fn arguments_of(tool: Option<&Tool>, arguments: JsonObject) -> JsonObject {
+    match tool {
+        Some(tool) => as_meant(&tool.input_schema, arguments),
+        None => arguments,
+    }
+}
 
 /// The same arguments, each of the type that a schema names if it can be read as that.
 pub(crate) fn as_meant(schema: &JsonObject, arguments: JsonObject) -> JsonObject {

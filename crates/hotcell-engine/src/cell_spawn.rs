@@ -15,8 +15,6 @@ use crate::site::{Made, Site};
 use crate::spawn_key::{ClaimedId, Origin, SpawnKey, Stands};
 use crate::{check, fingerprint};
 
-pub(crate) use crate::spawn_key::KEY_KEEP_S;
-
 /// After so many cells of the pool that were not well one is made anew.
 const UNWELL: u32 = 2;
 /// Each further one means that another process made or ended a cell of that name in between.

@@ -12,12 +12,12 @@ use hotcell_model::{
 };
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::cell_spawn::KEY_KEEP_S;
 use crate::code_shown::Printed;
 use crate::links::{ANSWER_WITHIN, stuck};
 use crate::new_id::new_exec_id;
 use crate::result_bound::{HeadAndTail, half_of};
 use crate::site::Site;
+use crate::spawn_key::KEY_KEEP_S;
 use crate::view::View;
 use crate::{Engine, ExecEvent, ExecStream, check, fingerprint};
 

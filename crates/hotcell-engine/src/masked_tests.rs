@@ -49,10 +49,8 @@ fn printed() -> String {
 
 /// An exec that printed that to stdout in small records, with something else between them.
 async fn printing(house: &House, piece: usize) -> (Engine, ExecId) {
-    let engine = house.engine();
-    let cell = persistent(&engine).await;
-    let exec = run_forever(&engine, &cell).await;
-    let supervisor = house.driver.supervisor(&cell);
+    let (engine, exec) = running(house).await;
+    let supervisor = house.driver.only_supervisor();
     // The run was followed until it was handed back.
     while supervisor.followers() > 0 {
         tokio::task::yield_now().await;
@@ -63,6 +61,14 @@ async fn printing(house: &House, piece: usize) -> (Engine, ExecId) {
             supervisor.print(&exec, Stream::Stderr, b"other\n");
         }
     }
+    (engine, exec)
+}
+
+/// An exec that prints what it is told to.
+async fn running(house: &House) -> (Engine, ExecId) {
+    let engine = house.engine();
+    let cell = persistent(&engine).await;
+    let exec = run_forever(&engine, &cell).await;
     (engine, exec)
 }
 
@@ -207,10 +213,8 @@ async fn streams_and_results_show_the_same() {
 #[tokio::test]
 async fn what_may_begin_a_secret_is_held_back_for_a_moment() {
     let house = House::new();
-    let engine = house.engine();
-    let cell = persistent(&engine).await;
-    let exec = run_forever(&engine, &cell).await;
-    let supervisor = house.driver.supervisor(&cell);
+    let (engine, exec) = running(&house).await;
+    let supervisor = house.driver.only_supervisor();
     let token = token();
     supervisor.print(&exec, Stream::Stdout, b"first\n");
     supervisor.print(&exec, Stream::Stdout, format!("a {}", &token[..9]).as_bytes());
@@ -230,10 +234,8 @@ async fn what_may_begin_a_secret_is_held_back_for_a_moment() {
 #[tokio::test]
 async fn a_result_hides_what_was_printed_in_pieces() {
     let house = House::new();
-    let engine = house.engine();
-    let cell = persistent(&engine).await;
-    let exec = run_forever(&engine, &cell).await;
-    let supervisor = house.driver.supervisor(&cell);
+    let (engine, exec) = running(&house).await;
+    let supervisor = house.driver.only_supervisor();
     let token = token();
     let wait = |wait_s| ExecWait { exec: exec.clone(), wait_s, result_bytes: 1 << 20 };
     // Whoever asks while it runs is shown what has waited long enough.

@@ -98,10 +98,7 @@ impl Link {
     /// # Errors
     /// The connection was lost, or the supervisor said no.
     pub async fn ask(&self, ask: &Ask, blob: &[u8]) -> Result<Tell, LinkError> {
-        let (answer, answered) = oneshot::channel();
-        let channel = self.waiters.add(Waiter::Answer(answer))?;
-        let _waiting = Waiting { waiters: &self.waiters, channel };
-        self.send(channel, FrameKind::Ask, ask, blob).await?;
+        let (_waiting, answered) = self.begin(ask, blob).await?;
         self.answer(answered.await)
     }
 
@@ -115,14 +112,24 @@ impl Link {
         blob: &[u8],
         patience: Duration,
     ) -> Result<Option<Tell>, LinkError> {
-        let (answer, answered) = oneshot::channel();
-        let channel = self.waiters.add(Waiter::Answer(answer))?;
-        let _waiting = Waiting { waiters: &self.waiters, channel };
-        self.send(channel, FrameKind::Ask, ask, blob).await?;
+        let (_waiting, answered) = self.begin(ask, blob).await?;
         match timeout(patience, answered).await {
             Ok(answered) => self.answer(answered).map(Some),
             Err(_) => Ok(None),
         }
+    }
+
+    /// Asks; the answer is awaited as long as what comes with it is kept.
+    async fn begin(
+        &self,
+        ask: &Ask,
+        blob: &[u8],
+    ) -> Result<(Waiting<'_>, oneshot::Receiver<Tell>), LinkError> {
+        let (answer, answered) = oneshot::channel();
+        let channel = self.waiters.add(Waiter::Answer(answer))?;
+        let waiting = Waiting { waiters: &self.waiters, channel };
+        self.send(channel, FrameKind::Ask, ask, blob).await?;
+        Ok((waiting, answered))
     }
 
     fn answer(&self, answered: Result<Tell, RecvError>) -> Result<Tell, LinkError> {

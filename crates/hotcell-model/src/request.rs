@@ -476,7 +476,8 @@ pub struct ExecInput {
     pub signal: Option<Signal>,
     /// A new size for its terminal.
     pub size: Option<TerminalSize>,
-    /// Seconds to wait for what it prints upon that; left out, what it prints is not looked at.
+    /// Seconds to wait for what it prints upon that; left out, what it prints is not looked at. Who waits
+    /// is not held up by an exec that does not read: bytes up to 1 MiB are then kept for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_s: Option<f64>,
 }

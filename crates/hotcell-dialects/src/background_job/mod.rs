@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::job_id::JobId;
 use self::output::{Gathered, Output};
-use crate::as_meant::as_meant;
+use crate::as_meant::arguments_of;
 use crate::dialect::{Dialect, ToolCall};
 use crate::talk::{Asking, Told};
 use crate::tool::{answer, failed, read};
@@ -84,10 +84,7 @@ impl Dialect for BackgroundJob {
     }
 
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
-        let arguments = match self.find(tool) {
-            Some(tool) => as_meant(&tool.input_schema, arguments),
-            None => arguments,
-        };
+        let arguments = arguments_of(self.find(tool), arguments);
         let asked = Asked::read(tools::wire_name(tool), arguments)?;
         let settings = self.settings;
         Ok(ToolCall::Talks(Box::new(move |asking| {

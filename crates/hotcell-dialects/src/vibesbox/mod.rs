@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::lines::{Beginnings, redacted};
-use crate::as_meant::as_meant;
+use crate::as_meant::arguments_of;
 use crate::dialect::{Dialect, ToolCall};
 use crate::talk::{Asking, Progress, Told};
 use crate::tool::{failed, read};
@@ -102,10 +102,7 @@ impl Dialect for Vibesbox {
     }
 
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
-        let arguments = match self.find(tool) {
-            Some(tool) => as_meant(&tool.input_schema, arguments),
-            None => arguments,
-        };
+        let arguments = arguments_of(self.find(tool), arguments);
         let asked = Asked::read(tool, arguments)?;
         let seen = Arc::clone(&self.seen);
         Ok(ToolCall::Talks(Box::new(move |asking| {
