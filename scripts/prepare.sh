@@ -219,6 +219,42 @@ find_node() {
     return 1
 }
 
+# Agents that are driven with a scripted model: command-line agents from npm, frameworks from PyPI.
+# Pinned by the files beside the tests. Node is the one that install_clients installs.
+agents=$tools/agents
+
+install_agents() {
+    local pins=$root/crates/hotcell/tests/agents stamp
+    stamp=$agents/installed-$(cat "$pins/requirements.txt" "$pins/package-lock.json" | cksum | cut -d' ' -f1)
+    if [[ ! -e $stamp ]]; then
+        say "installing agents (once, 1.5 GB)"
+        rm -rf "$agents"
+        mkdir -p "$agents"
+        install_agent_frameworks "$pins" &
+        if install_agent_programs "$pins" && wait $!; then
+            touch "$stamp"
+        else
+            wait
+            say "no agents here: tests that need them skip"
+            return 0
+        fi
+    fi
+    export HOTCELL_TEST_AGENTS=$agents
+}
+
+# Without a search for dependencies: the pins name all of them.
+install_agent_frameworks() {
+    python3 -m venv "$agents/venv" &&
+        twice "$agents/venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 \
+            --no-deps --require-hashes --only-binary :all: -r "$1/requirements.txt"
+}
+
+install_agent_programs() {
+    command -v npm >/dev/null || return 1
+    cp "$1/package.json" "$1/package-lock.json" "$agents/"
+    (cd "$agents" && twice npm install --ignore-scripts --no-audit --no-fund --fetch-retries 1 --loglevel=error)
+}
+
 # Servers of others whose tools the tests call.
 tool_servers=$tools/tool-servers
 

@@ -16,7 +16,7 @@ pub(crate) fn arguments_of(tool: Option<&Tool>, arguments: JsonObject) -> JsonOb
 }
 
 /// The same arguments, each of the type that a schema names if it can be read as that.
-pub(crate) fn as_meant(schema: &JsonObject, arguments: JsonObject) -> JsonObject {
+pub fn as_meant(schema: &JsonObject, arguments: JsonObject) -> JsonObject {
     let properties = schema.get("properties");
     let read = |(name, value): (String, Value)| {
         let value = match properties.and_then(|all| all.get(&name)) {
@@ -40,6 +40,10 @@ fn of_type(schema: &Value, value: Value) -> Value {
             read.unwrap_or(Value::String(text))
         }
         (Some("integer"), Value::Number(number)) => Value::Number(whole(number)),
+        (Some("number"), Value::String(text)) => {
+            let read = text.trim().parse::<f64>().ok().and_then(Number::from_f64);
+            read.map_or(Value::String(text), Value::Number)
+        }
         (Some("boolean"), Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Value::Bool(true),
             "false" | "0" | "no" | "off" => Value::Bool(false),
@@ -78,6 +82,7 @@ mod tests {
     fn read(value: Value) -> Value {
         let schema = json!({ "type": "object", "properties": {
             "n": { "type": "integer" },
+            "f": { "type": "number" },
             "maybe": { "anyOf": [{ "type": "integer" }, { "type": "null" }] },
             "flag": { "type": "boolean" },
             "text": { "type": "string" },
@@ -93,6 +98,8 @@ mod tests {
             (json!({ "n": "30" }), json!({ "n": 30 })),
             (json!({ "n": " -3 " }), json!({ "n": -3 })),
             (json!({ "n": 30.0 }), json!({ "n": 30 })),
+            (json!({ "f": "2.5" }), json!({ "f": 2.5 })),
+            (json!({ "f": 2 }), json!({ "f": 2 })),
             (json!({ "maybe": "7" }), json!({ "maybe": 7 })),
             (json!({ "maybe": null }), json!({ "maybe": null })),
             (json!({ "flag": "True" }), json!({ "flag": true })),
@@ -112,6 +119,8 @@ mod tests {
             json!({ "n": "many" }),
             json!({ "n": "2.5" }),
             json!({ "n": 2.5 }),
+            json!({ "f": "nan" }),
+            json!({ "f": "soon" }),
             json!({ "n": 1e300 }),
             json!({ "n": [1] }),
             json!({ "n": true }),

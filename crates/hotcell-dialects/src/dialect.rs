@@ -7,6 +7,9 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool};
 
 use crate::talk::Talk;
 
+/// What a result is called that cannot be had before a person has answered.
+pub const AWAITING_APPROVAL: &str = "awaiting_approval";
+
 /// Where a failed result has its `code`, `message` and `hint`.
 const ERROR_META: &str = "hotcell/error";
 
@@ -62,6 +65,15 @@ impl fmt::Debug for ToolCall {
     }
 }
 
+/// What is known of the client that makes a call.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ClientTerms {
+    /// How long a command is waited for if the call does not say; `None` for the dialect's own.
+    pub wait_s: Option<f64>,
+    /// The longest wait, for clients that give up early; `None` for the dialect's own.
+    pub most_wait_s: Option<f64>,
+}
+
 /// A set of tool names and shapes on top of the engine. It only translates: a call into a request
 /// of the engine, a reply into a result.
 pub trait Dialect: fmt::Debug + Send + Sync {
@@ -72,6 +84,12 @@ pub trait Dialect: fmt::Debug + Send + Sync {
 
     /// The tools, always in the same order.
     fn tools(&self) -> &[Tool];
+
+    /// The tools as they are described to a client.
+    fn tools_for(&self, client: ClientTerms) -> Vec<Tool> {
+        let _ = client;
+        self.tools().to_vec()
+    }
 
     /// The tool that a client means by a name.
     fn find(&self, name: &str) -> Option<&Tool> {
@@ -98,6 +116,15 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// # Errors
     /// There is no such tool, or its arguments are wrong.
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall>;
+
+    /// The same for a client of which something is known.
+    ///
+    /// # Errors
+    /// Those of [`Dialect::call`].
+    fn call_for(&self, client: ClientTerms, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
+        let _ = client;
+        self.call(tool, arguments)
+    }
 
     /// What the caller of a tool sees of the reply to a question that does not say so itself.
     fn result(&self, tool: &str, reply: Reply) -> CallToolResult {
@@ -134,9 +161,14 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         let _ = tool;
         let hint = error.hint.as_deref().map(|hint| self.hint(hint));
         let error = Error { hint, ..error.clone() };
-        let text = match &error.hint {
-            Some(hint) => format!("{}: {}\nhint: {hint}", error.code, error.message),
-            None => format!("{}: {}", error.code, error.message),
+        let text = match (&error.held, &error.hint) {
+            (Some(held), _) => format!(
+                "{AWAITING_APPROVAL}: {}\nhint: ask the user to run `hotcell approve {held}`, then \
+                 make the same call again",
+                error.message
+            ),
+            (None, Some(hint)) => format!("{}: {}\nhint: {hint}", error.code, error.message),
+            (None, None) => format!("{}: {}", error.code, error.message),
         };
         let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
         let mut meta = MetaObject::default();

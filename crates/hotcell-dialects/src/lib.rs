@@ -13,5 +13,6 @@ mod talk;
 mod tool;
 pub mod vibesbox;
 
-pub use dialect::{Dialect, Outcome, Question, Show, ToolCall};
+pub use as_meant::as_meant;
+pub use dialect::{AWAITING_APPROVAL, ClientTerms, Dialect, Outcome, Question, Show, ToolCall};
 pub use talk::{Asking, Progress, Talk, Telling, Told};

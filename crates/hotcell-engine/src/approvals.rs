@@ -80,6 +80,7 @@ pub(crate) async fn asked_about(site: &Site, exec: &Exec) -> Result<Asked> {
         tenant: site.tenant_of(&CellRef::Id(exec.cell.clone())).await?,
         tool: "exec_run".to_owned(),
         cell: Some(exec.cell.to_string()),
+        exec: None,
         what: exec.command.to_string(),
         asked_at: exec.queued_at,
         approval: (**approval).clone(),

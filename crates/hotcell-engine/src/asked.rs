@@ -50,8 +50,8 @@ pub(crate) fn what(request: &Request) -> String {
         Request::CheckpointRestore(it) => format!("bring the files back to {}", it.checkpoint),
         Request::CheckpointDelete(it) => format!("forget the checkpoint {}", it.checkpoint),
         Request::NetChange(_) => "change what the cell may reach over the network".to_owned(),
-        Request::ProjectApply(_) => "bring the cell's changes to the real files".to_owned(),
-        Request::ProjectDiscard(_) => "forget the cell's changes of the real files".to_owned(),
+        Request::ProjectApply(_) => "apply the cell's changes to the real files".to_owned(),
+        Request::ProjectDiscard(_) => "discard the cell's changes to the project".to_owned(),
         Request::ExecInput(it) => format!("send input or a signal to {}", it.exec),
         Request::ExecCancel(it) => format!("end {}", it.exec),
         Request::ToolRun(it) => format!("call the tool {}", it.full_name()),
@@ -123,9 +123,17 @@ fn what_file(op: &FileOp) -> String {
 
 /// All else that matters of a request, without secrets.
 pub(crate) async fn facts(site: &Site, request: &Request) -> Result<Vec<AskedFact>> {
-    let glass = glass_for(site, cell_of(request)).await?;
+    covered(site, cell_of(request), raw_facts(request)).await
+}
+
+/// Facts for an approval question: bounded, and without secrets.
+pub(crate) async fn covered(
+    site: &Site,
+    cell: Option<&CellRef>,
+    mut facts: Vec<AskedFact>,
+) -> Result<Vec<AskedFact>> {
+    let glass = glass_for(site, cell).await?;
     let covered = |text: &str| glass.as_ref().map_or_else(|| text.to_owned(), |it| it.text(text));
-    let mut facts = raw_facts(request);
     let left_out = facts.len().saturating_sub(MOST_FACTS);
     facts.truncate(MOST_FACTS);
     let mut room = ALL_CHARS;
@@ -183,6 +191,9 @@ fn raw_facts(request: &Request) -> Vec<AskedFact> {
     if let Request::ExecInput(input) = request {
         let mut facts = vec![of_content(&input.data), fact("eof", input.eof.to_string())];
         facts.extend(input.signal.map(|signal| fact("signal", signal.to_string())));
+        if !input.keys.is_empty() {
+            facts.push(fact("keys", input.keys.join(" ")));
+        }
         return facts;
     }
     fields(serde_json::from_slice(&digest::arguments(request)).unwrap_or_default())

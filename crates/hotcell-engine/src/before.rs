@@ -52,6 +52,25 @@ impl Engine {
         }
     }
 
+    /// Waits for the approval that a request needs whatever the policy says. The policy may still
+    /// deny it.
+    ///
+    /// # Errors
+    /// `denied` for what may not be done, and those of a wait.
+    pub(crate) async fn approved(
+        &self,
+        caller: &Caller,
+        request: &Request,
+        need: ApprovalNeed,
+    ) -> Result<()> {
+        let site = self.site();
+        if let Judged::Denied { rule, error } = judge(site, caller, request).await? {
+            site.note_decision(request, Verdict::Denied, &rule).await?;
+            return Err(error);
+        }
+        Box::pin(await_word(site, caller, request, need)).await
+    }
+
     /// Answers for what waits for approval.
     pub(crate) async fn answer_approval(
         &self,

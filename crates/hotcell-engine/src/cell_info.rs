@@ -76,7 +76,12 @@ async fn find_stats(site: &Site, cell: &StoredCell) -> Result<Option<CellStats>>
     match links::ask(&link, &cell.spec.id, &Ask::Stats).await {
         Ok(Tell::Stats(stats)) => Ok(Some(stats)),
         Ok(
-            Tell::Done | Tell::Started(_) | Tell::Cancelled(_) | Tell::File(_) | Tell::Failed(_),
+            Tell::Done
+            | Tell::Started(_)
+            | Tell::InputState(_)
+            | Tell::Cancelled(_)
+            | Tell::File(_)
+            | Tell::Failed(_),
         ) => Ok(None),
         Err(error) => {
             tracing::debug!(cell = %cell.spec.id, %error, "a supervisor gave no figures");

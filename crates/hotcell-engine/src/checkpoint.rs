@@ -66,7 +66,12 @@ pub(crate) async fn checkpoint_restore(
     let cell = site.get_cell(&request.cell).await?;
     let checkpoint = site.get_checkpoint(&cell, &request.checkpoint).await?;
     let running = if request.force { Running::Ended } else { Running::Conflict };
-    let held = site.hold_still(&CellRef::Id(cell.spec.id.clone()), running).await?;
+    let held = site.hold_still(&CellRef::Id(cell.spec.id.clone()), running).await;
+    let held = held.map_err(|error| match error.code == ErrorCode::Conflict {
+        true => error
+            .hint("wait, cancel with `hotcell cancel`, or restore with force, which ends execs"),
+        false => error,
+    })?;
     let restored = site.checkpointer(&cell)?.restore(&cell.spec.id, &request.checkpoint).await;
     held.release().await;
     restored.map(|()| checkpoint)

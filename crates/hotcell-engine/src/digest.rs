@@ -48,7 +48,10 @@ pub(crate) fn arguments(request: &Request) -> Vec<u8> {
         Request::FileStream(it) => json(&(&it.cell, &it.op)),
         Request::SecretSet(it) => json(&it.name),
         Request::SecretRemove(it) => json(&it.name),
-        Request::ExecInput(it) => json(&(&it.exec, it.eof, it.signal, it.size)),
+        Request::ExecInput(it) if it.keys.is_empty() => {
+            json(&(&it.exec, it.eof, it.signal, it.size))
+        }
+        Request::ExecInput(it) => json(&(&it.exec, it.eof, it.signal, it.size, &it.keys)),
         Request::SecretsList(_) => Vec::new(),
         Request::ImageImport(it) => json(it),
         Request::ImagePull(it) => json(it),

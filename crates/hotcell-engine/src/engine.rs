@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use hotcell_link::Link;
 use hotcell_model::{
-    ApprovalNeed, At, Caller, CheckpointPurpose, Collected, Driver, Error, ExecFollow, ExecId,
-    FileStream, Ledger, NameRules, NetRule, OwnTools, PortDial, Query, Reconciled, Reply, Request,
-    Result, SecretStore, Store, Tenant, Tenants, TokenStore, ToolServers, Workspace,
+    Alias, ApprovalNeed, At, Caller, CheckpointPurpose, Collected, Driver, Error, ExecFollow,
+    ExecId, FileStream, Ledger, NameRules, NetRule, OwnTools, PortDial, Query, Reconciled, Reply,
+    Request, Result, SecretStore, Store, Tenant, Tenants, TokenStore, ToolServers, Workspace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -49,6 +49,7 @@ use crate::pool::PoolFigures;
 use crate::ports::port_dial;
 use crate::probe::probe;
 use crate::project::{project_apply, project_diff, project_discard};
+use crate::project_approval::{Preparation, prepare};
 use crate::reconcile::reconcile;
 use crate::recorded::Recording;
 use crate::rights;
@@ -156,7 +157,14 @@ impl Engine {
         if let Confined::Answered(reply) = confined {
             return Ok(Answer::Reply(*reply));
         }
-        let approval = Box::pin(self.judged(caller, &request)).await?;
+        let approval = match Box::pin(prepare(&self.site, caller, &mut request)).await? {
+            Preparation::Ready => Box::pin(self.judged(caller, &request)).await?,
+            Preparation::Nothing(reply) => return Ok(Answer::Reply(*reply)),
+            Preparation::Approval(need) => {
+                Box::pin(self.approved(caller, &request, need)).await?;
+                None
+            }
+        };
         if standing == Standing::ToBeMade {
             Box::pin(async {
                 default_cell::make(&self.site, caller).await?;
@@ -491,6 +499,19 @@ impl Engine {
         Ok(found)
     }
 
+    /// The workspace of the cell of this name: `None` if there is no such cell, `Some(None)` if it
+    /// works on no directory of the host.
+    ///
+    /// # Errors
+    /// The index cannot be read.
+    pub async fn find_workspace(
+        &self,
+        tenant: &Tenant,
+        alias: &Alias,
+    ) -> Result<Option<Option<Workspace>>> {
+        Ok(self.site.find_alias(tenant, alias).await?.map(|found| found.spec.workspace))
+    }
+
     /// Lets callers have cells that reach these names over the network, and no others. To be said
     /// before the engine is asked for anything.
     ///
@@ -517,7 +538,7 @@ impl Engine {
         let rules = self.site.rules.as_ref();
         let servers = self.site.toolbox.as_ref().is_some_and(|toolbox| toolbox.servers().is_some());
         let tools_ask = servers && rules.is_some_and(Rules::are_enforced);
-        tools_ask || rules.is_some_and(Rules::may_ask)
+        tools_ask || rules.is_some_and(Rules::may_ask) || self.site.settings.keeps_changes()
     }
 
     /// A text for a log, without what has the form of a secret.

@@ -33,6 +33,7 @@ pub(crate) async fn exec_cancel(site: &Site, request: ExecCancel) -> Result<Exec
                 Ok(
                     Tell::Done
                     | Tell::Started(_)
+                    | Tell::InputState(_)
                     | Tell::Stats(_)
                     | Tell::File(_)
                     | Tell::Failed(_),

@@ -1,43 +1,66 @@
-//! Sends input, end of file, a signal or a new size to an exec.
+//! Sends input, keys, end of file, a signal or a new size to an exec.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use hotcell_journal::LogReader;
 use hotcell_link::{Ask, Link, LinkError};
 use hotcell_model::{
-    CellId, Error, ErrorCode, ExecId, ExecInput, ExecPage, ExecPoll, ExecState, InputAccepted,
-    OutputFilter, Result,
+    CellId, Error, ErrorCode, ExecId, ExecInput, ExecPoll, ExecState, InputAccepted, OutputFilter,
+    Result,
 };
 
 use crate::exec_find::has_ended;
-use crate::exec_poll::exec_poll;
+use crate::exec_poll::poll_with;
+use crate::key_names::{self, CursorKeys};
+use crate::output_wait::{ProgramWatch, last_output};
 use crate::site::Site;
 use crate::view::View;
-use crate::{check, fault, links};
+use crate::{check, links};
 
 /// How much input goes into one frame.
 const PIECE_BYTES: usize = 1 << 20;
 /// How long whoever waits for an answer waits at least until a piece is read.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// Sends the new size, then the input, then the signal. What was sent when a connection broke is
-/// not sent again: whether it arrived is not known, and twice is worse.
+/// Sends the new size, then the input, then the keys, then the signal. What was sent when a connection
+/// broke is not sent again: whether it arrived is not known, and twice is worse.
 pub(crate) async fn exec_input(
     site: &Site,
-    request: ExecInput,
+    mut request: ExecInput,
     view: &View,
 ) -> Result<InputAccepted> {
     if let Some(size) = request.size {
         check::terminal_size(size)?;
     }
-    let exec = request.exec.clone();
-    let cell = site.get_cell_of(&exec).await?;
-    let awaited = match request.wait_s {
+    let id = request.exec.clone();
+    let cell = site.get_cell_of(&id).await?;
+    let keys = std::mem::take(&mut request.keys);
+    if !keys.is_empty() {
+        let mode = match key_names::depend_on_mode(&keys) {
+            true => site.cursor_keys_of(&site.get_exec_in(&cell, &id).await?, view).await?,
+            false => CursorKeys::Normal,
+        };
+        request.data.extend(key_names::bytes_of(&keys, mode)?);
+    }
+    let mut awaited = match request.wait_s {
         None => None,
         Some(wait_s) => {
             check::wait(wait_s)?;
-            Some((wait_s, last_seq(site, &cell, &exec).await?))
+            let exec = site.get_exec_in(&cell, &id).await?;
+            let mut watch = ProgramWatch::new(&exec);
+            if exec.pty || request.view.until.is_some() {
+                watch.before_input(site).await;
+            }
+            let (after_seq, _) = last_output(site, &exec).await?;
+            let poll = ExecPoll {
+                exec: id.clone(),
+                after_seq,
+                wait_s,
+                filter: OutputFilter::default(),
+                max_bytes: ANSWER_BYTES,
+                view: std::mem::take(&mut request.view),
+            };
+            Some((poll, exec, watch))
         }
     };
     let sent = match find_link_to(site, &cell).await? {
@@ -52,50 +75,21 @@ pub(crate) async fn exec_input(
     };
     match sent {
         Ok(()) => {
-            let output = match awaited {
+            let output = match awaited.take() {
                 None => None,
-                Some((wait_s, after_seq)) => {
-                    Some(answer(site, &exec, wait_s, after_seq, view).await?)
+                Some((poll, exec, mut watch)) => {
+                    watch.input_sent();
+                    Some(Box::pin(poll_with(site, poll, exec, watch, view)).await?)
                 }
             };
-            Ok(InputAccepted { exec, output })
+            Ok(InputAccepted { exec: id, output })
         }
-        Err(error) => Err(explain(site, &cell, &exec, error).await?),
+        Err(error) => Err(explain(site, &cell, &id, error).await?),
     }
 }
 
 /// How much of what comes upon input is given back at once; the rest can be polled.
 const ANSWER_BYTES: u64 = 16 * 1024;
-
-/// What an exec prints after a seq.
-async fn answer(
-    site: &Site,
-    exec: &ExecId,
-    wait_s: f64,
-    after_seq: u64,
-    view: &View,
-) -> Result<ExecPage> {
-    let poll = ExecPoll {
-        exec: exec.clone(),
-        after_seq,
-        wait_s,
-        filter: OutputFilter::default(),
-        max_bytes: ANSWER_BYTES,
-    };
-    exec_poll(site, poll, view).await
-}
-
-/// The seq of the last output so far.
-async fn last_seq(site: &Site, cell: &CellId, exec: &ExecId) -> Result<u64> {
-    let (records, exec) = (site.records(cell), exec.clone());
-    fault::blocking(move || {
-        LogReader::at(&records, &exec)
-            .and_then(|mut reader| reader.tail_lines(1, None, 1))
-            .map(|batch| batch.next_seq)
-            .map_err(|error| fault::io(format_args!("read the output of exec {exec}"), &error))
-    })
-    .await
-}
 
 /// The link to the cell of an exec; `None` when it has no supervisor.
 pub(crate) async fn find_link_to(site: &Site, cell: &CellId) -> Result<Option<Arc<Link>>> {

@@ -3,18 +3,21 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use hotcell_link::{LinkError, Started};
 use hotcell_model::{
     ApprovalNeed, Caller, CellId, CellRef, CheckpointId, Claim, CodeTerms, Command, CutStrategy,
     Error, ErrorCode, Exec, ExecId, ExecResult, ExecRun, ExecSpec, ExecState, KeyScope, Pace,
-    Result, Timestamp,
+    Result, Stdin, Timestamp,
 };
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::code_shown::Printed;
 use crate::links::{ANSWER_WITHIN, stuck};
 use crate::new_id::new_exec_id;
+use crate::output_wait::{Asking, QuestionWatch, prompt_of};
+use crate::pending_calls::Seen;
 use crate::result_bound::{HeadAndTail, half_of};
 use crate::site::Site;
 use crate::spawn_key::KEY_KEEP_S;
@@ -47,8 +50,16 @@ pub(crate) async fn exec_run(
             start_keyed(engine, wanted, &key).await?
         }
     };
+    // Only a person can start it: the caller learns that now, not when the wait is over.
+    let wait = if stream.exec().awaits_approval() { Duration::ZERO } else { wait };
     let deadline = Instant::now() + wait;
-    let shown = Showing { half_bytes: half_of(request.result_bytes), strategy: request.strategy };
+    let questions = match (&request.command, &request.pty, &request.stdin) {
+        (Command::Code(_), _, _) => Questions::None,
+        (_, Some(_), _) | (_, _, Stdin::Open) => Questions::Expected,
+        (_, None, Stdin::Empty | Stdin::Text(_)) => Questions::None,
+    };
+    let half_bytes = half_of(request.result_bytes);
+    let shown = Showing { half_bytes, strategy: request.strategy, questions };
     collect(site, stream, shown, deadline, view).await
 }
 
@@ -240,6 +251,19 @@ pub(crate) struct Showing {
     pub(crate) half_bytes: u64,
     /// How what code left behind is made to fit.
     pub(crate) strategy: CutStrategy,
+    /// Whether it may ask for input, which ends the wait.
+    pub(crate) questions: Questions,
+}
+
+/// Whether an exec may ask for input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Questions {
+    /// It has a terminal, or its standard input is open.
+    Expected,
+    /// Its supervisor knows.
+    Possible,
+    /// Its input is not open.
+    None,
 }
 
 /// Takes output until the end or the deadline. The records are raw: a character may be cut at the
@@ -254,11 +278,43 @@ pub(crate) async fn collect(
     stream.hold_back();
     let mut kept = HeadAndTail::new(shown.half_bytes);
     let mut next_seq = 0;
+    // Once the wait is over: the last seq that belongs to the result.
+    let mut last_seq = None;
+    let mut pending = site.pending_calls.watch(&stream.exec().id, Seen::None);
+    let mut questions = QuestionWatch::new(stream.exec(), shown.questions);
+    let mut asking = Asking::No;
     let ended = loop {
+        if last_seq.is_some_and(|last| next_seq >= last) {
+            break None;
+        }
         let event = match stream.exec().state {
             // All of it is there: reading it is no waiting.
             ExecState::Ended => Some(stream.next().await),
-            ExecState::Queued | ExecState::Running => before(deadline, stream.next()).await,
+            ExecState::Queued | ExecState::Running => {
+                let next_look = questions.next_look().filter(|_| last_seq.is_none());
+                let look_at = next_look.filter(|at| *at < deadline);
+                let mut has_news = false;
+                let event = tokio::select! {
+                    biased;
+                    event = before(look_at.unwrap_or(deadline), stream.next()) => event,
+                    () = pending.changed(), if last_seq.is_none() => {
+                        // It may have been answered by now, and its code not told yet.
+                        if site.calls_awaiting_approval(stream.exec()).await.is_empty() {
+                            continue;
+                        }
+                        has_news = true;
+                        None
+                    }
+                };
+                if event.is_none() && look_at.is_some() && !has_news {
+                    asking = questions.look(site, &stream).await;
+                    match asking {
+                        Asking::Yes => break None,
+                        Asking::No => continue,
+                    }
+                }
+                event
+            }
         };
         match event {
             Some(Ok(Some(ExecEvent::Record(record)))) => {
@@ -276,9 +332,17 @@ pub(crate) async fn collect(
                 kept.note_gap();
                 break None;
             }
+            None if last_seq.is_none() => last_seq = Some(stream.catch_up().await),
             Some(Ok(None)) | None => break None,
         }
+        if last_seq.is_none() && Instant::now() >= deadline {
+            last_seq = Some(stream.catch_up().await);
+        }
     };
+    if asking == Asking::Yes {
+        // Nothing more comes until it has its answer.
+        stream.release_held();
+    }
     while let Some(record) = stream.overdue() {
         next_seq = record.seq;
         kept.push(record);
@@ -295,9 +359,14 @@ pub(crate) async fn collect(
     if exec.state == ExecState::Ended {
         site.tool_callers.forget(&exec.id);
     }
+    let waiting_for_input = match (asking, exec.state) {
+        (Asking::Yes, ExecState::Running) => prompt_of(site, &exec, view).await.ok(),
+        (Asking::Yes | Asking::No, _) => None,
+    };
     let (records, truncated) = kept.finish();
     let code = site.code_of(&exec, Printed::Here(&records), shown.strategy, view).await;
-    Ok(ExecResult { exec, records, truncated, next_seq, code })
+    let awaiting = site.calls_awaiting_approval(&exec).await;
+    Ok(ExecResult { exec, records, truncated, next_seq, waiting_for_input, code, awaiting })
 }
 
 fn spec(request: &ExecRun, before: &Before, id: ExecId, terms: &CodeTerms) -> ExecSpec {

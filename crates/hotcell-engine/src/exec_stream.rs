@@ -42,6 +42,7 @@ pub struct ExecStream {
     exec: Exec,
     source: Source,
     last_seq: u64,
+    last_byte: Option<u8>,
     /// Bytes delivered or stated as dropped since the first one; `None` when begun later.
     seen_bytes: Option<u64>,
     /// A record that came before the gap in front of it was stated.
@@ -108,8 +109,12 @@ impl ExecStream {
         bound: u64,
         view: &View,
     ) -> Self {
-        let stream = Self::new(site, exec, Source::Live(following), 0, view);
-        Self { result_bound: Some(bound), ..stream }
+        Self::new(site, exec, Source::Live(following), 0, view).bounded(bound)
+    }
+
+    /// The same for a result of bounded size.
+    pub(crate) fn bounded(self, bound: u64) -> Self {
+        Self { result_bound: Some(bound), ..self }
     }
 
     fn new(site: &Arc<Site>, exec: Exec, source: Source, after_seq: u64, view: &View) -> Self {
@@ -118,6 +123,7 @@ impl ExecStream {
             exec,
             source,
             last_seq: after_seq,
+            last_byte: None,
             seen_bytes: (after_seq == 0).then_some(0),
             held: None,
             ready: VecDeque::new(),
@@ -131,10 +137,37 @@ impl ExecStream {
         }
     }
 
+    /// Reads from the log what was printed so far and has not come from the supervisor yet, so that
+    /// the result of an exec that still runs holds all of it. Returns the last seq known by then.
+    pub(crate) async fn catch_up(&mut self) -> u64 {
+        if matches!(self.source, Source::Live(_) | Source::Broken) {
+            match self.read_after(READ_BYTES, Ended::NotYet, None).await {
+                Ok(ReadOn { batch, .. }) => batch.into_iter().for_each(|batch| self.apply(batch)),
+                Err(error) => tracing::warn!(exec = %self.exec.id, %error, "cannot read the log"),
+            }
+        }
+        self.last_seq
+    }
+
     /// From now on what may be the beginning of a secret waits until it is known: for whoever shows
     /// all of it together.
     pub(crate) fn hold_back(&mut self) {
         self.holds_back = true;
+    }
+
+    /// Lets go of what was held back: nothing comes after it for the time being.
+    pub(crate) fn release_held(&mut self) {
+        self.veil.iter_mut().for_each(|veil| veil.release());
+    }
+
+    /// Whether the output that came last ends within a line.
+    pub(crate) fn ends_in_line(&self) -> bool {
+        self.last_byte.is_some_and(|byte| byte != b'\n')
+    }
+
+    /// The last seq that came, whether or not it is shown yet.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.last_seq
     }
 
     /// The next of what was held back longer than anybody who watches would wait.
@@ -267,6 +300,7 @@ impl ExecStream {
     fn deliver(&mut self, record: Record) {
         if record.seq > self.last_seq {
             self.last_seq = record.seq;
+            self.last_byte = record.bytes.last().copied().or(self.last_byte);
             self.count(record.bytes.len() as u64);
             self.ready.push_back(ExecEvent::Record(record));
         }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use hotcell_model::{CutStrategy, ExecResult, ExecWait, Pace, Result};
+use hotcell_model::{Command, CutStrategy, ExecResult, ExecWait, Pace, Result};
 use tokio::time::Instant;
 
-use crate::exec_run::{Showing, collect};
+use crate::exec_run::{Questions, Showing, collect};
 use crate::result_bound::half_of;
 use crate::site::Site;
 use crate::view::View;
@@ -19,8 +19,15 @@ pub(crate) async fn exec_wait(
 ) -> Result<ExecResult> {
     let deadline = Instant::now() + check::wait(request.wait_s)?;
     let exec = site.get_exec(&request.exec).await?;
-    let stream = ExecStream::open(site, exec, 0, Pace::Free, view).await?;
+    let questions = match (&exec.command, exec.pty) {
+        // A caller that wants no output waits for the end alone.
+        _ if request.result_bytes == 0 => Questions::None,
+        (Command::Code(_), _) => Questions::None,
+        (Command::Shell(_) | Command::Argv(_), true) => Questions::Expected,
+        (Command::Shell(_) | Command::Argv(_), false) => Questions::Possible,
+    };
     let half_bytes = half_of(request.result_bytes);
-    let shown = Showing { half_bytes, strategy: CutStrategy::Auto };
+    let stream = ExecStream::open(site, exec, 0, Pace::Free, view).await?.bounded(half_bytes);
+    let shown = Showing { half_bytes, strategy: CutStrategy::Auto, questions };
     collect(site, stream, shown, deadline, view).await
 }

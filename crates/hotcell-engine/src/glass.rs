@@ -7,6 +7,8 @@ use std::sync::Arc;
 use hotcell_masking::{Finder, Masker, Masks, Shapes, marker};
 use hotcell_model::{Code, Command, FileMatch};
 
+use crate::emulator::ScreenRow;
+
 /// What stands in a search's answer where a long line was cut.
 const CUT: char = '…';
 /// A line of so many letters of base64 and nothing else may be one of a key.
@@ -106,6 +108,25 @@ impl Glass {
             **line = shown_text(line, at, &hidden);
             at += length + 1;
         }
+    }
+
+    /// The rows of a screen.
+    pub(crate) fn rows(&self, rows: &[ScreenRow]) -> Vec<String> {
+        let ended: Vec<Vec<u8>> = rows
+            .iter()
+            .map(|row| [row.text.as_bytes(), if row.goes_on { &b""[..] } else { b"\n" }].concat())
+            .collect();
+        let pieces: Vec<&[u8]> = ended.iter().map(Vec::as_slice).collect();
+        let hidden = self.hidden(&pieces);
+        let mut at = 0;
+        rows.iter()
+            .zip(&ended)
+            .map(|(row, whole)| {
+                let text = shown_text(&row.text, at, &hidden);
+                at += whole.len();
+                text
+            })
+            .collect()
     }
 
     /// What a command was.

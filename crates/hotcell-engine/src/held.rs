@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use hotcell_model::{
     Approval, ApprovalAnswer, ApprovalId, ApprovalNeed, ApprovalVerdict, Asked, Caller, EntryKind,
-    Error, Grant, HeldCall, HeldId, Holding, LedgerEntry, Patience, Request, Result, Tenants,
-    Timestamp, Verdict,
+    Error, ExecId, Grant, HeldCall, HeldId, Holding, LedgerEntry, Patience, Request, Result,
+    Tenants, Timestamp, Verdict,
 };
 
 use crate::new_id::new_held_id;
@@ -42,9 +42,13 @@ pub(crate) async fn await_word(
             .hint("let a person do it with `hotcell`")
     })?;
     let digest = digest::of_whole(&**ledger, caller, request)?;
-    let need = ApprovalNeed { facts: asked::facts(site, request).await?, ..need };
+    let need = match need.facts.is_empty() {
+        true => ApprovalNeed { facts: asked::facts(site, request).await?, ..need },
+        false => need,
+    };
     loop {
         let held = take_down(site, caller, request, &need, &digest).await?;
+        let _pending = calling_exec(request).map(|exec| site.pending_calls.begin(exec));
         let granted = answered(site, caller, held).await?;
         // The rules may be others than when it was asked.
         if let Judged::Denied { rule, error } = judge(site, caller, request).await? {
@@ -58,6 +62,12 @@ pub(crate) async fn await_word(
         // The same call was made twice at once, and the other one was let through: this one asks
         // anew.
     }
+}
+
+/// The exec whose code makes a call.
+fn calling_exec(request: &Request) -> Option<&ExecId> {
+    let Request::ToolRun(call) = request else { return None };
+    call.exec.as_ref()
 }
 
 /// The call as it is held, by now or since before.
@@ -77,6 +87,7 @@ async fn take_down(
         tenant: caller.tenant.clone(),
         tool: tool_of(request).to_owned(),
         cell: cell_of(request).map(ToString::to_string),
+        exec: calling_exec(request).cloned(),
         what: glass.map_or_else(|| what.clone(), |glass| glass.text(&what)),
         asked_at: now,
         approval: Approval::pending(need.clone(), now),
@@ -86,6 +97,10 @@ async fn take_down(
     match site.store.hold_call(&call, now, MOST_HELD).await? {
         Holding::New => {
             let asked = call.asked;
+            tracing::info!(
+                id = %asked.id, tool = asked.tool, reason = asked.approval.reason,
+                "a call awaits approval: answer with `hotcell approve`"
+            );
             site.note(EntryKind::Decision, request.name(), |entry| {
                 let entry = about(entry, &asked);
                 LedgerEntry { verdict: Some(Verdict::Asked), ..entry }
@@ -214,10 +229,10 @@ fn denied(held: &Asked) -> Error {
 fn waits(held: &Asked) -> Error {
     let Asked { id, approval, .. } = held;
     let error = Error::timeout(format!(
-        "waits for approval as {id} until {}: {}",
+        "{id} awaits approval until {}: {}",
         approval.until, approval.reason
     ))
-    .hint("make the very same call again to go on waiting; `hotcell approve` answers");
+    .hint(format!("let a person run `hotcell approve {id}`, then make the same call again"));
     match held_id(held) {
         Some(held) => error.held(held.clone()),
         None => error,

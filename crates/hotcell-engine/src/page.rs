@@ -183,8 +183,12 @@ impl Wanted {
     }
 }
 
-fn compile(pattern: &str) -> Result<Regex> {
-    RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build().map_err(|error| {
+/// A pattern that output is searched for.
+pub(crate) fn compile(pattern: &str) -> Result<Regex> {
+    let mut builder = RegexBuilder::new(pattern);
+    // Patterns are about lines, and those of terminals end in \r\n.
+    builder.size_limit(MAX_PATTERN_BYTES).multi_line(true).crlf(true);
+    builder.build().map_err(|error| {
         Error::invalid(format!("{pattern:?} cannot be searched for: {error}"))
             .hint("write a regular expression; put \\ before characters that are meant as they are")
     })

@@ -156,9 +156,17 @@ async fn judge_tool(site: &Site, rules: &Rules, asked_by: &str, call: &ToolRun) 
     Ok(match seeded.decision {
         PolicyDecision::Allow => Judged::Allowed,
         PolicyDecision::Ask | PolicyDecision::Deny => {
-            asked(None, format!("the tool {name}: {}", seeded.why))
+            let how = rule_that_allows(&call.server);
+            asked(None, format!("the tool {name}: {}; to allow it always, {how}", seeded.why))
         }
     })
+}
+
+/// How the operator lets the tools of a server be called without asking.
+pub(crate) fn rule_that_allows(server: &str) -> String {
+    format!(
+        "add to the policy file: rule = [{{ id = \"{server}\", verdict = \"allow\", tool = \"{server}.*\" }}]"
+    )
 }
 
 /// What stubs say is decided about a tool, which is what a call of it comes to.
@@ -379,6 +387,9 @@ pub(crate) fn tool_of(request: &Request) -> &'static str {
     }
     match request.name() {
         name if name.starts_with("checkpoint_") => "cell_checkpoint",
+        "project_diff" => "workspace_diff",
+        "project_apply" => "workspace_apply",
+        "project_discard" => "workspace_discard",
         name => name,
     }
 }

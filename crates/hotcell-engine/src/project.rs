@@ -102,7 +102,14 @@ impl Site {
         }
     }
 
-    fn projects_of(&self, cell: &StoredCell) -> Result<&dyn Projects> {
+    /// The port to the projects of a cell's driver.
+    ///
+    /// # Errors
+    /// `invalid` if the cell keeps no changes apart; `denied` if its directory is not allowed here.
+    pub(crate) fn projects_of(&self, cell: &StoredCell) -> Result<&dyn Projects> {
+        if let Some(workspace) = &cell.spec.workspace {
+            self.check_allowed(workspace)?;
+        }
         match &cell.spec.workspace {
             Some(Workspace { mode: WorkspaceMode::Cow, .. }) => {
                 projects(&**self.driver(&cell.spec.driver)?)

@@ -3,7 +3,7 @@
 use hotcell_brief::{DEFAULT_BUDGET, LEAST_BUDGET};
 use hotcell_model::{
     CodeTerms, ImageRules, LIMITS, NameRules, RequestedLimits, SecretGrant, SessionBounds, Tenant,
-    Workspace,
+    Workspace, WorkspaceMode,
 };
 
 use crate::{Admission, TenantTable};
@@ -156,6 +156,18 @@ pub enum AllowedWorkspaces {
     Any,
     /// These and what is in them, each up to its mode.
     Only(Vec<Workspace>),
+}
+
+impl Settings {
+    /// Whether cells may work on a directory of the host and keep their changes apart.
+    pub(crate) fn keeps_changes(&self) -> bool {
+        match &self.workspaces {
+            AllowedWorkspaces::Any => true,
+            AllowedWorkspaces::Only(allowed) => {
+                allowed.iter().any(|workspace| workspace.mode >= WorkspaceMode::Cow)
+            }
+        }
+    }
 }
 
 impl Default for Settings {

@@ -17,9 +17,11 @@ use crate::code_counts::CodeCounts;
 use crate::code_stats::CodeSums;
 use crate::links::Links;
 use crate::long_text::LongTexts;
+use crate::pending_calls::PendingCalls;
 use crate::policies::Rules;
 use crate::pool::Pool;
 use crate::recent::RecentExecs;
+use crate::screen::Screens;
 use crate::tool_callers::ToolCallers;
 use crate::toolbox::Toolbox;
 use crate::turns::Turns;
@@ -47,6 +49,8 @@ pub(crate) struct Site {
     pub(crate) toolbox: Option<Toolbox>,
     /// On whose behalf programs call them.
     pub(crate) tool_callers: ToolCallers,
+    /// Tool calls of execs that await approval in this process.
+    pub(crate) pending_calls: PendingCalls,
     pub(crate) links: Links,
     pub(crate) pool: Pool,
     pub(crate) recent: RecentExecs,
@@ -59,6 +63,8 @@ pub(crate) struct Site {
     /// Those who read the journal of the same cell into the index.
     pub(crate) syncs: Turns,
     pub(crate) long_texts: LongTexts,
+    /// Terminals that were looked at.
+    pub(crate) screens: Screens,
     /// Whether waits for a person's word are to end early.
     pub(crate) hurry: watch::Sender<bool>,
     /// What has the form of a secret; made when it is first looked for.
@@ -94,6 +100,7 @@ impl Site {
             ledger: None,
             toolbox: None,
             tool_callers: ToolCallers::default(),
+            pending_calls: PendingCalls::default(),
             links: Links::default(),
             pool: Pool::default(),
             recent: RecentExecs::default(),
@@ -102,6 +109,7 @@ impl Site {
             keyed_starts: Turns::default(),
             syncs: Turns::default(),
             long_texts: LongTexts::default(),
+            screens: Screens::default(),
             hurry: watch::Sender::new(false),
             shapes: OnceLock::new(),
             rebuilt: Mutex::default(),

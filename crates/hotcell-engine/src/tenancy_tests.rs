@@ -6,14 +6,14 @@ use hotcell_model::{
     ApprovalGive, ApprovalId, ApprovalList, AuditQuery, AuditSummary, Caller, CellAdopt,
     CellAttach, CellFork, CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn, Checked,
     CheckpointCompare, CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList,
-    CheckpointRestore, CodeStats, Collect, Command, Diagnose, Error, ErrorCode, ExecCancel,
-    ExecFollow, ExecGet, ExecId, ExecInput, ExecList, ExecPoll, ExecRun, ExecWait, FileCall,
-    FileStat, FileStream, Grant, ImageImport, ImagePull, ImageRemove, ImagesList, Keep, KillWait,
-    NetChange, NetLog, NetShow, OutputFilter, Pace, PolicyCheck, PortDial, Probe, ProjectApply,
-    ProjectDiff, ProjectDiscard, ProjectPaths, Reconcile, Reply, Request, Result, Role,
-    SecretRemove, SecretSet, SecretValue, SecretsList, Signal, Tenant, TokenCreate, TokenRevoke,
-    TokensList, ToolDetail, ToolList, ToolNames, ToolRun, ToolSearch, VolumeRemove, VolumeRestore,
-    VolumesList,
+    CheckpointRestore, CodeStats, Collect, Command, Diagnose, DriftedFiles, Error, ErrorCode,
+    ExecCancel, ExecFollow, ExecGet, ExecId, ExecInput, ExecList, ExecPoll, ExecRun, ExecWait,
+    FileCall, FileStat, FileStream, Grant, ImageImport, ImagePull, ImageRemove, ImagesList, Keep,
+    KillWait, NetChange, NetLog, NetShow, OutputFilter, OutputView, Pace, PolicyCheck, PortDial,
+    Probe, ProjectApply, ProjectDiff, ProjectDiscard, ProjectPaths, Reconcile, Reply, Request,
+    Result, Role, SecretRemove, SecretSet, SecretValue, SecretsList, Signal, Tenant, TokenCreate,
+    TokenRevoke, TokensList, ToolDetail, ToolList, ToolNames, ToolRun, ToolSearch, VolumeRemove,
+    VolumeRestore, VolumesList,
 };
 
 use crate::testing::House;
@@ -103,14 +103,16 @@ const CASES: &[(&str, Kind, Make)] = &[
     ("net_log", Kind::Names, |it| NetLog { cell: it.cell.clone(), limit: 10 }.into()),
     ("project_diff", Kind::Names, |it| {
         let cell = it.cell.clone();
-        ProjectDiff { cell, paths: ProjectPaths::default(), limit: 10, patch_bytes: 0 }.into()
+        let paths = ProjectPaths::default();
+        ProjectDiff { cell, paths, limit: 10, patch_bytes: 0, plan: None }.into()
     }),
     ("project_apply", Kind::Names, |it| {
         let (cell, paths) = (it.cell.clone(), ProjectPaths::default());
-        ProjectApply { cell, paths, force: false }.into()
+        ProjectApply { cell, paths, drifted: DriftedFiles::Refuse, expected: None }.into()
     }),
     ("project_discard", Kind::Names, |it| {
-        ProjectDiscard { cell: it.cell.clone(), paths: ProjectPaths::default() }.into()
+        let (cell, paths) = (it.cell.clone(), ProjectPaths::default());
+        ProjectDiscard { cell, paths, expected: None }.into()
     }),
     ("exec_run", Kind::Names, |it| {
         ExecRun::new(it.cell.clone(), Command::Shell("forever".to_owned())).into()
@@ -132,7 +134,15 @@ const CASES: &[(&str, Kind, Make)] = &[
     ("exec_get", Kind::Names, |it| ExecGet { exec: it.exec.clone() }.into()),
     ("exec_poll", Kind::Names, |it| {
         let (exec, filter) = (it.exec.clone(), OutputFilter::default());
-        ExecPoll { exec, after_seq: 0, wait_s: 0.0, filter, max_bytes: 100 }.into()
+        ExecPoll {
+            exec,
+            after_seq: 0,
+            wait_s: 0.0,
+            filter,
+            max_bytes: 100,
+            view: OutputView::default(),
+        }
+        .into()
     }),
     ("exec_input", Kind::Names, |it| {
         ExecInput { eof: true, ..ExecInput::to(it.exec.clone()) }.into()

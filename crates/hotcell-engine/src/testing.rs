@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use hotcell_model::{
     Caller, CellId, CellRef, CellSpawn, CellSpec, Command, Diagnosis, Driver, DriverCapabilities,
-    Error, ExecId, ExecPoll, ExecRun, Isolation, Keep, Layer, Machine, OutputFilter, PlacedCell,
-    Placement, Query, Remains, Result,
+    Error, ExecId, ExecPoll, ExecRun, Isolation, Keep, Layer, Machine, OutputFilter, OutputView,
+    PlacedCell, Placement, Query, Remains, Result,
 };
 use hotcell_store::SqliteStore;
 use tempfile::TempDir;
@@ -254,5 +254,6 @@ pub(crate) fn poll(exec: &ExecId, after_seq: u64) -> ExecPoll {
         wait_s: 0.0,
         filter: OutputFilter::default(),
         max_bytes: 1 << 20,
+        view: OutputView::default(),
     }
 }

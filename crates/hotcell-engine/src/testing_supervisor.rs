@@ -342,6 +342,7 @@ impl State {
                 (Tell::Stats(CellStats { running, ..CellStats::default() }), None)
             }
             Ask::Close { reason, force } => (self.close(reason, force), None),
+            Ask::InputState { .. } => (Tell::Failed(Error::unsupported("not known here")), None),
             Ask::Resize { .. }
             | Ask::Watch
             | Ask::Disk(_)

@@ -20,7 +20,7 @@ use crate::code_shown::cost_of;
 use crate::engine::{Answer, Engine};
 use crate::fault;
 use crate::passed::passed;
-use crate::policies::told_of_tool;
+use crate::policies::{rule_that_allows, told_of_tool};
 use crate::site::Site;
 
 /// Names that are told where one was not found.
@@ -332,7 +332,7 @@ pub(crate) async fn tool_search(
     request: ToolSearch,
 ) -> Result<ToolsFound> {
     let Some(toolbox) = &site.toolbox else {
-        return Ok(ToolsFound { tools: Vec::new(), of: 0, faults: Vec::new() });
+        return Ok(ToolsFound::default());
     };
     let shelf = toolbox.shelf().await?;
     if let Some(server) = &request.server
@@ -360,7 +360,17 @@ pub(crate) async fn tool_search(
     let told = |key: &_| told_of_tool(policy.as_deref(), &shelf, key);
     let tools = show_hits(&shelf.catalog, &hits, detail, observations, &told);
     let of = shelf.catalog.tools().count() as u64;
-    Ok(ToolsFound { tools, of, faults: shelf.faults.clone() })
+    let asking: BTreeSet<&str> = hits
+        .iter()
+        .filter(|hit| told(&hit.key).decision == PolicyDecision::Ask)
+        .filter_map(|hit| shelf.catalog.find_by_key(&hit.key))
+        .map(|tool| tool.server_identifier())
+        .collect();
+    let approval = asking.into_iter().map(|server| {
+        format!("calls of {server}.* await the user's approval; {}", rule_that_allows(server))
+    });
+    let approval = approval.collect();
+    Ok(ToolsFound { tools, of, faults: shelf.faults.clone(), approval })
 }
 
 /// Lists the names that code can import.

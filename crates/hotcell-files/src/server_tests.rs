@@ -93,6 +93,7 @@ impl Served {
             | Tell::Started(_)
             | Tell::Cancelled(_)
             | Tell::Stats(_)
+            | Tell::InputState(_)
             | Tell::File(_)) => panic!("{other:?}"),
         }
     }

@@ -12,6 +12,7 @@ mod fdpass;
 pub mod host;
 pub mod ids;
 mod inner_sockets;
+pub mod input_wait;
 pub mod landlock;
 mod lists;
 mod loopback;

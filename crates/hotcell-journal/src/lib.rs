@@ -30,6 +30,7 @@ mod scan;
 mod seek;
 mod segment;
 mod tail;
+mod terminal_sizes;
 
 #[cfg(test)]
 mod align_tests;
@@ -50,6 +51,8 @@ mod log_tests;
 #[cfg(test)]
 mod race_tests;
 #[cfg(test)]
+mod terminal_sizes_tests;
+#[cfg(test)]
 mod testing;
 
 pub use align::Utf8Aligner;
@@ -63,3 +66,4 @@ pub use log_reader::{Align, Batch, Ended, LogReader};
 pub use output_log::OutputLog;
 pub use report::{MAX_REPORT_BYTES, read_report, write_report};
 pub use tail::last_lines;
+pub use terminal_sizes::{SizeChange, read_terminal_sizes, write_terminal_size};

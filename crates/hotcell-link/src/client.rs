@@ -17,11 +17,13 @@ use crate::conversation::UploadCredit;
 use crate::files::FileConversation;
 use crate::following::Following;
 use crate::frame::{FrameKind, MAX_FRAME_BYTES, frame_bytes};
-use crate::hello::{APPROVALS, CALLERS, CODE, FILES, PORTS, SCRIPTS, SECRETS, SESSIONS};
+use crate::hello::{
+    APPROVALS, CALLERS, CODE, FILES, INPUT_STATE, PORTS, SCRIPTS, SECRETS, SESSIONS,
+};
 use crate::inflow::{WINDOW, inflow};
 use crate::ports::{PortConnection, PortEvent};
 use crate::waiters::{FileWaiter, FollowWaiter, PortWaiter, Waiter, Waiters};
-use crate::{Ask, FileAsk, GivenSecret, Started, Tell};
+use crate::{Ask, FileAsk, GivenSecret, InputState, Started, Tell};
 
 const FRAMES_TO_WRITE: usize = 256;
 
@@ -269,6 +271,25 @@ impl Link {
             Ok(Tell::Failed(error)) => Err(LinkError::Failed(error)),
             Ok(_) => Err(LinkError::Confused),
             Err(_) => Err(self.reason(LinkError::Confused)),
+        }
+    }
+
+    /// What the foreground program of an exec is doing; `None` if the supervisor cannot tell.
+    ///
+    /// # Errors
+    /// The connection was lost, or there is no such exec.
+    pub async fn input_state(&self, exec: ExecId) -> Result<Option<InputState>, LinkError> {
+        if !self.can(INPUT_STATE) {
+            return Ok(None);
+        }
+        match self.ask(&Ask::InputState { exec }, &[]).await? {
+            Tell::InputState(state) => Ok(Some(state)),
+            Tell::Done
+            | Tell::Started(_)
+            | Tell::Cancelled(_)
+            | Tell::Stats(_)
+            | Tell::File(_)
+            | Tell::Failed(_) => Err(LinkError::Confused),
         }
     }
 

@@ -38,6 +38,9 @@ pub(crate) const CALLERS: &str = "callers";
 /// The feature of a supervisor that runs TypeScript and JavaScript.
 pub const SCRIPTS: &str = "scripts";
 
+/// The feature of a supervisor that tells whether a program is blocked reading its input.
+pub(crate) const INPUT_STATE: &str = "input_state";
+
 /// The first frame of each side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -75,9 +78,19 @@ impl Hello {
     pub fn ours() -> Self {
         Self {
             versions: SUPPORTED,
-            features: [FILES, PORTS, SECRETS, APPROVALS, CODE, SESSIONS, CALLERS, SCRIPTS]
-                .map(str::to_owned)
-                .to_vec(),
+            features: [
+                FILES,
+                PORTS,
+                SECRETS,
+                APPROVALS,
+                CODE,
+                SESSIONS,
+                CALLERS,
+                SCRIPTS,
+                INPUT_STATE,
+            ]
+            .map(str::to_owned)
+            .to_vec(),
             software: concat!("hotcell ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }

@@ -47,8 +47,8 @@ pub use hello::{
     Versions,
 };
 pub use message::{
-    Ask, DATA_BYTES, DataHead, DiskState, FileAsk, GivenSecret, RecordHead, Started, Stillness,
-    Tell, UPLOAD_WINDOW, data_cost, record_cost,
+    Ask, DATA_BYTES, DataHead, DiskState, FileAsk, GivenSecret, InputState, ProgramState,
+    RecordHead, Started, Stillness, Tell, UPLOAD_WINDOW, data_cost, record_cost,
 };
 pub use peer::{Peer, PeerError};
 pub use plan::{

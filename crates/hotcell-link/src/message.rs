@@ -50,6 +50,12 @@ pub enum Ask {
         /// The new size.
         size: TerminalSize,
     },
+    /// Report whether the exec's foreground program is blocked reading its input. Output that was
+    /// printed before is in the log by then.
+    InputState {
+        /// Of which exec.
+        exec: ExecId,
+    },
     /// Send a signal to the exec's process group.
     Signal {
         /// To which exec.
@@ -172,6 +178,36 @@ pub struct DiskState {
     pub end_execs: bool,
 }
 
+/// What the foreground program of an exec is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProgramState {
+    /// It is blocked reading its terminal or standard input, and there is no input for it.
+    Waiting,
+    /// It is blocked on something else: a timer, a child, the network.
+    Blocked,
+    /// It runs, or has input that it has not read yet.
+    Running,
+    /// It cannot be known.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The answer to [`Ask::InputState`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputState {
+    /// What the program is doing.
+    pub program: ProgramState,
+    /// Identifies one wait for input: it changes whenever the waiting program has been awake.
+    #[serde(default)]
+    pub mark: u64,
+    /// Whether it waits only for a time, after which it goes on without input.
+    #[serde(default)]
+    pub timed: bool,
+    /// The last seq of its output when this was found out.
+    pub last_seq: u64,
+}
+
 /// The state of an exec right after it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
@@ -200,6 +236,8 @@ pub enum Tell {
     Done,
     /// The exec was started or queued.
     Started(Started),
+    /// What the foreground program of an exec is doing.
+    InputState(InputState),
     /// What became of a cancel.
     Cancelled(CancelStatus),
     /// How the cell stands.

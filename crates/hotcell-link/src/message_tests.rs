@@ -117,6 +117,7 @@ fn questions_on_the_wire() {
             Ask::Cancel { exec: exec(), signal, grace_ms },
             json!({ "cancel": { "exec": EXEC, "signal": "TERM", "grace_ms": 5000 } }),
         ),
+        (Ask::InputState { exec: exec() }, json!({ "input_state": { "exec": EXEC } })),
         (Ask::Hold, json!("hold")),
         (Ask::Watch, json!("watch")),
         (

@@ -129,7 +129,11 @@ impl Waiters {
                 file.events.take(match tell {
                     Tell::File(result) => FileEvent::Done(result),
                     Tell::Failed(error) => FileEvent::Failed(error),
-                    Tell::Done | Tell::Started(_) | Tell::Cancelled(_) | Tell::Stats(_) => return,
+                    Tell::Done
+                    | Tell::Started(_)
+                    | Tell::InputState(_)
+                    | Tell::Cancelled(_)
+                    | Tell::Stats(_) => return,
                 });
                 return;
             }
@@ -145,6 +149,7 @@ impl Waiters {
                         Tell::Failed(error) => PortEvent::Failed(error),
                         Tell::Done
                         | Tell::Started(_)
+                        | Tell::InputState(_)
                         | Tell::Cancelled(_)
                         | Tell::Stats(_)
                         | Tell::File(_) => PortEvent::Closed,

@@ -68,6 +68,9 @@ pub struct Asked {
     /// The cell it is about, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
+    /// The exec whose code makes the call, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec: Option<ExecId>,
     /// What is to be done: the command, or the call in a few words.
     pub what: String,
     /// Since when it waits.
@@ -82,11 +85,14 @@ pub struct Asked {
 /// All of it, as it is put before a person.
 impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, tenant, tool, cell, what, asked_at, approval, used_at } = self;
+        let Self { id, tenant, tool, cell, exec, what, asked_at, approval, used_at } = self;
         writeln!(f, "{}\n", legible(what))?;
         write!(f, "{tool}")?;
         if let Some(cell) = cell {
             write!(f, " in cell {}", legible(cell))?;
+        }
+        if let Some(exec) = exec {
+            write!(f, ", called by {exec}")?;
         }
         writeln!(
             f,

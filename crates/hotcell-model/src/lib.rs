@@ -38,6 +38,7 @@ mod secret_grant;
 mod stable_hash;
 mod store;
 mod tenants;
+mod terminal;
 mod time;
 mod token;
 mod tool_servers;
@@ -136,8 +137,9 @@ pub use policy::{
     Checked, CheckedLanguage, PolicyCheck, PolicyDecision, PolicyPart, PolicyVerdict,
 };
 pub use project::{
-    Occupancy, ProjectApplied, ProjectApply, ProjectChange, ProjectChanges, ProjectDiff,
-    ProjectDiscard, ProjectDiscarded, ProjectPaths, Projects, Workspace, WorkspaceMode,
+    DriftedFiles, Occupancy, PlanFor, ProjectApplied, ProjectApply, ProjectChange, ProjectChanges,
+    ProjectDiff, ProjectDiscard, ProjectDiscarded, ProjectPaths, ProjectPlan, Projects, Workspace,
+    WorkspaceMode,
 };
 pub use reply::{
     CancelStatus, CellDetails, CellKilled, CellStats, Cells, Diagnoses, ExecCancelled, ExecPage,
@@ -160,6 +162,7 @@ pub use secret_grant::{
 pub use stable_hash::stable_hash;
 pub use store::{ATTACHMENTS, CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
 pub use tenants::{Reach, Tenants};
+pub use terminal::{CursorPlace, OutputForm, OutputView, TerminalScreen, Until, WaitBound};
 pub use time::Timestamp;
 pub use token::{
     AccessToken, AccessTokens, TokenCreate, TokenCreated, TokenId, TokenName, TokenRevoke,

@@ -59,6 +59,43 @@ pub struct ProjectDiff {
     pub limit: u32,
     /// How much text of changes at most; none for 0.
     pub patch_bytes: u64,
+    /// Prepare this instead of only comparing. It reads all changed files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanFor>,
+}
+
+/// What a person is to approve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanFor {
+    /// An apply that skips drifted files: the reply's changes and patch are those it would make.
+    Apply,
+    /// A discard.
+    Discard,
+}
+
+/// What an apply or a discard would do, bound by a digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProjectPlan {
+    /// The digest of all changes among the requested paths, with their content.
+    pub digest: String,
+    /// What an apply would leave out because it could make the host run something.
+    pub held_back: Vec<ProjectChange>,
+    /// What an apply would leave out because the real files changed since the cell began with them.
+    pub conflicts: Vec<ProjectChange>,
+}
+
+/// What an apply does with real files that changed since the cell began with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriftedFiles {
+    /// Fail without applying anything.
+    #[default]
+    Refuse,
+    /// Leave them as they are, report them as conflicts and apply the rest.
+    Skip,
+    /// Overwrite them.
+    Replace,
 }
 
 /// Brings what a cell has changed in its project to the real files.
@@ -68,9 +105,12 @@ pub struct ProjectApply {
     pub cell: CellRef,
     /// What of the project. What makes the host run something is applied only when named here.
     pub paths: ProjectPaths,
-    /// Whether real files are replaced that changed since the cell began with them; otherwise they
-    /// make it a conflict.
-    pub force: bool,
+    /// What to do with real files that changed since the cell began with them.
+    #[serde(default)]
+    pub drifted: DriftedFiles,
+    /// Apply only if the changes still have this digest; `conflict` otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
 }
 
 /// Forgets what a cell has changed in its project.
@@ -80,6 +120,9 @@ pub struct ProjectDiscard {
     pub cell: CellRef,
     /// What of the project.
     pub paths: ProjectPaths,
+    /// Discard only if the changes still have this digest; `conflict` otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
 }
 
 /// A path of a project that is not as the host has it.
@@ -112,6 +155,9 @@ pub struct ProjectChanges {
     pub patch: String,
     /// Whether the text ends early.
     pub patch_truncated: bool,
+    /// The plan, if one was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<ProjectPlan>,
 }
 
 /// What was applied.
@@ -123,6 +169,9 @@ pub struct ProjectApplied {
     pub applied: Vec<ProjectChange>,
     /// What was left out because it could make the host run something.
     pub held_back: Vec<ProjectChange>,
+    /// What was left out because the real files changed since the cell began with them.
+    #[serde(default)]
+    pub conflicts: Vec<ProjectChange>,
 }
 
 /// What was discarded.

@@ -10,8 +10,8 @@ use crate::{
     CheckpointDiff, Checkpoints, CodeFigures, CodeRun, Collected, Diagnosis, Dropped, Error, Exec,
     ExecId, FileDone, Image, ImageList, LedgerSummary, NamesFound, NetRecords, NetworkState,
     NetworkStats, PolicyVerdict, ProjectApplied, ProjectChanges, ProjectDiscarded, Reconciled,
-    Record, Secret, SecretList, SessionInfo, Tenant, TokenCreated, ToolRan, ToolsFound,
-    ToolsListed, Volume, VolumeList,
+    Record, Secret, SecretList, SessionInfo, Tenant, TerminalScreen, TokenCreated, ToolRan,
+    ToolsFound, ToolsListed, Volume, VolumeList,
 };
 
 /// Every answer of the product.
@@ -193,8 +193,12 @@ pub struct ExecResult {
     pub truncated: bool,
     /// What to poll after.
     pub next_seq: u64,
+    /// The last line of its output, if it is blocked reading its input.
+    pub waiting_for_input: Option<String>,
     /// What there is to tell of it, if it is code.
     pub code: Option<Box<CodeRun>>,
+    /// Tool calls of this exec that await a person's approval.
+    pub awaiting: Vec<Asked>,
 }
 
 /// Part of an exec's output.
@@ -210,8 +214,14 @@ pub struct ExecPage {
     pub complete: bool,
     /// What is missing within this page because it was not kept.
     pub dropped: Option<Dropped>,
+    /// The last line of its output, if it is blocked reading its input.
+    pub waiting_for_input: Option<String>,
+    /// The screen of its terminal, if that was asked for instead of `records`.
+    pub screen: Option<Box<TerminalScreen>>,
     /// What there is to tell of it, if it was code and there is nothing more to read.
     pub code: Option<Box<CodeRun>>,
+    /// Tool calls of this exec that await a person's approval.
+    pub awaiting: Vec<Asked>,
 }
 
 /// Input was taken.

@@ -12,8 +12,8 @@ use crate::{
     Collect, Collected, Command, CutStrategy, Diagnoses, Exec, ExecBounds, ExecCancelled, ExecId,
     ExecPage, ExecResult, Execs, FileCall, FileDone, FileStream, Image, ImageImport, ImageList,
     ImagePull, ImageRemove, ImagesList, InputAccepted, Keep, LedgerSummary, NamesFound, NetChange,
-    NetLog, NetRecords, NetShow, Network, NetworkState, PolicyCheck, PolicyVerdict, Priority,
-    Probed, ProjectApplied, ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard,
+    NetLog, NetRecords, NetShow, Network, NetworkState, OutputView, PolicyCheck, PolicyVerdict,
+    Priority, Probed, ProjectApplied, ProjectApply, ProjectChanges, ProjectDiff, ProjectDiscard,
     ProjectDiscarded, Reconcile, Reconciled, Reply, RequestedLimits, Secret, SecretGrant,
     SecretList, SecretRemove, SecretSet, SecretsList, Signal, Stdin, Stream, TerminalSize,
     Timestamp, TokenCreate, TokenCreated, TokenRevoke, TokensList, ToolList, ToolNames, ToolRan,
@@ -429,6 +429,9 @@ pub struct ExecPoll {
     pub filter: OutputFilter,
     /// How much at most; raised to one record.
     pub max_bytes: u64,
+    /// What to wait for, and the form of the output.
+    #[serde(default)]
+    pub view: OutputView,
 }
 
 /// What happens when an exec prints faster than its output is taken.
@@ -480,13 +483,28 @@ pub struct ExecInput {
     /// is not held up by an exec that does not read: bytes up to 1 MiB are then kept for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_s: Option<f64>,
+    /// Keys by name, such as `down` or `ctrl-c`, sent after `data` as the exec's terminal would.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
+    /// What to wait for, and the form of the output.
+    #[serde(default)]
+    pub view: OutputView,
 }
 
 impl ExecInput {
     /// Nothing yet for `exec`; set what is to be sent.
     #[must_use]
     pub fn to(exec: ExecId) -> Self {
-        Self { exec, data: Vec::new(), eof: false, signal: None, size: None, wait_s: None }
+        Self {
+            exec,
+            data: Vec::new(),
+            eof: false,
+            signal: None,
+            size: None,
+            wait_s: None,
+            keys: Vec::new(),
+            view: OutputView::default(),
+        }
     }
 }
 

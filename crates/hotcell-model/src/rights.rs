@@ -202,6 +202,7 @@ impl Request {
             | Self::CheckpointRestore(_)
             | Self::CheckpointDelete(_)
             | Self::CellFork(_)
+            | Self::ProjectApply(_)
             | Self::ProjectDiscard(_)
             | Self::ExecRun(_)
             | Self::ExecInput(_)
@@ -217,7 +218,6 @@ impl Request {
             | Self::ApprovalList(_)
             | Self::ApprovalGive(_)
             | Self::NetChange(_)
-            | Self::ProjectApply(_)
             | Self::SecretSet(_)
             | Self::SecretsList(_)
             | Self::SecretRemove(_)
@@ -233,6 +233,13 @@ impl Request {
             Self::CodeStats(_) => Some(Scope::Metrics),
             Self::Probe(_) => None,
         }
+    }
+
+    /// Whether it changes real files of the user, or throws away work on them. Callers other than
+    /// the operator at the terminal always need a person's approval for it.
+    #[must_use]
+    pub fn needs_person(&self) -> bool {
+        matches!(self, Self::ProjectApply(_) | Self::ProjectDiscard(_))
     }
 
     /// Whether it only has done at once what a server does by itself every hour.

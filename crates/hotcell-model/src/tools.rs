@@ -128,7 +128,7 @@ pub enum ToolDetail {
 }
 
 /// Tools that were found, the best first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ToolsFound {
     /// A line or a stub for each.
     pub tools: Vec<String>,
@@ -137,6 +137,9 @@ pub struct ToolsFound {
     /// Servers whose tools are not known, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
+    /// Servers among these whose calls await approval, and how the operator changes that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approval: Vec<String>,
 }
 
 /// Lists the names that code can import: those of all servers, or of the tools of one.

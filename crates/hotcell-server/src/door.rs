@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::call_meter::CallMeter;
+use crate::mcp::ClientRules;
 use crate::metrics::Metrics;
 use crate::watches::Watches;
 use hotcell_dialects::Dialect;
@@ -59,6 +60,7 @@ pub struct Door {
     pub(crate) watches: Watches,
     /// Whether the person at a client may approve what it asks for.
     approvers: Approvers,
+    pub(crate) client_rules: ClientRules,
     #[cfg(feature = "conformance")]
     pub(crate) fixtures: Option<crate::conformance::Rounds>,
 }
@@ -79,6 +81,7 @@ impl Door {
             meter,
             watches: Watches::default(),
             approvers: Approvers::LocalClients,
+            client_rules: ClientRules::default(),
             #[cfg(feature = "conformance")]
             fixtures: None,
         }
@@ -88,6 +91,13 @@ impl Door {
     #[must_use]
     pub fn with_approvers(mut self, approvers: Approvers) -> Self {
         self.approvers = approvers;
+        self
+    }
+
+    /// The same door, with rules for how clients are served.
+    #[must_use]
+    pub fn with_client_rules(mut self, rules: ClientRules) -> Self {
+        self.client_rules = rules;
         self
     }
 

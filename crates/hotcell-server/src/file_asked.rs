@@ -72,11 +72,22 @@ pub(crate) struct ReadFile {
     pub(crate) limit: Option<u64>,
     /// such as 10-20, 10- or 10
     lines: Option<String>,
+    /// default auto
     #[serde(default)]
     pub(crate) encoding: Encoding,
 }
 
 impl ReadFile {
+    /// Whether all of a file is wanted that has the name of a picture.
+    pub(crate) fn names_picture(&self) -> bool {
+        const ENDINGS: [&str; 5] = [".png", ".jpg", ".jpeg", ".gif", ".webp"];
+        let name = self.path.to_ascii_lowercase();
+        let is_whole = self.offset.is_none() && self.limit.is_none() && self.lines.is_none();
+        is_whole
+            && self.encoding == Encoding::Auto
+            && ENDINGS.iter().any(|ending| name.ends_with(ending))
+    }
+
     /// The request, with this limit unless one is given, and none above the bound.
     pub(crate) fn op(self, usual: u64, most: u64) -> Result<FileRead> {
         if let Some(limit) = self.limit
@@ -101,10 +112,12 @@ impl ReadFile {
 pub(crate) struct WriteFile {
     path: String,
     content: String,
+    /// default utf8
     #[serde(default)]
     encoding: GivenEncoding,
     /// octal, such as 755
     mode: Option<String>,
+    /// default true
     #[serde(default = "yes")]
     create_parents: bool,
     /// the etag it must have
@@ -149,8 +162,8 @@ pub(crate) struct EditFile {
 /// One replacement.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Replacement {
-    /// must be in the file once
+pub(crate) struct Replacement {
+    /// must be in the file exactly once
     old: String,
     new: String,
     #[serde(default)]
@@ -179,17 +192,17 @@ impl EditFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListFiles {
     #[serde(default = "here")]
-    path: String,
+    pub(crate) path: String,
     #[serde(default)]
-    recursive: bool,
+    pub(crate) recursive: bool,
     /// such as **/*.rs
-    glob: Option<String>,
+    pub(crate) glob: Option<String>,
     #[serde(default = "most_entries")]
-    limit: u32,
-    cursor: Option<String>,
+    pub(crate) limit: u32,
+    pub(crate) cursor: Option<String>,
     /// names in place of entries
     #[serde(default)]
-    names_only: bool,
+    pub(crate) names_only: bool,
 }
 
 impl From<ListFiles> for FileList {
@@ -276,10 +289,12 @@ enum Within {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchFiles {
+    /// default .
     #[serde(default = "here")]
     path: String,
     /// regular expression
     pattern: String,
+    /// default content
     #[serde(default, rename = "in")]
     within: Within,
     /// pattern is plain text
@@ -291,8 +306,10 @@ pub(crate) struct SearchFiles {
     /// also hidden and .gitignored files
     #[serde(default)]
     include_ignored: bool,
+    /// lines before and after, default 0
     #[serde(default)]
     context_lines: u32,
+    /// default 100
     #[serde(default = "most_matches")]
     limit: u32,
 }

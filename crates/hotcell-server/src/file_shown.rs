@@ -23,7 +23,7 @@ pub(crate) struct ContentShown {
     pub(crate) content: String,
     /// utf8 or base64
     pub(crate) encoding: &'static str,
-    etag: String,
+    pub(crate) etag: String,
     pub(crate) size: u64,
     pub(crate) mime_type: String,
     pub(crate) offset: u64,
@@ -35,9 +35,6 @@ pub(crate) struct ContentShown {
     /// pass it as offset to go on
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_offset: Option<u64>,
-    /// Whether something was replaced, so that the content has another length.
-    #[serde(skip)]
-    pub(crate) is_lossy: bool,
 }
 
 pub(crate) const UTF8: &str = "utf8";
@@ -49,7 +46,6 @@ impl ContentShown {
     pub(crate) fn new(read: FileContent, content: Vec<u8>, encoding: Encoding) -> Self {
         let mut offset = read.offset;
         let mut next_offset = read.offset + read.bytes;
-        let mut is_lossy = content.len() as u64 != read.bytes;
         let as_base64 = |content: &[u8]| (BASE64_STANDARD.encode(content), BASE64);
         let (shown, encoding) = match encoding {
             Encoding::Base64 => as_base64(&content),
@@ -66,7 +62,6 @@ impl ContentShown {
                         (text, UTF8)
                     }
                     Err(content) if encoding == Encoding::Utf8 => {
-                        is_lossy = true;
                         (String::from_utf8_lossy(&content).into_owned(), UTF8)
                     }
                     Err(content) => as_base64(&content),
@@ -85,7 +80,6 @@ impl ContentShown {
             last_line: read.last_line,
             truncated: read.truncated,
             next_offset: read.truncated.then_some(next_offset),
-            is_lossy,
         }
     }
 
@@ -145,7 +139,7 @@ pub(crate) struct EntryShown {
     pub(crate) mime_type: Option<String>,
     /// of a symlink
     #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<String>,
+    pub(crate) target: Option<String>,
 }
 
 impl From<FileEntry> for EntryShown {
@@ -164,18 +158,6 @@ impl From<FileEntry> for EntryShown {
             etag: entry.etag.map(String::from),
             mime_type: entry.mime_type,
             target: entry.target,
-        }
-    }
-}
-
-impl EntryShown {
-    /// In one line.
-    pub(crate) fn line(&self) -> String {
-        match (self.kind, &self.target) {
-            ("directory", _) => format!("{}/", self.path.trim_end_matches('/')),
-            (_, Some(target)) => format!("{} -> {target}", self.path),
-            ("file", None) => format!("{} ({} bytes)", self.path, self.size),
-            (kind, None) => format!("{} ({kind})", self.path),
         }
     }
 }

@@ -20,7 +20,10 @@ pub mod http;
 mod mcp;
 mod metrics;
 mod own_tools;
+mod project_offer;
+mod screen_view;
 pub mod stdio;
+mod terminal_args;
 mod toolsets;
 mod traces;
 mod watches;
@@ -33,18 +36,26 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use client_watch::ClientWatch;
-pub use dialects::hotcell::FileBounds;
+pub use dialects::hotcell::{Reach, ToolBounds};
 pub use door::{Approvers, Door};
 pub use hotcell_dialects::Dialect;
+pub use mcp::{ClientRules, ResultForm};
 pub use own_tools::DialectTools;
+pub use project_offer::ProjectOffer;
 pub use toolsets::{Toolset, Toolsets};
 pub use traces::{Collector, Traces};
 
 /// A server at work. A box, so that it is compiled here and not once more in each program that has one.
 pub type Serving = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
-/// The default dialect with these tools.
+/// The default dialect with these tools, and those for the user's projects.
 #[must_use]
-pub fn hotcell_dialect(toolsets: &Toolsets, bounds: FileBounds) -> Arc<dyn Dialect> {
-    Arc::new(dialects::hotcell::HotcellDialect::new(toolsets, bounds))
+pub fn hotcell_dialect(
+    toolsets: &Toolsets,
+    bounds: ToolBounds,
+    reach: Reach,
+    project: &ProjectOffer,
+) -> Arc<dyn Dialect> {
+    let dialect = dialects::hotcell::HotcellDialect::new(toolsets, bounds, reach);
+    Arc::new(dialect.with_project(project))
 }

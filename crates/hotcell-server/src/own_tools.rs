@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use crate::encoded;
 use hotcell_dialects::{Dialect, Outcome, Question, ToolCall};
 
-/// Code looks for tools without one.
-const NOT_FOR_CODE: &[&str] = &["tool_search"];
+/// Code looks for tools without one, and does not ask the user to change real files.
+const NOT_FOR_CODE: &[&str] = &["tool_search", "workspace_apply", "workspace_discard"];
 
 /// The tools of a dialect for code.
 #[derive(Debug)]
@@ -35,6 +35,10 @@ impl OwnTools for DialectTools {
     }
 
     fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<OwnCall> {
+        if NOT_FOR_CODE.contains(&tool) {
+            return Err(Error::unsupported(format!("{tool} cannot be called by code"))
+                .hint("call it as a tool"));
+        }
         let ToolCall::Asks(question) = self.dialect.call(tool, arguments)? else {
             return Err(Error::unsupported(format!("{tool} is not for code")));
         };

@@ -127,6 +127,7 @@ impl Supervisor {
                 Err(error) => Err(error),
             },
             Ask::Resize { exec, size } => self.resize(&exec, size),
+            Ask::InputState { exec } => self.input_state(&exec).map(Tell::InputState),
             Ask::Signal { exec, signal } => self.running_exec(&exec).map(|running| {
                 running.signal(signal);
                 Tell::Done
@@ -231,6 +232,10 @@ impl Supervisor {
         let terminal = running.terminal.as_ref().ok_or_else(no_terminal)?;
         pty::resize(terminal.as_fd(), size.rows, size.cols)
             .map_err(|error| Error::internal(format!("cannot resize the terminal: {error}")))?;
+        // What was printed at the old size is in the log first.
+        self.read_output(number, 0);
+        let after_seq = self.execs.get(&number).map_or(0, |exec| exec.last_seq);
+        self.note_terminal_size(exec, size, after_seq);
         Ok(Tell::Done)
     }
 
@@ -281,11 +286,25 @@ impl Supervisor {
     fn ask_to_close(&mut self, asker: Asker, reason: CloseReason, force: bool) -> Result<()> {
         let live = self.running.len() + self.queue.len() + self.awaiting.len();
         if live > 0 && !force {
-            return Err(Error::conflict(format!("{live} execs have not ended in the cell"))
-                .hint("cancel them, or use force"));
+            return Err(self
+                .busy()
+                .hint("cancel them with `hotcell cancel`, or use force to end them"));
         }
         self.close(reason, Some(asker), Duration::ZERO);
         Ok(())
+    }
+
+    /// The error for what cannot be done while execs are live: names them.
+    pub(crate) fn busy(&self) -> Error {
+        const MOST_NAMES: usize = 5;
+        let live = self.execs.values().filter(|exec| !matches!(exec.state, State::Ended(_)));
+        let names: Vec<&str> = live.map(|exec| exec.id.as_str()).collect();
+        let shown = names[..names.len().min(MOST_NAMES)].join(", ");
+        Error::conflict(match names.len() {
+            1 => format!("exec {shown} is still running in the cell"),
+            count if count <= MOST_NAMES => format!("execs {shown} are still running in the cell"),
+            count => format!("{count} execs are still running in the cell, among them {shown}"),
+        })
     }
 
     pub(crate) fn drop_connection(&mut self, id: u64) {

@@ -19,6 +19,7 @@ mod files;
 mod following;
 mod ground;
 mod input;
+mod input_state;
 mod launch;
 mod lifetime;
 mod output;

@@ -33,8 +33,9 @@ impl Supervisor {
         let live = self.running.len() + self.queue.len();
         let stillness = match stillness {
             Stillness::Empty | Stillness::Vacant if live > 0 => {
-                return Err(Error::conflict(format!("{live} execs have not ended in the cell"))
-                    .hint("wait for them or cancel them"));
+                return Err(self
+                    .busy()
+                    .hint("wait for them, or cancel them with `hotcell cancel`"));
             }
             Stillness::Vacant if self.sessions.are_some() => {
                 return Err(Error::conflict("the cell has sessions of code")

@@ -10,7 +10,9 @@ use hotcell_jail::process::{
 };
 use hotcell_jail::{proctree, pty};
 use hotcell_journal::{Entry, OutputLog};
-use hotcell_model::{Command, EndCause, ExecEnd, ExecSpec, SessionTurn, Stdin, Stream, Timestamp};
+use hotcell_model::{
+    Command, EndCause, ExecEnd, ExecSpec, SessionTurn, Stdin, Stream, TerminalSize, Timestamp,
+};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Pid, Uid, getpid};
@@ -96,6 +98,9 @@ impl Supervisor {
         let pid = u32::try_from(parts.family.leader().as_raw_nonzero().get()).ok();
         self.journal.append(&Entry::Started { exec: spec.id.clone(), pid, at });
         self.processes.insert(parts.family.child().as_raw_nonzero().get(), number);
+        if let Some(size) = spec.pty.filter(|size| *size != TerminalSize::default()) {
+            self.note_terminal_size(&spec.id, size, 0);
+        }
         if let (Some(turn), Some(turns)) = (turn_of(&spec), turns) {
             let (name, is_new) = (turn.name.clone(), true);
             self.open_session(number, name.clone(), turns);

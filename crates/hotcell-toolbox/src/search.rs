@@ -10,11 +10,13 @@ use serde_json::Value;
 
 use crate::catalog::{Catalog, Server, Tool, ToolKey};
 use crate::observations::Observations;
+use crate::query::{Term, Vocabulary, understand};
+use crate::spelling::Dictionary;
 use crate::stub::ToolPolicy;
-use crate::synonyms::Synonyms;
+use crate::synonyms::{SYNONYMS, Synonyms};
 use crate::text::{Language, first_sentence};
 use crate::types::{Definition, Type};
-use crate::words::{asks, split, stem, tells};
+use crate::words::{asks, is_asking, split, stem, stop_words, tells};
 
 /// How soon more of the same word counts for little.
 const SATURATION: f64 = 1.2;
@@ -30,12 +32,17 @@ const SHOWING_BOOST: f64 = 1.25;
 const ACTION_BOOST: f64 = 1.25;
 /// What it counts for that a tool takes something away though nobody asked for that.
 const REMOVAL_BOOST: f64 = 0.75;
+/// The part of what all words of a query are worth that the best tool has to reach: with less, no tool fits.
+/// Unknown words count as much as rare ones. Chosen on the tuning half of `examples/servers/search_queries.txt`.
+const FITTING: f64 = 0.18;
+/// What an unknown word counts for against all tools: more than the rarest known one.
+const UNKNOWN: f64 = 1.3;
+/// What a verb such as `create` or `find` counts for when other words of the query are unknown.
+const VERB: f64 = 0.5;
 /// The most words of one field that are kept.
 const MAX_WORDS: usize = 400;
 /// The longest text of a query that is looked at.
 const MAX_QUERY_TEXT: usize = 2_000;
-/// The most words of a query that are looked for.
-const MAX_QUERY: usize = 32;
 /// The most tools that a search gives.
 pub const MAX_HITS: usize = 50;
 
@@ -98,7 +105,8 @@ pub struct ToolIndex {
     tools: Vec<Indexed>,
     /// For each stem the tools that have it, and how much of it.
     words: BTreeMap<String, Vec<(usize, f64)>>,
-    synonyms: Synonyms,
+    /// Words of the catalog and of the synonyms, for correcting those of queries.
+    dictionary: Dictionary,
 }
 
 #[derive(Debug)]
@@ -119,16 +127,19 @@ impl ToolIndex {
     /// An index of all tools.
     #[must_use]
     pub fn new(catalog: &Catalog) -> Self {
-        let synonyms = Synonyms::new();
+        let synonyms = &*SYNONYMS;
         let mut tools = Vec::new();
+        let mut listed: BTreeSet<String> = BTreeSet::new();
         let mut fields: Vec<[Vec<String>; FIELDS.len()]> = Vec::new();
         for server in catalog.servers() {
             for tool in server.tools() {
-                let words = words_of(server, tool, &synonyms);
+                let texts = texts_of(server, tool);
+                listed.extend(texts.iter().flat_map(|text| split(text)));
+                let words = texts.map(|text| stems(&text, synonyms));
                 tools.push(Indexed {
                     key: tool.key().clone(),
                     server: server.identifier().to_owned(),
-                    server_stems: stems(&names_of(server), &synonyms).into_iter().collect(),
+                    server_stems: stems(&names_of(server), synonyms).into_iter().collect(),
                     name_stems: words[0].iter().cloned().collect(),
                     shows: shows(tool),
                     removes: words[0].iter().any(|word| synonyms.is_removal(word)),
@@ -137,36 +148,61 @@ impl ToolIndex {
             }
         }
         let words = weighed(&fields);
-        Self { tools, words, synonyms }
+        listed.extend(Synonyms::words().chain(stop_words()).map(str::to_owned));
+        let dictionary = Dictionary::new(listed.iter().map(String::as_str));
+        Self { tools, words, dictionary }
     }
 
-    /// The tools that fit best, the best first.
+    /// The tools that fit best, the best first; none if no tool has enough of what the query asks for.
     #[must_use]
     pub fn search(&self, query: &ToolQuery) -> Vec<ToolHit> {
         let text: String = query.text.chars().take(MAX_QUERY_TEXT).collect();
-        let mut wanted = stems(&text, &self.synonyms);
-        wanted.truncate(MAX_QUERY);
-        let mut seen = BTreeSet::new();
-        wanted.retain(|word| seen.insert(word.clone()));
+        let synonyms = &*SYNONYMS;
+        let terms = self.terms(&text);
+        // The best English stem of each word: what the query would be in the words of a listing.
+        let plain: Vec<&str> =
+            terms.iter().filter_map(|term| term.stems.first()).map(|(stem, _)| &**stem).collect();
+        let seen: BTreeSet<&str> = plain.iter().copied().collect();
         let mut scores = vec![0.0; self.tools.len()];
         let mut found = vec![0_u32; self.tools.len()];
-        for word in &wanted {
-            for (at, score) in self.scores_of(word) {
+        let mut worth = 0.0;
+        // What speaks for each tool, verbs that fit every tool apart.
+        let mut evidence = vec![0.0; self.tools.len()];
+        let mut of_verbs = vec![0.0; self.tools.len()];
+        let mut has_unknown = false;
+        for term in &terms {
+            let (scored, most) = self.scores_of(term);
+            worth += term.weight * most * if scored.is_empty() { UNKNOWN } else { 1.0 };
+            has_unknown |= scored.is_empty();
+            let is_verb = term.stems.first().is_some_and(|(stem, _)| synonyms.is_verb(stem));
+            for (at, score) in scored {
+                if is_verb {
+                    of_verbs[at] += score
+                } else {
+                    evidence[at] += score
+                }
                 scores[at] += score;
                 found[at] += 1;
             }
         }
-        let asks = asks(&split(&text));
+        let asks = asks(&split(&text)) || plain.first().is_some_and(|word| is_asking(word));
         let actions: BTreeSet<&str> =
-            wanted.iter().flat_map(|word| self.synonyms.actions_like(word)).collect();
-        let removes = wanted.iter().any(|word| self.synonyms.is_removal(word));
-        let all = f64::from(u32::try_from(wanted.len().max(1)).unwrap_or(u32::MAX));
+            plain.iter().flat_map(|word| synonyms.actions_like(word)).collect();
+        let removes = plain.iter().any(|word| synonyms.is_removal(word));
+        let all = f64::from(u32::try_from(terms.len().max(1)).unwrap_or(u32::MAX));
         let in_server = |tool: &Indexed| {
             query
                 .server
                 .as_ref()
                 .is_none_or(|name| *name == tool.server || *name == tool.key.server)
         };
+        // In one server, which the caller chose, the best is better than nothing.
+        let verbs = if has_unknown { VERB } else { 1.0 };
+        let sums = evidence.iter().zip(&of_verbs).map(|(one, verb)| one + verbs * verb);
+        let best = sums.fold(0.0, f64::max);
+        if query.server.is_none() && best < worth * FITTING {
+            return Vec::new();
+        }
         let mut hits: Vec<ToolHit> = self
             .tools
             .iter()
@@ -174,8 +210,8 @@ impl ToolIndex {
             .filter(|(at, tool)| scores[*at] > 0.0 && in_server(tool))
             .map(|(at, tool)| {
                 let coverage = f64::from(found[at]) / all;
-                let named = tool.server_stems.iter().any(|word| seen.contains(word));
-                let whole = tool.name_stems.iter().all(|word| seen.contains(word));
+                let named = tool.server_stems.iter().any(|word| seen.contains(&**word));
+                let whole = tool.name_stems.iter().all(|word| seen.contains(&**word));
                 let boosts = [
                     (named, SERVER_BOOST),
                     (whole, NAME_BOOST),
@@ -195,24 +231,49 @@ impl ToolIndex {
         hits
     }
 
-    /// How well each tool fits one word of a query, by the word or by what can stand for it.
-    fn scores_of(&self, word: &str) -> BTreeMap<usize, f64> {
-        let mut variants: Vec<(&str, f64)> = vec![(word, 1.0)];
-        variants.extend(self.synonyms.of(word));
-        if !self.words.contains_key(word) && word.len() >= 4 {
-            let beginning = self.words.range(word.to_owned()..).map(|(known, _)| known.as_str());
-            let longer = beginning.take_while(|known| known.starts_with(word)).take(8);
-            variants.extend(longer.map(|known| (known, BEGINNING)));
-        }
-        // To do something again is to do it.
-        if let Some(again) = word.strip_prefix("re").filter(|again| self.words.contains_key(*again))
-        {
-            variants.push((again, BEGINNING));
+    /// The words of a query, and the phrases that stand for one.
+    fn terms(&self, text: &str) -> Vec<Term> {
+        let is_listed = |stem: &str| self.words.contains_key(stem);
+        let vocabulary = Vocabulary {
+            is_known: &|stem| is_listed(stem) || SYNONYMS.knows(stem),
+            is_listed: &is_listed,
+            dictionary: &self.dictionary,
+        };
+        let mut terms = understand(text, &vocabulary);
+        let all: Vec<String> = split(text).iter().map(|word| stem(word)).collect();
+        let mut seen = BTreeSet::new();
+        let phrases = SYNONYMS.phrases(&all).into_iter().map(|stem| vec![(stem, 1.0)]);
+        terms.extend(phrases.map(|stems| Term { stems, weight: 1.0 }));
+        terms.retain(|term| term.stems.first().is_none_or(|(stem, _)| seen.insert(stem.clone())));
+        terms
+    }
+
+    /// How well each tool fits one word of a query, by the word or by what can stand for it, and the most
+    /// that the word can be worth.
+    fn scores_of(&self, term: &Term) -> (BTreeMap<usize, f64>, f64) {
+        let mut variants: BTreeMap<&str, f64> = BTreeMap::new();
+        let mut add = |variant, weight: f64| {
+            let slot = variants.entry(variant).or_default();
+            *slot = slot.max(weight);
+        };
+        for (word, weight) in &term.stems {
+            add(word.as_str(), *weight);
+            for (other, less) in SYNONYMS.of(word) {
+                add(other, weight * less);
+            }
+            if !self.words.contains_key(word) && word.len() >= 4 {
+                let beginning = self.words.range(word.clone()..).map(|(known, _)| known.as_str());
+                let longer = beginning.take_while(|known| known.starts_with(word.as_str())).take(8);
+                longer.for_each(|known| add(known, BEGINNING));
+            }
+            // To do something again is to do it.
+            let again = word.strip_prefix("re").filter(|again| self.words.contains_key(*again));
+            again.into_iter().for_each(|again| add(again, BEGINNING));
         }
         let mut best: BTreeMap<usize, f64> = BTreeMap::new();
         let meant: BTreeSet<usize> = variants
-            .iter()
-            .filter_map(|(variant, _)| self.words.get(*variant))
+            .keys()
+            .filter_map(|variant| self.words.get(*variant))
             .flatten()
             .map(|(at, _)| *at)
             .collect();
@@ -227,7 +288,7 @@ impl ToolIndex {
                 *slot = slot.max(score);
             }
         }
-        best
+        (best, rarity(self.tools.len(), meant.len().max(1)))
     }
 }
 
@@ -251,7 +312,8 @@ fn stems(text: &str, synonyms: &Synonyms) -> Vec<String> {
     telling.chain(joined).collect()
 }
 
-fn words_of(server: &Server, tool: &Tool, synonyms: &Synonyms) -> [Vec<String>; FIELDS.len()] {
+/// The texts of a tool, one for each of [`FIELDS`].
+fn texts_of(server: &Server, tool: &Tool) -> [String; FIELDS.len()] {
     let listing = tool.listing();
     let description = listing.description.as_deref().unwrap_or_default();
     let annotated = listing.annotations.as_ref().and_then(|known| known.title.as_deref());
@@ -285,8 +347,7 @@ fn words_of(server: &Server, tool: &Tool, synonyms: &Synonyms) -> [Vec<String>; 
         }
     }
     let server_text = format!("{} {}", names_of(server), server.title().unwrap_or_default());
-    [&tool.key().tool, title, &server_text, &sentence, &rest, &names, &texts]
-        .map(|text| stems(text, synonyms))
+    [tool.key().tool.clone(), title.to_owned(), server_text, sentence, rest, names, texts]
 }
 
 fn names_of(server: &Server) -> String {

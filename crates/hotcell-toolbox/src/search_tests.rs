@@ -7,6 +7,7 @@ use crate::listing::ServerListing;
 use crate::observations::Observations;
 use crate::search::{SearchDetail, ToolHit, ToolIndex, ToolQuery, show_hits};
 use crate::seeding::{Trust, seeded_policy};
+use crate::spelling::Dictionary;
 use crate::words::{split, stem};
 
 fn catalog() -> Catalog {
@@ -90,6 +91,46 @@ fn a_search_is_limited_by_number_and_server() {
 fn words_that_mean_the_same_find_it_too() {
     assert_eq!(names(&query("erase unsent mail", None, 1)), ["delete-draft"]);
     assert_eq!(names(&query("show rooms", None, 1)), ["list_channels"]);
+}
+
+#[test]
+fn misspelt_and_foreign_words_find_it_too() {
+    for text in ["delte a darft", "deelte draft", "Entwurf: delete draft", "supprimer draft"] {
+        assert_eq!(names(&query(text, None, 1)), ["delete-draft"], "{text}");
+    }
+    for text in
+        ["Kanäle auflisten", "listar los canales", "список каналов", "列出频道", "チャンネル一覧"]
+    {
+        assert_eq!(names(&query(text, None, 1)), ["list_channels"], "{text}");
+    }
+}
+
+#[test]
+fn a_request_that_no_tool_serves_finds_nothing() {
+    for text in ["delete the giraffe photos", "send a pizza home", "list constellations"] {
+        assert_eq!(names(&query(text, None, 5)), Vec::<&str>::new(), "{text}");
+        assert!(
+            !query(text, Some("chat"), 5).is_empty() || !query(text, Some("mail"), 5).is_empty()
+        );
+    }
+}
+
+#[test]
+fn only_likely_mistakes_are_corrected() {
+    let words = ["ticket", "file", "message", "password", "min", "place", "excel"];
+    let dictionary = Dictionary::new(words.into_iter());
+    for (wrong, right) in [
+        ("tikcet", Some("ticket")),
+        ("fiel", Some("file")),
+        ("exel", Some("excel")),
+        ("messege", Some("message")),
+        ("passport", None),
+        ("main", None),
+        ("plate", None),
+        ("zicket", None),
+    ] {
+        assert_eq!(dictionary.correct(wrong), right, "{wrong}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Words that people use for the same thing. General ones: nothing here knows a single tool.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use crate::words::stem;
 
@@ -87,6 +88,20 @@ const ACTIONS: &[&[&str]] = &[
     &["wait", "sleep", "pause", "until"],
     &["convert", "transform", "translate", "change", "markdown"],
     &["echo", "repeat", "back", "same", "return"],
+    &["put", "add", "insert", "place", "write"],
+    &["hit", "press", "click", "strike"],
+    &["drag", "pull", "slide"],
+    &["remove", "take", "kick"],
+    &["speed", "optimize", "faster", "accelerate", "improve"],
+    &["tell", "message", "inform", "let"],
+    &["happen", "history", "log", "activity"],
+    &["mind", "remember", "memorize", "recall"],
+    &["replace", "swap", "substitute", "edit"],
+    &["split", "separate", "divide"],
+    &["verify", "check", "validate", "test", "ensure"],
+    &["sum", "plus", "add"],
+    &["empty", "clear", "wipe", "blank"],
+    &["complain", "error", "warning", "console"],
 ];
 
 /// Words for what it is done to.
@@ -176,7 +191,7 @@ const THINGS: &[&[&str]] = &[
     &["draft", "unsent"],
     &["label", "tag", "category"],
     &["permission", "access", "share", "sharing", "rights", "role"],
-    &["weather", "forecast", "temperature", "rain"],
+    &["weather", "forecast", "temperature", "rain", "warm", "hot", "cold"],
     &["error", "exception", "failure", "crash", "failed", "fail"],
     &["slow", "performance", "explain", "latency"],
     &["balance", "funds", "money"],
@@ -240,6 +255,55 @@ const THINGS: &[&[&str]] = &[
     &["link", "url", "href", "map"],
     &["price", "product", "data", "structured"],
     &["bold", "italic", "format", "font", "style"],
+    &["box", "field", "input", "textbox"],
+    &["documentation", "docs", "wiki", "page", "document"],
+    &["reviewer", "review"],
+    &["tracker", "issue", "jira", "ticket", "backlog"],
+    &["slow", "fast", "speed", "performance", "load", "lag", "trace"],
+    &["street", "address", "geocode", "town", "city", "country"],
+    &["near", "nearby", "around", "close", "place"],
+    &["mountain", "hill", "peak", "elevation"],
+    &["globe", "map", "earth", "coordinates", "geocode"],
+    &["todo", "task", "issue", "item"],
+    &["nested", "recursive", "tree", "hierarchy"],
+    &["child", "children", "sub", "subpage", "below", "under", "beneath", "nested"],
+    &["parent", "ancestor", "above"],
+    &["inside", "content", "contain", "within"],
+    &["xlsx", "xls", "excel", "workbook", "spreadsheet", "sheet"],
+    &["csv", "spreadsheet", "table", "import", "export"],
+    &["txt", "file", "text"],
+    &["md", "markdown", "file"],
+    &["py", "rs", "ts", "python", "file", "code"],
+    &["yml", "yaml", "config", "file", "manifest"],
+    &["json", "data", "structured", "file"],
+    &["png", "jpg", "jpeg", "gif", "image"],
+    &["pdf", "document", "file"],
+    &["signal", "reception", "offline", "network", "connection"],
+    &["test", "check", "ci", "pass", "green", "status"],
+    &["machine", "node", "host", "worker"],
+    &["maintenance", "drain", "cordon", "evict"],
+    &["blog", "article", "site", "page"],
+    &["handbook", "wiki", "page", "document", "manual", "guide"],
+    &["shell", "terminal", "exec", "command", "bash"],
+    &["laptop", "local", "localhost", "computer"],
+    &["boss", "colleague", "coworker", "teammate", "user"],
+    &["difference", "changed", "diff"],
+    &["todays", "today", "date", "current"],
+    &["late", "time", "clock", "oclock"],
+    &["morning", "evening", "noon", "midnight", "time"],
+    &["firm", "company", "employer", "business"],
+    &["broken", "bug", "defect", "crash", "issue"],
+    &["several", "multiple", "batch", "bulk", "many"],
+    &["big", "size", "large", "small", "huge", "smaller", "bigger"],
+    &["mobile", "phone", "emulate", "device", "viewport"],
+    &["blind", "accessibility", "a11y", "reader"],
+    &["previous", "back", "last", "earlier", "history"],
+    &["source", "citation", "reference", "research"],
+    &["opinion", "review", "rating", "think"],
+    &["chart", "diagram", "graph", "plot"],
+    &["thumbs", "emoji", "reaction", "smiley"],
+    &["consumption", "usage", "metric", "top"],
+    &["login", "auth", "sign", "authenticate"],
 ];
 
 /// Words for what somebody has to have asked for.
@@ -270,6 +334,9 @@ const REMOVALS: &[&str] = &[
     "unsubscribe",
     "withdraw",
 ];
+
+/// Verbs that fit nearly every tool: alone they do not say what is wanted.
+const VERBS: &str = include_str!("verbs.txt");
 
 /// Words that are one word when they stand together.
 const PHRASES: &[[&str; 3]] = &[
@@ -319,6 +386,7 @@ const PHRASES: &[[&str; 3]] = &[
     ["own", "copy", "fork"],
     ["time", "worked", "worklog"],
     ["file", "bug", "issue"],
+    ["get", "from", "route"],
 ];
 
 /// What a word for the same action counts for: they are vague.
@@ -332,11 +400,15 @@ pub(crate) struct Synonyms {
     by_stem: BTreeMap<String, BTreeMap<String, f64>>,
     actions: BTreeMap<String, BTreeSet<String>>,
     removals: BTreeSet<String>,
+    verbs: BTreeSet<String>,
     phrases: Vec<[String; 3]>,
 }
 
+/// The table, made at the first use: all indexes share it.
+pub(crate) static SYNONYMS: LazyLock<Synonyms> = LazyLock::new(Synonyms::new);
+
 impl Synonyms {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         let mut by_stem: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
         for (groups, weight) in [(ACTIONS, ACTION), (THINGS, THING)] {
             for group in groups {
@@ -356,8 +428,9 @@ impl Synonyms {
             }
         }
         let removals = REMOVALS.iter().map(|word| stem(word)).collect();
+        let verbs = VERBS.split_whitespace().map(stem).collect();
         let phrases = PHRASES.iter().map(|phrase| (*phrase).map(stem)).collect();
-        Self { by_stem, actions, removals, phrases }
+        Self { by_stem, actions, removals, verbs, phrases }
     }
 
     /// The stems that pairs of stems stand for.
@@ -377,6 +450,21 @@ impl Synonyms {
     /// Whether a word means that something goes away or comes to an end.
     pub(crate) fn is_removal(&self, stem: &str) -> bool {
         self.removals.contains(stem)
+    }
+
+    /// Whether a stem is that of a verb that fits nearly every tool.
+    pub(crate) fn is_verb(&self, stem: &str) -> bool {
+        self.verbs.contains(stem)
+    }
+
+    /// Whether a stem has others that can stand for it.
+    pub(crate) fn knows(&self, stem: &str) -> bool {
+        self.by_stem.contains_key(stem)
+    }
+
+    /// All words of the table, as they are written.
+    pub(crate) fn words() -> impl Iterator<Item = &'static str> {
+        ACTIONS.iter().chain(THINGS).flat_map(|group| group.iter().copied())
     }
 
     pub(crate) fn of(&self, stem: &str) -> impl Iterator<Item = (&str, f64)> {

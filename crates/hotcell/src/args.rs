@@ -21,7 +21,7 @@ use crate::image_args::Image;
 use crate::net_args::Net;
 use crate::policy_args::{Approvals, Approve, Policy};
 use crate::secret_args::Secret;
-use crate::setup::{Client, Scope, http_url, server_name, variable_name};
+use crate::setup_args::Setup;
 use crate::token_args::Token;
 use crate::upkeep_args::{Gc, Reconcile, Volume};
 use crate::values::{self, ListenAt};
@@ -550,6 +550,9 @@ pub(crate) struct Logs {
     /// Only this stream.
     #[arg(long, value_name = "STREAM")]
     pub(crate) stream: Option<StreamName>,
+    /// Print the screen of its terminal instead of its output.
+    #[arg(long, conflicts_with_all = ["follow", "after", "tail", "grep", "stream"])]
+    pub(crate) screen: bool,
     /// Print one JSON object a line: seq, stream, data, ts.
     #[arg(long)]
     pub(crate) json: bool,
@@ -567,6 +570,9 @@ pub(crate) struct Input {
     /// Send TEXT without a newline.
     #[arg(long, short = 'n')]
     pub(crate) no_newline: bool,
+    /// Send this key after TEXT: down, enter, ctrl-c, esc, f1, alt-x; repeatable.
+    #[arg(long = "key", short, value_name = "KEY")]
+    pub(crate) keys: Vec<String>,
     /// Close its standard input after that.
     #[arg(long)]
     pub(crate) eof: bool,
@@ -669,6 +675,19 @@ pub(crate) struct Serve {
     /// written to; ro: nothing can be written.
     #[arg(long, value_name = "DIR[:MODE]", value_parser = values::workspace)]
     pub(crate) workspace: Vec<Workspace>,
+    /// Work on the project in this directory (default: the one the server is started in): it is the
+    /// workspace of the cell that is meant when a call names none, copy-on-write.
+    ///
+    /// Like --workspace DIR, but a directory that cannot be a workspace, such as a home directory,
+    /// is no error: that cell is then empty, and clients are told why.
+    #[arg(
+        long,
+        value_name = "DIR",
+        num_args = 0..=1,
+        default_missing_value = ".",
+        conflicts_with = "workspace"
+    )]
+    pub(crate) project: Option<PathBuf>,
     /// Let cells of agents reach this name over the network: name, name:port, *.suffix or *. May be
     /// given several times. The cell that is meant when a call names none reaches all of them;
     /// another one those that it is spawned with.
@@ -691,45 +710,6 @@ pub(crate) struct Serve {
     #[cfg(feature = "conformance")]
     #[arg(long, hide = true)]
     pub(crate) conformance_fixtures: bool,
-}
-
-/// Tell a client about the server: write its settings.
-///
-/// The client then starts `hotcell serve` by itself, or with --http reaches a server that runs. The
-/// change is shown first, and nothing is written before you agree. A copy of the file as it was
-/// stays beside it, and whatever else is in the file stays as it is.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  hotcell setup claude-code
-  hotcell setup vscode --scope project
-  hotcell setup codex --http http://127.0.0.1:8000/mcp --token-env CELL_TOKEN
-  hotcell setup gemini --print")]
-pub(crate) struct Setup {
-    /// Which client.
-    pub(crate) client: Client,
-    /// The address of a server that runs, instead of one that the client starts.
-    #[arg(long, value_name = "URL", value_parser = http_url)]
-    pub(crate) http: Option<String>,
-    /// The variable in which the client finds the token for that server; the token itself is never
-    /// written.
-    #[arg(long, value_name = "NAME", requires = "http", value_parser = variable_name)]
-    pub(crate) token_env: Option<String>,
-    /// For you everywhere, or for whoever works in this directory.
-    #[arg(long, value_name = "SCOPE", default_value = "user")]
-    pub(crate) scope: Scope,
-    /// What the client calls the server.
-    #[arg(long, value_name = "NAME", default_value = "hotcell", value_parser = server_name)]
-    pub(crate) name: String,
-    /// Only print what belongs into the settings.
-    #[arg(long, conflicts_with = "yes")]
-    pub(crate) print: bool,
-    /// Write without asking.
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Show what this machine can enforce, and what to do about what is missing.

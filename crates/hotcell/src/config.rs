@@ -13,7 +13,7 @@ use hotcell_model::{
     SecretName, SessionBounds, Tenant, Workspace,
 };
 use hotcell_native::EgressSettings;
-use hotcell_server::Collector;
+use hotcell_server::{ClientRules, Collector};
 use serde_json::Value;
 
 use crate::auth_config::AuthConfig;
@@ -191,6 +191,8 @@ pub(crate) struct Config {
     pub(crate) log_format: LogFormat,
     /// What the server over HTTP is told.
     pub(crate) http: HttpConfig,
+    /// How MCP clients are served.
+    pub(crate) client_rules: ClientRules,
     /// Who may call over HTTP.
     pub(crate) auth: AuthConfig,
     /// Where a server sends traces, if anywhere.
@@ -313,6 +315,7 @@ impl Config {
             agents_as_root: true,
             redact_shapes: true,
             redact_names: Vec::new(),
+            client_rules: ClientRules::default(),
             workspaces: Vec::new(),
             allow: Vec::new(),
             egress: EgressSettings::default(),

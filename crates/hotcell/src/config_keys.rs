@@ -326,6 +326,9 @@ const FIRST: &[Key] = &[
     upkeep_keys::POOL_IMAGES,
     upkeep_keys::POOL_TTL,
     serve_keys::HTTP_PATH,
+    serve_keys::MCP_RESULTS,
+    serve_keys::MCP_WAIT,
+    serve_keys::MCP_MOST_WAIT,
     Key {
         name: "http.token_file",
         variable: "HOTCELL_HTTP_TOKEN_FILE",

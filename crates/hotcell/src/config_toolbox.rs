@@ -69,6 +69,11 @@ impl Default for ToolboxConfig {
 }
 
 impl ToolboxConfig {
+    /// Whether there are servers whose tools code may call.
+    pub(crate) fn has_servers(&self) -> bool {
+        !self.servers.is_empty() || !self.import.as_os_str().is_empty()
+    }
+
     /// Takes the servers out of the file's `toolbox` table; what is left are keys like others.
     ///
     /// # Errors

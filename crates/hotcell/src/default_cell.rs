@@ -32,6 +32,13 @@ pub(crate) fn of_project_ending(directory: &Path, ending: &str) -> Option<Alias>
     format!("{}{ending}", of_project(directory)?).parse().ok()
 }
 
+/// The names of the cell that works on a project, the preferred one first. The second is for a
+/// directory whose default cell was made earlier, without the project in it.
+pub(crate) fn names_of_project(directory: &Path, ending: &str) -> Vec<Alias> {
+    let second = format!("{ending}-project");
+    [ending, &second].into_iter().filter_map(|it| of_project_ending(directory, it)).collect()
+}
+
 /// Enough of it for a name.
 fn fold(hash: u64) -> u32 {
     ((hash >> 32) ^ (hash & 0xffff_ffff)) as u32

@@ -69,6 +69,9 @@ pub(crate) struct Approve {
     /// Let it not be done.
     #[arg(long)]
     pub(crate) refuse: bool,
+    /// Neither show it nor ask.
+    #[arg(long)]
+    pub(crate) yes: bool,
     /// Print it as JSON.
     #[arg(long)]
     pub(crate) json: bool,

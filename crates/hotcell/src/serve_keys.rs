@@ -2,6 +2,7 @@
 
 use crate::config_keys::{Key, bound};
 use crate::values;
+use hotcell_server::ResultForm;
 
 pub(crate) const LIMITS_MEMORY: Key = Key {
     name: "limits.memory_mb",
@@ -63,3 +64,68 @@ pub(crate) const HTTP_PATH: Key = Key {
     },
     get: |config| config.http.path.clone().into(),
 };
+
+pub(crate) const MCP_RESULTS: Key = Key {
+    name: "mcp.results",
+    variable: "HOTCELL_MCP_RESULTS",
+    default: "auto",
+    about: "what results of tools consist of: text; both, text and structured content; auto, by the client",
+    set: |config, text| {
+        config.client_rules.form = match text {
+            "auto" => None,
+            "text" => Some(ResultForm::Text),
+            "both" => Some(ResultForm::Both),
+            _ => return Err("it is none of auto, text, both".to_owned()),
+        };
+        Ok(())
+    },
+    get: |config| {
+        match config.client_rules.form {
+            None => "auto",
+            Some(ResultForm::Text) => "text",
+            Some(ResultForm::Both) => "both",
+        }
+        .into()
+    },
+};
+
+pub(crate) const MCP_WAIT: Key = Key {
+    name: "mcp.wait_s",
+    variable: "HOTCELL_MCP_WAIT_S",
+    default: "auto",
+    about: "seconds that exec_run and code_run wait for the end if a call does not say; auto: 20, and less \
+            for clients that give up earlier",
+    set: |config, text| {
+        config.client_rules.terms.wait_s = client_wait(text)?;
+        Ok(())
+    },
+    get: |config| client_wait_text(config.client_rules.terms.wait_s).into(),
+};
+
+pub(crate) const MCP_MOST_WAIT: Key = Key {
+    name: "mcp.most_wait_s",
+    variable: "HOTCELL_MCP_MOST_WAIT_S",
+    default: "auto",
+    about: "the longest wait of a call in seconds; auto: 50, and less for clients that give up earlier",
+    set: |config, text| {
+        config.client_rules.terms.most_wait_s = client_wait(text)?;
+        Ok(())
+    },
+    get: |config| client_wait_text(config.client_rules.terms.most_wait_s).into(),
+};
+
+/// The longest wait that can be set: an hour.
+const MOST_WAIT_S: f64 = 3600.0;
+
+fn client_wait(text: &str) -> Result<Option<f64>, String> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    let seconds = text.trim().parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| (0.0..=MOST_WAIT_S).contains(seconds));
+    seconds.map(Some).ok_or_else(|| format!("it is neither auto nor 0 to {MOST_WAIT_S} seconds"))
+}
+
+fn client_wait_text(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "auto".to_owned(), |seconds| seconds.to_string())
+}

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use hotcell_model::{
     CancelStatus, CellRef, Checked, CheckedLanguage, Command, EndCause, Error, ErrorCode, Exec,
     ExecBounds, ExecCancel, ExecGet, ExecId, ExecInput, ExecList, ExecPage, ExecPoll, ExecRun,
-    ExecState, ExecStatusFilter, ExecWait, LIMITS, OutputFilter, PolicyCheck, PolicyVerdict,
-    Result, Signal, Stdin, Stream, Timestamp,
+    ExecState, ExecStatusFilter, ExecWait, LIMITS, OutputFilter, OutputView, PolicyCheck,
+    PolicyVerdict, Result, Signal, Stdin, Stream, Timestamp,
 };
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 use serde::{Deserialize, Serialize};
@@ -384,7 +384,14 @@ impl Jobs {
         filter: OutputFilter,
     ) -> std::result::Result<ExecPage, String> {
         let exec = exec.clone();
-        let poll = ExecPoll { exec, after_seq, wait_s: 0.0, filter, max_bytes: PAGE_BYTES };
+        let poll = ExecPoll {
+            exec,
+            after_seq,
+            wait_s: 0.0,
+            filter,
+            max_bytes: PAGE_BYTES,
+            view: OutputView::first_output(),
+        };
         self.asking.ask(poll).await.map_err(|error| told(job, error))
     }
 
@@ -397,6 +404,7 @@ impl Jobs {
         let sent = ExecInput {
             data: input.into_bytes(),
             wait_s: Some(ANSWERS_WITHIN.as_secs_f64()),
+            view: OutputView::first_output(),
             ..ExecInput::to(exec.clone())
         };
         let sent = match self.asking.ask(sent).await {
@@ -415,6 +423,7 @@ impl Jobs {
                 wait_s: left.as_secs_f64(),
                 filter: OutputFilter::default(),
                 max_bytes: PAGE_BYTES,
+                view: OutputView::first_output(),
             };
             let page = self.asking.ask(poll).await.map_err(|error| told(job, error))?;
             (after_seq, is_over) = (page.next_seq, page.complete);

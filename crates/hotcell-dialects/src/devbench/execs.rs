@@ -3,7 +3,7 @@
 use hotcell_model::{
     CancelStatus, Command, Dropped, EndCause, ErrorCode, Exec, ExecCancel, ExecEnd, ExecId,
     ExecInput, ExecList, ExecPage, ExecPoll, ExecRun, ExecState, ExecStatusFilter, ExecWait,
-    LimitHit, OutputFilter, Record, Signal,
+    LimitHit, OutputFilter, OutputView, Record, Signal,
 };
 use serde_json::{Value, json};
 
@@ -91,7 +91,14 @@ impl Bench {
         max_bytes: u64,
     ) -> hotcell_model::Result<ExecPage> {
         let filter = OutputFilter::default();
-        let poll = ExecPoll { exec: exec.clone(), after_seq, wait_s: 0.0, filter, max_bytes };
+        let poll = ExecPoll {
+            exec: exec.clone(),
+            after_seq,
+            wait_s: 0.0,
+            filter,
+            max_bytes,
+            view: OutputView::first_output(),
+        };
         self.asking.ask(poll).await
     }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hotcell_model::{
     CellRef, Checked, Command, EndCause, Error, ErrorCode, Exec, ExecBounds, ExecCancel, ExecId,
     ExecList, ExecPoll, ExecResult, ExecRun, ExecState, ExecStatusFilter, ExecWait, OutputFilter,
-    PolicyCheck, PolicyDecision, PolicyVerdict, Result, Signal,
+    OutputView, PolicyCheck, PolicyDecision, PolicyVerdict, Result, Signal,
 };
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
 use serde::{Deserialize, Serialize};
@@ -438,6 +438,7 @@ fn page_after(exec: &ExecId, after_seq: u64) -> ExecPoll {
         wait_s: 0.0,
         filter: OutputFilter::default(),
         max_bytes: PAGE_BYTES,
+        view: OutputView::first_output(),
     }
 }
 

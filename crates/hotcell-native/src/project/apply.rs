@@ -5,12 +5,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use hotcell_model::{CellId, ChangeKind, Error, ProjectChange};
+use hotcell_model::{CellId, ChangeKind, DriftedFiles, Error, ProjectChange};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, symlinkat, syncfs};
 use serde::{Deserialize, Serialize};
 
+use super::change_digest::{is_expected, not_expected};
 use super::changes::{Found, MOUNTED, NO_FILE, Sides};
 use super::journal::{Bytes, Journal, Move, Site, give, slot_name};
+use super::task::Chosen;
 use crate::paths::CellPaths;
 use crate::tree;
 
@@ -24,6 +26,7 @@ pub(super) enum Applied {
     Done {
         applied: Vec<ProjectChange>,
         held_back: Vec<ProjectChange>,
+        conflicts: Vec<ProjectChange>,
         /// What was applied, by its bytes, and the directories it is in.
         touched: Vec<Bytes>,
     },
@@ -31,30 +34,58 @@ pub(super) enum Applied {
     Refused(Error),
 }
 
-/// Applies the changes among `paths`, or all of them.
+/// Applies the chosen changes.
 pub(super) fn apply(
     sides: &Sides<'_>,
     paths: &CellPaths,
     cell: &CellId,
-    asked: &[PathBuf],
-    force: bool,
+    chosen: &Chosen,
+    drifted: DriftedFiles,
 ) -> io::Result<Applied> {
+    let asked = chosen.paths.as_slice();
     let mut found = sides.changes(usize::MAX - 1)?;
     found.retain(|found| found.is_in(asked));
-    let (held_back, chosen): (Vec<Found>, Vec<Found>) =
-        found.into_iter().partition(|found| is_held_back(found, asked));
-    let drifted: Vec<&Found> = chosen.iter().filter(|found| found.drifted).collect();
-    if !drifted.is_empty() && !force {
-        return Ok(Applied::Refused(drifted_error(&drifted, &sides.project.dir)));
+    if !is_expected(sides, &found, chosen.expected.as_deref())? {
+        return Ok(Applied::Refused(not_expected()));
+    }
+    let Split { chosen, held_back, conflicts } = Split::of(found, asked, drifted);
+    let in_the_way: Vec<&Found> = chosen.iter().filter(|found| found.drifted).collect();
+    if drifted == DriftedFiles::Refuse && !in_the_way.is_empty() {
+        return Ok(Applied::Refused(drifted_error(&in_the_way, &sides.project.dir)));
     }
     let shown = |found: &[Found]| found.iter().map(Found::shown).collect::<Vec<_>>();
-    let held_back = shown(&held_back);
+    let (held_back, conflicts) = (shown(&held_back), shown(&conflicts));
     let touched = touched(&chosen);
     if let Err(error) = make_all(sides, paths, cell, &chosen, &touched) {
         return Ok(Applied::Refused(error));
     }
     let touched = touched.iter().map(|path| Bytes::of(path)).collect();
-    Ok(Applied::Done { applied: shown(&chosen), held_back, touched })
+    Ok(Applied::Done { applied: shown(&chosen), held_back, conflicts, touched })
+}
+
+/// Changes, by what an apply does with them.
+pub(super) struct Split {
+    pub(super) chosen: Vec<Found>,
+    pub(super) held_back: Vec<Found>,
+    pub(super) conflicts: Vec<Found>,
+}
+
+impl Split {
+    /// Splits the changes among the paths that were asked for.
+    pub(super) fn of(found: Vec<Found>, asked: &[PathBuf], drifted: DriftedFiles) -> Self {
+        let (held_back, chosen): (Vec<Found>, Vec<Found>) =
+            found.into_iter().partition(|found| is_held_back(found, asked));
+        let (conflicts, chosen) = match drifted {
+            DriftedFiles::Skip => without_conflicts(chosen),
+            DriftedFiles::Replace | DriftedFiles::Refuse => (Vec::new(), chosen),
+        };
+        Self { chosen, held_back, conflicts }
+    }
+
+    /// All of them as chosen.
+    pub(super) fn everything(chosen: Vec<Found>) -> Self {
+        Self { chosen, held_back: Vec::new(), conflicts: Vec::new() }
+    }
 }
 
 /// Everything that changes, also directories: what comes and goes in them does so by the cell.
@@ -66,6 +97,30 @@ fn touched(chosen: &[Found]) -> BTreeSet<PathBuf> {
         touched.insert(above.unwrap_or(Path::new(".")).to_owned());
     }
     touched
+}
+
+/// Splits off the changes of drifted files, and those that cannot be made without them: a directory
+/// that still has such a file in it cannot be removed, and nothing can be put where one stays.
+fn without_conflicts(chosen: Vec<Found>) -> (Vec<Found>, Vec<Found>) {
+    let drifted: Vec<(PathBuf, bool)> = chosen
+        .iter()
+        .filter(|found| found.drifted)
+        .map(|found| (found.change.path.clone(), found.change.directory))
+        .collect();
+    let depends = |found: &Found| {
+        let path = &found.change.path;
+        let keeps_directory = found.change.directory && found.change.kind != ChangeKind::Removed;
+        drifted.iter().any(|(other, is_directory)| {
+            let is_above = other.starts_with(path) && !keeps_directory;
+            is_above || (path.starts_with(other) && !is_directory)
+        })
+    };
+    let (mut conflicts, rest): (Vec<Found>, Vec<Found>) =
+        chosen.into_iter().partition(|found| found.drifted || depends(found));
+    for found in &mut conflicts {
+        found.drifted = true;
+    }
+    (conflicts, rest)
 }
 
 /// What makes the host run something is applied only when it is named.
@@ -236,7 +291,8 @@ fn make_directories<'a>(
     }
     for directory in missing.into_iter().rev() {
         let like = tree::look(sides.cell, directory)?;
-        let mode = like.map_or(0o755, |stat| stat.st_mode & 0o777);
+        // The question did not show its mode: other users get no write access.
+        let mode = like.map_or(0o755, |stat| stat.st_mode & 0o755);
         let (uid, gid) = owner_above(sides, directory)?;
         moves.push(Move::Make { path: Bytes::of(directory), mode, uid, gid });
         made.insert(directory);

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Directories whose every file is read by a tool that runs commands from it.
-const DIRECTORIES: [(&str, &str); 20] = [
+const DIRECTORIES: [(&str, &str); 21] = [
     (".claude", "settings of an agent, which may run commands"),
     (".codex", "settings of an agent, which may run commands"),
     (".cursor", "settings of an agent, which may run commands"),
@@ -27,13 +27,14 @@ const DIRECTORIES: [(&str, &str); 20] = [
     (".jj", "settings of Jujutsu"),
     (".kiro", "settings of an agent, which may run commands"),
     (".opencode", "settings of an agent, which may run commands"),
+    (".qwen", "settings of an agent, which may run commands"),
     (".vim", "settings of an editor, which may run code"),
     (".windsurf", "settings of an agent, which may run commands"),
     (".yarn", "programs that yarn runs"),
 ];
 
 /// Files of that kind.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 23] = [
     (".dir-locals.el", "settings of an editor, which may run code"),
     (".envrc", "run by direnv in this directory"),
     (".exrc", "settings of an editor, which may run code"),
@@ -54,6 +55,8 @@ const FILES: [(&str, &str); 21] = [
     (".yarnrc", "says what yarn runs"),
     (".yarnrc.yml", "says what yarn runs"),
     ("lefthook.yaml", "hooks of git"),
+    ("opencode.json", "servers that an agent starts"),
+    ("opencode.jsonc", "servers that an agent starts"),
     ("mise.local.toml", "run by mise in this directory"),
 ];
 

@@ -1,6 +1,7 @@
 //! Directories of the host that are workspaces of cells.
 
 mod apply;
+mod change_digest;
 mod changes;
 mod discard;
 mod guarded;

@@ -13,7 +13,7 @@ use hotcell_place::write_json;
 
 use super::changes::layer_of;
 use super::place::{self, Project};
-use super::task::{ProjectOutcome, ProjectTask};
+use super::task::{Chosen, ProjectOutcome, ProjectTask};
 use crate::base::make_uppers;
 use crate::checkpointer::{lock_layers, put_in_force};
 use crate::driver::{Native, NativeDriver, at};
@@ -63,14 +63,16 @@ impl Native {
         let paths = self.paths.cell(cell);
         let _lock = lock_layers(&paths)?;
         let project = self.project(&paths)?.1;
-        let ProjectDiff { paths: chosen, limit, patch_bytes, .. } = asked;
-        match self.project_task(&paths, ProjectTask::Diff { paths: chosen, limit, patch_bytes })? {
-            ProjectOutcome::Changes { changes, truncated, patch } => Ok(ProjectChanges {
+        let ProjectDiff { paths: chosen, limit, patch_bytes, plan, .. } = asked;
+        let task = ProjectTask::Diff { paths: chosen, limit, patch_bytes, plan };
+        match self.project_task(&paths, task)? {
+            ProjectOutcome::Changes { changes, truncated, patch, plan } => Ok(ProjectChanges {
                 dir: project.dir,
                 changes,
                 truncated,
                 patch: patch.text,
                 patch_truncated: patch.truncated,
+                plan,
             }),
             ProjectOutcome::Applied { .. } | ProjectOutcome::Discarded { .. } => Err(mismatch()),
         }
@@ -85,16 +87,17 @@ impl Native {
         let paths = self.paths.cell(cell);
         let _lock = lock_layers(&paths)?;
         let project = self.project(&paths)?.1;
-        let ProjectApply { paths: chosen, force, .. } = asked;
-        let task = ProjectTask::Apply { paths: chosen, force, occupancy };
+        let ProjectApply { paths: chosen, drifted, expected, .. } = asked;
+        let chosen = Chosen { paths: chosen, expected };
+        let task = ProjectTask::Apply { chosen, drifted, occupancy };
         let done = self.project_task(&paths, task);
         // Also after a failure: something may have been taken from what the cell writes to.
         if occupancy == Occupancy::Empty {
             self.show_anew(cell, &paths)?;
         }
         match done? {
-            ProjectOutcome::Applied { applied, held_back } => {
-                Ok(ProjectApplied { dir: project.dir, applied, held_back })
+            ProjectOutcome::Applied { applied, held_back, conflicts } => {
+                Ok(ProjectApplied { dir: project.dir, applied, held_back, conflicts })
             }
             ProjectOutcome::Changes { .. } | ProjectOutcome::Discarded { .. } => Err(mismatch()),
         }
@@ -105,7 +108,8 @@ impl Native {
         let _lock = lock_layers(&paths)?;
         let (placed, project) = self.project(&paths)?;
         let everything = asked.paths.is_empty();
-        let done = self.project_task(&paths, ProjectTask::Discard { paths: asked.paths });
+        let chosen = Chosen { paths: asked.paths, expected: asked.expected };
+        let done = self.project_task(&paths, ProjectTask::Discard { chosen });
         if everything && done.is_ok() {
             self.begin_anew(&paths, &placed, &project)?;
         } else {

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use hotcell_jail::Step;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::namespace_work::child_with_ids;
-use hotcell_model::{Error, Occupancy, Patch, ProjectChange};
+use hotcell_model::{DriftedFiles, Error, Occupancy, Patch, PlanFor, ProjectChange, ProjectPlan};
 use hotcell_place::read_json;
 use serde::{Deserialize, Serialize};
 
-use super::apply::{Applied, apply};
+use super::apply::{Applied, Split, apply};
+use super::change_digest::{digest_of_changes, is_expected, not_expected};
 use super::changes::{Found, layer_of, with_sides, written};
 use super::discard::Written;
 use super::journal::{self, Bytes};
@@ -28,13 +29,22 @@ use crate::removal::remove_files;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ProjectTask {
     /// Tell what the cell has changed.
-    Diff { paths: Vec<PathBuf>, limit: u32, patch_bytes: u64 },
+    Diff { paths: Vec<PathBuf>, limit: u32, patch_bytes: u64, plan: Option<PlanFor> },
     /// Bring it to the real files.
-    Apply { paths: Vec<PathBuf>, force: bool, occupancy: Occupancy },
+    Apply { chosen: Chosen, drifted: DriftedFiles, occupancy: Occupancy },
     /// Take these paths out of what the cell wrote.
-    Discard { paths: Vec<PathBuf> },
+    Discard { chosen: Chosen },
     /// Remove what the cell wrote before all of it was discarded.
     Clear,
+}
+
+/// The changes that a task is about.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Chosen {
+    /// Relative to the project; everything when empty.
+    pub(crate) paths: Vec<PathBuf>,
+    /// The digest that the changes must have.
+    pub(crate) expected: Option<String>,
 }
 
 /// What came of it.
@@ -42,9 +52,18 @@ pub(crate) enum ProjectTask {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ProjectOutcome {
     /// What the cell has changed.
-    Changes { changes: Vec<ProjectChange>, truncated: bool, patch: Patch },
+    Changes {
+        changes: Vec<ProjectChange>,
+        truncated: bool,
+        patch: Patch,
+        plan: Option<ProjectPlan>,
+    },
     /// What the real files have now.
-    Applied { applied: Vec<ProjectChange>, held_back: Vec<ProjectChange> },
+    Applied {
+        applied: Vec<ProjectChange>,
+        held_back: Vec<ProjectChange>,
+        conflicts: Vec<ProjectChange>,
+    },
     /// What was discarded.
     Discarded { discarded: Vec<ProjectChange> },
 }
@@ -63,13 +82,13 @@ pub(crate) fn carry_out(paths: &CellPaths, task: &ProjectTask) -> Outcome {
         return Outcome::Failed(Error::invalid("the cell has no project"));
     };
     let done = match task {
-        ProjectTask::Diff { paths: asked, limit, patch_bytes } => {
-            tell(paths, placed, project, asked, (*limit, *patch_bytes))
+        ProjectTask::Diff { paths: asked, limit, patch_bytes, plan } => {
+            tell(paths, placed, project, asked, (*limit, *patch_bytes, *plan))
         }
-        ProjectTask::Apply { paths: asked, force, occupancy } => {
-            bring(paths, placed, project, asked, *force, *occupancy)
+        ProjectTask::Apply { chosen, drifted, occupancy } => {
+            bring(paths, placed, project, chosen, *drifted, *occupancy)
         }
-        ProjectTask::Discard { paths: asked } => discard(paths, placed, project, asked),
+        ProjectTask::Discard { chosen } => discard(paths, placed, project, chosen),
         ProjectTask::Clear => {
             return match clear(&placed.files(paths), placed) {
                 Ok(()) => Outcome::Done,
@@ -109,13 +128,27 @@ fn tell(
     placed: &Placed,
     project: &Project,
     asked: &[PathBuf],
-    (limit, patch_bytes): (u32, u64),
+    (limit, patch_bytes, plan_for): (u32, u64, Option<PlanFor>),
 ) -> Result<ProjectOutcome, Error> {
     let stamps = prepare(paths, placed, project)?;
     let told = with_sides(placed, project, &stamps, |sides| {
         // Paths are chosen afterwards, so there can be no bound before.
         let mut found = sides.changes(usize::MAX - 1)?;
         found.retain(|found| found.is_in(asked));
+        let plan = match plan_for {
+            None => None,
+            Some(plan_for) => {
+                let digest = digest_of_changes(sides, &found)?;
+                let split = match plan_for {
+                    PlanFor::Apply => Split::of(found, asked, DriftedFiles::Skip),
+                    PlanFor::Discard => Split::everything(found),
+                };
+                found = split.chosen;
+                let shown = |found: &[Found]| found.iter().map(Found::shown).collect();
+                let (held_back, conflicts) = (shown(&split.held_back), shown(&split.conflicts));
+                Some(ProjectPlan { digest, held_back, conflicts })
+            }
+        };
         let truncated = found.len() > limit as usize;
         found.truncate(limit as usize);
         let most = usize::try_from(patch_bytes).unwrap_or(usize::MAX);
@@ -125,7 +158,7 @@ fn tell(
             most => patch(sides.host, sides.cell, &changes, Path::new(""), most)?,
         };
         let changes = found.iter().map(Found::shown).collect();
-        Ok(serde_json::to_vec(&ProjectOutcome::Changes { changes, truncated, patch })?)
+        Ok(serde_json::to_vec(&ProjectOutcome::Changes { changes, truncated, patch, plan })?)
     });
     told.and_then(|told| Ok(serde_json::from_slice(&told)?))
         .map_err(|error| failed(project, &error))
@@ -135,14 +168,14 @@ fn bring(
     paths: &CellPaths,
     placed: &Placed,
     project: &Project,
-    asked: &[PathBuf],
-    force: bool,
+    chosen: &Chosen,
+    drifted: DriftedFiles,
     occupancy: Occupancy,
 ) -> Result<ProjectOutcome, Error> {
     let stamps = prepare(paths, placed, project)?;
     let failed = |error: io::Error| failed(project, &error);
     let done = with_sides(placed, project, &stamps, |sides| {
-        let done = apply(sides, paths, &placed.spec.id, asked, force)?;
+        let done = apply(sides, paths, &placed.spec.id, chosen, drifted)?;
         let differing = match &done {
             Applied::Done { .. } => sides.changes(usize::MAX - 1)?,
             Applied::Refused(_) => Vec::new(),
@@ -153,9 +186,11 @@ fn bring(
     });
     let (done, differing): (Applied, Vec<Bytes>) =
         done.and_then(|done| Ok(serde_json::from_slice(&done)?)).map_err(failed)?;
-    let (applied, held_back, touched) = match done {
+    let (outcome, touched) = match done {
         Applied::Refused(error) => return Err(error),
-        Applied::Done { applied, held_back, touched } => (applied, held_back, touched),
+        Applied::Done { applied, held_back, conflicts, touched } => {
+            (ProjectOutcome::Applied { applied, held_back, conflicts }, touched)
+        }
     };
     if let (Occupancy::Empty, Some(layer)) = (occupancy, layer_of(placed)) {
         let (layers, ids) = (written(layer, project), &placed.ids);
@@ -165,25 +200,28 @@ fn bring(
         let _ =
             as_the_cell(ids, || Written::open(&layers)?.let_go_of_applied(&touched, &differing));
     }
-    Ok(ProjectOutcome::Applied { applied, held_back })
+    Ok(outcome)
 }
 
 fn discard(
     paths: &CellPaths,
     placed: &Placed,
     project: &Project,
-    asked: &[PathBuf],
+    chosen: &Chosen,
 ) -> Result<ProjectOutcome, Error> {
+    let asked = chosen.paths.as_slice();
     let stamps = prepare(paths, placed, project)?;
     let found = with_sides(placed, project, &stamps, |sides| {
         let mut found = sides.changes(usize::MAX - 1)?;
         found.retain(|found| found.is_in(asked));
+        let is_expected = is_expected(sides, &found, chosen.expected.as_deref())?;
         let shown: Vec<ProjectChange> = found.iter().map(Found::shown).collect();
-        Ok(serde_json::to_vec(&shown)?)
+        Ok(serde_json::to_vec(&is_expected.then_some(shown))?)
     });
-    let discarded: Vec<ProjectChange> = found
+    let discarded: Option<Vec<ProjectChange>> = found
         .and_then(|found| Ok(serde_json::from_slice(&found)?))
         .map_err(|error| failed(project, &error))?;
+    let discarded = discarded.ok_or_else(not_expected)?;
     // With no paths at all everything goes at once, by other layers.
     if let (false, Some(layer)) = (asked.is_empty(), layer_of(placed)) {
         let layers = written(layer, project);

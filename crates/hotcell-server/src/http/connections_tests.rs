@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::testing::AbsentStore;
 use super::{AccessSettings, HttpLimits, HttpSettings, Principal, Token, serve};
-use crate::{Door, FileBounds, Toolsets, hotcell_dialect};
+use crate::{Door, Reach, ToolBounds, Toolsets, hotcell_dialect};
 
 const SOON: Duration = Duration::from_millis(100);
 const FIRST: &str = "first-token-of-sixteen";
@@ -37,7 +37,12 @@ impl Served {
         );
         let door = Door::new(
             Arc::new(engine),
-            hotcell_dialect(&Toolsets::default(), FileBounds::default()),
+            hotcell_dialect(
+                &Toolsets::default(),
+                ToolBounds::default(),
+                Reach::default(),
+                &crate::ProjectOffer::None,
+            ),
         );
         let caller = |name: &str| Caller::of(name.to_owned(), Role::Agent);
         let principal =

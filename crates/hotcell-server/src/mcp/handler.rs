@@ -21,6 +21,7 @@ use serde_json::Value;
 use tracing::Instrument;
 
 use super::calls::Calls;
+use super::client_profile::ResultForm;
 use super::exec_call::ExecCall;
 use super::held_call::{self, Called};
 use super::parameters::{self, Methods};
@@ -186,6 +187,9 @@ impl McpHandler {
         show: Show,
         context: &RequestContext<RoleServer>,
     ) -> CallToolResponse {
+        if let Ok(reply) = &answered {
+            call_id::note_reply(reply);
+        }
         match show(Outcome { reply: answered, site: call_id::site(context) }) {
             Ok(mut shown) => {
                 call_id::note_status(call_id::OK);
@@ -244,9 +248,13 @@ impl ServerHandler for McpHandler {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let mut tools = self.door.dialect.tools().to_vec();
+        let profile = self.door.client_rules.profile(&context);
+        let mut tools = self.door.dialect.tools_for(profile.terms);
+        if profile.form == ResultForm::Text {
+            tools.iter_mut().for_each(|tool| tool.output_schema = None);
+        }
         tools.extend(passed::tools(self).await);
         Ok(ListToolsResult::with_all_items(tools))
     }
@@ -269,24 +277,33 @@ impl ServerHandler for McpHandler {
             Some(_) => None,
             None => passed::call(self, tool, &arguments).instrument(span.clone()).await,
         };
-        let own = || self.door.dialect.call(tool, arguments);
-        match span.in_scope(|| passed.map_or_else(own, |question| Ok(question.into()))) {
-            Ok(call) => {
-                span.record(call_id::TOOL, tool);
-                let handler = self.asked_in(&context);
-                Box::pin(handler.perform(tool, call, answered, &context)).instrument(span).await
-            }
-            Err(error) => span.in_scope(|| {
-                // A model can mend its arguments; a tool that is not there is the client's mistake.
-                if self.get_tool(tool).is_none() {
-                    self.refuse(&error);
-                    return Err(self.covered(ErrorData::invalid_params(error.message, None)));
+        let profile = self.door.client_rules.profile(&context);
+        let is_own = passed.is_none();
+        let own = || self.door.dialect.call_for(profile.terms, tool, arguments);
+        let mut response =
+            match span.in_scope(|| passed.map_or_else(own, |question| Ok(question.into()))) {
+                Ok(call) => {
+                    span.record(call_id::TOOL, tool);
+                    let handler = self.asked_in(&context);
+                    Box::pin(handler.perform(tool, call, answered, &context)).instrument(span).await
                 }
-                self.door.refused(&error);
-                span.record(call_id::TOOL, tool);
-                Ok(self.tell(tool, Err(self.door.covered(error))))
-            }),
+                Err(error) => span.in_scope(|| {
+                    // A model can mend its arguments; a tool that is not there is the client's mistake.
+                    if self.get_tool(tool).is_none() {
+                        self.refuse(&error);
+                        return Err(self.covered(ErrorData::invalid_params(error.message, None)));
+                    }
+                    self.door.refused(&error);
+                    span.record(call_id::TOOL, tool);
+                    Ok(self.tell(tool, Err(self.door.covered(error))))
+                }),
+            };
+        if let Ok(CallToolResponse::Complete(result)) = &mut response
+            && is_own
+        {
+            profile.fit(result);
         }
+        response
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {

@@ -32,20 +32,24 @@ pub(super) async fn perform(
     answered: &Answered,
     context: &RequestContext<RoleServer>,
 ) -> Called {
+    // A call that awaits approval is answered at once: the model learns how the user approves it.
+    let caller = &Caller { patience: Patience::None, ..handler.caller.clone() };
     if !handler.elicits(context) {
-        return Called::done(handler.door.call(&handler.caller, request).await);
+        return Called::done(handler.door.call(caller, request).await);
     }
-    if let Some(state) = &answered.state {
-        if let Err(error) = pass_on(handler, state, answered.responses.as_ref()).await {
-            handler.door.refused(&error);
-            return Called::done(Err(error));
-        }
-        return Called::done(handler.door.call(&handler.caller, request).await);
+    if let Some(state) = &answered.state
+        && let Err(error) = pass_on(handler, state, answered.responses.as_ref()).await
+    {
+        handler.door.refused(&error);
+        return Called::done(Err(error));
     }
-    let impatient = Caller { patience: Patience::None, ..handler.caller.clone() };
-    let held = match handler.door.enter(&impatient, request.clone()).await {
+    let held = match handler.door.enter(caller, request.clone()).await {
         Ok(reply) => return Called::done(Ok(reply)),
         Err(error) => match &error.held {
+            // The person was asked already, and left the question open.
+            Some(held) if answered.state.as_deref() == Some(held.as_str()) => {
+                return Called::done(Err(error));
+            }
             Some(held) => ApprovalId::Held((**held).clone()),
             None => {
                 handler.door.refused(&error);
@@ -55,7 +59,7 @@ pub(super) async fn perform(
     };
     match ask(handler, held, context).await {
         Ok(Some(asked)) => Called::Asks(asked),
-        Ok(None) => Called::done(handler.door.call(&handler.caller, request).await),
+        Ok(None) => Called::done(handler.door.call(caller, request).await),
         Err(error) => Called::done(Err(error)),
     }
 }

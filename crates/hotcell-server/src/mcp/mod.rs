@@ -1,6 +1,7 @@
 //! The Model Context Protocol on top of a door.
 
 mod calls;
+mod client_profile;
 mod elicited;
 mod exec_call;
 mod handler;
@@ -17,6 +18,8 @@ mod workspaces;
 
 #[cfg(test)]
 mod workspaces_tests;
+
+pub use client_profile::{ClientRules, ResultForm};
 
 #[cfg(feature = "conformance")]
 pub(crate) use crate::conformance::FixtureHandler as McpHandler;

@@ -188,6 +188,7 @@ impl Guest {
         match self.link.ask(ask, blob).await? {
             Tell::Done => Ok(()),
             Tell::Started(_)
+            | Tell::InputState(_)
             | Tell::Cancelled(_)
             | Tell::Stats(_)
             | Tell::File(_)

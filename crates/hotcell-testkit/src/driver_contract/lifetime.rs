@@ -101,18 +101,21 @@ pub(super) async fn a_persistent_cell_sleeps_and_wakes_with_its_files(
 }
 
 pub(super) async fn a_cell_ends_when_its_time_is_over(place: &DriverPlace) -> Result<()> {
-    let guest = Guest::start_with(place, |spec| spec.ttl_s = Some(10)).await?;
+    // Far longer than a cell takes to start, also at another machine that is busy: its time counts
+    // from when it was asked for.
+    const TTL_S: u64 = 40;
+    let guest = Guest::start_with(place, |spec| spec.ttl_s = Some(TTL_S)).await?;
     let spec = sh("echo up; sleep 717273");
     let following = guest.start_until(spec, "up").await?;
     let end = Outcome::of(following).await?.end;
     ensure!(end.cause == EndCause::Cancelled, "it ended as {end:?}");
-    ensure!(end.ended_at >= guest.spec.created_at.plus_seconds(10), "before its time: {end:?}");
+    ensure!(end.ended_at >= guest.spec.created_at.plus_seconds(TTL_S), "before its time: {end:?}");
     ensure!(guest.closed().await? == CloseReason::Expired);
 
     // The time goes on while there is no supervisor.
     let late = Guest::start_with(place, |spec| {
         spec.created_at = Timestamp(spec.created_at.0 - 10_000);
-        spec.ttl_s = Some(22);
+        spec.ttl_s = Some(TTL_S + 10);
     })
     .await?;
     ensure!(late.closed().await? == CloseReason::Expired);

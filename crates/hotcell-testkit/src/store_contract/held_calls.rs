@@ -32,6 +32,7 @@ fn call(number: u64, caller: &str, digest: &str) -> HeldCall {
         tenant: Tenant::default(),
         tool: "fs_write".to_owned(),
         cell: None,
+        exec: None,
         what: "write '\u{1F511}'".to_owned(),
         asked_at: NOW,
         approval: Approval::pending(need, NOW),

@@ -62,3 +62,31 @@ fn a_search_that_finds_nothing_would_be_noticed() {
     let queries = queries("xyzzy => forge.create_issue\nopen a PR => weather.current");
     assert_eq!(found_of_a_hundred(&queries), 0);
 }
+
+#[test]
+fn misspelt_words_and_other_languages_find_the_tool() {
+    let queries = queries(include_str!("queries_spoken.txt"));
+    assert!(queries.len() >= 25);
+    assert!(found_of_a_hundred(&queries) >= 90);
+}
+
+#[test]
+fn requests_that_no_tool_can_serve_find_nothing() {
+    let index = ToolIndex::new(&fixture::catalog());
+    let search =
+        |text: &str| index.search(&ToolQuery { text: text.to_owned(), server: None, limit: 5 });
+    let impossible = [
+        "play some jazz music",
+        "order a pizza with extra cheese",
+        "turn on the lamp in the bedroom",
+        "unlock my bicycle",
+        "compose a lullaby",
+        "feed the goldfish",
+        "train a neural network",
+        "bake a chocolate cake",
+        "ein Lied abspielen",
+        "jouer de la guitare",
+    ];
+    let wrong: Vec<&str> = impossible.into_iter().filter(|text| !search(text).is_empty()).collect();
+    assert!(wrong.len() <= 2, "{wrong:?}");
+}

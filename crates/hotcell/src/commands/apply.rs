@@ -1,6 +1,6 @@
 //! `hotcell apply`: what a cell changed, for the real files.
 
-use hotcell_model::ProjectApply;
+use hotcell_model::{DriftedFiles, ProjectApply};
 
 use super::project::{Meant, line, shown};
 use crate::args::Apply;
@@ -10,7 +10,8 @@ use crate::show::{note, print, print_json};
 
 pub(super) async fn apply(session: &Session, args: Apply) -> Result<u8, Failure> {
     let Meant { cell, paths } = Meant::find(session, &args.of).await?;
-    let done = session.ask(ProjectApply { cell, paths, force: args.force }).await?;
+    let drifted = if args.force { DriftedFiles::Replace } else { DriftedFiles::Refuse };
+    let done = session.ask(ProjectApply { cell, paths, drifted, expected: None }).await?;
     if args.of.json {
         print_json(&done)?;
         return Ok(0);

@@ -1,7 +1,10 @@
 //! `hotcell approvals` and `hotcell approve`: what waits for a person's word, and the word.
 
-use hotcell_model::{ApprovalGive, ApprovalList, Grant, Timestamp};
+use std::io::{self, Write};
 
+use hotcell_model::{ApprovalGive, ApprovalList, Error, Grant, Timestamp};
+
+use crate::confirm::{self, Answer};
 use crate::errors::Failure;
 use crate::policy_args::{Approvals, Approve};
 use crate::session::Session;
@@ -51,13 +54,34 @@ pub(super) async fn approvals(session: &Session, args: Approvals) -> Result<u8, 
     Ok(0)
 }
 
-/// Answers.
+/// Answers. What is approved is shown before, and a person at a terminal is asked: an agent may have
+/// described it in other words.
 pub(super) async fn approve(session: &Session, args: Approve) -> Result<u8, Failure> {
     let grant = if args.refuse { Grant::Refuse } else { Grant::Approve };
+    if grant == Grant::Approve && !args.json && !args.yes {
+        let list = ApprovalList { id: Some(args.id.clone()) };
+        for asked in session.above_tenants().ask(list).await?.approvals {
+            if asked.approval.is_pending() {
+                let _ = io::stderr().write_all(format!("{asked}\n").as_bytes());
+                ask_person()?;
+            }
+        }
+    }
     let asked = session.above_tenants().ask(ApprovalGive { id: args.id, grant }).await?;
     match args.json {
         true => print_json(&asked)?,
         false => print(format!("{} {}\n", asked.id, grant.verdict().as_str()))?,
     }
     Ok(0)
+}
+
+/// Asks the person at the terminal, if there is one.
+fn ask_person() -> Result<(), Failure> {
+    if !confirm::is_possible() {
+        return Ok(());
+    }
+    match confirm::ask("Approve this? [y/N] ").map_err(Failure::Terminal)? {
+        Answer::Yes => Ok(()),
+        Answer::No => Err(Error::cancelled("nothing was approved").into()),
+    }
 }

@@ -1,6 +1,8 @@
 //! `hotcell attach`: joins an exec that runs.
 
-use hotcell_model::{Error, Exec, ExecGet, ExecPage, ExecPoll, ExecState, OutputFilter};
+use hotcell_model::{
+    Error, Exec, ExecGet, ExecPage, ExecPoll, ExecState, OutputFilter, OutputView,
+};
 
 use super::tell_end;
 use crate::args::Attach;
@@ -80,6 +82,7 @@ pub(super) async fn last_lines(
         wait_s: 0.0,
         filter: OutputFilter { tail_lines: Some(lines), ..OutputFilter::default() },
         max_bytes: SCREEN_BYTES,
+        view: OutputView::first_output(),
     };
     session.ask(poll).await
 }

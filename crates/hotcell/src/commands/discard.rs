@@ -10,7 +10,7 @@ use crate::show::{print, print_json};
 
 pub(super) async fn discard(session: &Session, args: Discard) -> Result<u8, Failure> {
     let Meant { cell, paths } = Meant::find(session, &args.of).await?;
-    let done = session.ask(ProjectDiscard { cell, paths }).await?;
+    let done = session.ask(ProjectDiscard { cell, paths, expected: None }).await?;
     if args.of.json {
         print_json(&done)?;
         return Ok(0);

@@ -10,7 +10,12 @@ use crate::stdin;
 
 /// Sends input.
 pub(super) async fn input(session: &Session, args: Input) -> Result<u8, Failure> {
-    let mut last = ExecInput { eof: args.eof, signal: args.signal, ..ExecInput::to(args.exec) };
+    let mut last = ExecInput {
+        eof: args.eof,
+        signal: args.signal,
+        keys: args.keys,
+        ..ExecInput::to(args.exec)
+    };
     match args.text.as_deref() {
         Some("-") => send_stdin(session, &last.exec).await?,
         Some(text) => {
@@ -19,15 +24,15 @@ pub(super) async fn input(session: &Session, args: Input) -> Result<u8, Failure>
                 last.data.extend(newline(session, &last.exec).await?);
             }
         }
-        None if args.eof || args.signal.is_some() => {}
+        None if args.eof || args.signal.is_some() || !last.keys.is_empty() => {}
         None => {
             return Err(Error::invalid("there is nothing to send")
-                .hint("give a TEXT, `-` for standard input, --eof or --signal")
+                .hint("give a TEXT, `-` for standard input, --key, --eof or --signal")
                 .into());
         }
     }
     // What came from standard input is sent already; only an end or a signal may be left.
-    if !last.data.is_empty() || last.eof || last.signal.is_some() {
+    if !last.data.is_empty() || !last.keys.is_empty() || last.eof || last.signal.is_some() {
         session.ask(last.clone()).await?;
     }
     if args.json {

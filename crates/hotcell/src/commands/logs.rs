@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use hotcell_model::{ExecPoll, OutputFilter};
+use hotcell_model::{ExecPoll, OutputFilter, OutputForm, OutputView};
 
 use crate::args::Logs;
 use crate::errors::Failure;
 use crate::printer::{Piece, Target};
 use crate::records::{Format, RecordPrinter};
 use crate::session::Session;
-use crate::show::print;
+use crate::show::{print, print_json};
 
 const PAGE_BYTES: u64 = 1 << 20;
 /// How long one request waits for output that is still to come.
@@ -32,7 +32,11 @@ pub(super) async fn logs(session: &Session, args: Logs) -> Result<u8, Failure> {
             stream: args.stream.map(Into::into),
         },
         max_bytes: PAGE_BYTES,
+        view: OutputView::first_output(),
     };
+    if args.screen {
+        return screen(session, poll, format).await;
+    }
     loop {
         let page = session.ask(poll.clone()).await?;
         if let Some(dropped) = page.dropped
@@ -58,6 +62,27 @@ pub(super) async fn logs(session: &Session, args: Logs) -> Result<u8, Failure> {
     }
     if let Some(piece) = records.finish()? {
         write(piece)?;
+    }
+    Ok(0)
+}
+
+/// Prints the screen of an exec's terminal.
+async fn screen(session: &Session, mut poll: ExecPoll, format: Format) -> Result<u8, Failure> {
+    poll.view.form = OutputForm::Screen;
+    let Some(screen) = session.ask(poll).await?.screen else { return Ok(0) };
+    match format {
+        Format::Json => print_json(&serde_json::json!({
+            "rows": screen.rows,
+            "cursor": screen.cursor,
+            "title": screen.title,
+            "alternate_screen": screen.alternate,
+            "size": [screen.size.rows, screen.size.cols],
+            "partial": screen.partial,
+        }))?,
+        Format::Raw | Format::RawTerminal => {
+            let rows: String = screen.rows.iter().map(|row| format!("{row}\n")).collect();
+            print(rows.as_bytes())?;
+        }
     }
     Ok(0)
 }

@@ -34,6 +34,7 @@ mod search;
 mod secret;
 mod serve;
 mod setup;
+mod setup_server;
 mod spawn;
 mod stats;
 mod token;
@@ -139,7 +140,7 @@ pub(crate) async fn perform(
         return completions::completions(args);
     }
     if let Command::Setup(args) = &command {
-        return setup::setup(args, overrides, environment);
+        return setup::setup(args, overrides, environment, config());
     }
     let config = config()?;
     let traces = match (&command, &config.otlp) {
@@ -198,7 +199,7 @@ pub(crate) async fn perform(
             }
             served
         }
-        Command::Setup(args) => setup::setup(&args, overrides, environment),
+        Command::Setup(args) => setup::setup(&args, overrides, environment, Ok(config)),
         Command::Doctor(args) => doctor::doctor(&config, session(), args).await,
         Command::Config(args) => config::config(&config, args),
         Command::Completions(args) => completions::completions(&args),

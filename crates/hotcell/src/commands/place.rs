@@ -8,7 +8,7 @@ use hotcell_model::{
 };
 
 use crate::args::{Run, Shape};
-use crate::default_cell::of_project;
+use crate::default_cell::names_of_project;
 use crate::session::Session;
 use crate::show::note;
 
@@ -50,11 +50,7 @@ impl Place {
             }
             None if keeps_changes(shape) => {
                 // A cell that goes would take the changes along.
-                let dir = shape.workspace.as_ref().map(|workspace| workspace.dir.clone());
-                let alias = dir.and_then(|dir| of_project(&dir)).ok_or_else(|| {
-                    Error::invalid("the workspace cannot be found")
-                        .hint("give the path of a directory that is there")
-                })?;
+                let alias = Self::cell_on_project(session, shape).await?;
                 Self::named(session, shape, &alias).await?
             }
             None => {
@@ -69,6 +65,25 @@ impl Place {
         };
         check_as_asked(&place.cell, shape)?;
         Ok(place)
+    }
+
+    /// The name of the cell that works on the project, the same as that of an agent there.
+    async fn cell_on_project(session: &Session, shape: &Shape) -> Result<Alias> {
+        let dir = shape.workspace.as_ref().map(|workspace| workspace.dir.as_path());
+        let names = dir.map(|dir| names_of_project(dir, "")).unwrap_or_default();
+        for name in &names {
+            match session.ask(CellInfo { cell: CellRef::Alias(name.clone()) }).await {
+                // It was made for the directory without its files.
+                Ok(details) if details.cell.workspace.is_none() => {}
+                Ok(_) => return Ok(name.clone()),
+                Err(error) if error.code == ErrorCode::NotFound => return Ok(name.clone()),
+                Err(error) => return Err(error),
+            }
+        }
+        names.into_iter().next().ok_or_else(|| {
+            Error::invalid("the workspace cannot be found")
+                .hint("give the path of a directory that is there")
+        })
     }
 
     /// The cell of this name, which is made if there is none.

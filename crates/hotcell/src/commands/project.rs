@@ -9,7 +9,7 @@ use hotcell_model::{
 };
 
 use crate::args::ProjectOf;
-use crate::default_cell::of_project;
+use crate::default_cell::names_of_project;
 use crate::session::Session;
 use crate::show::one_line;
 
@@ -52,17 +52,18 @@ impl Meant {
 /// The cell that works on this directory, or on the nearest one that it is in.
 async fn cell_of(session: &Session, here: &Path) -> Result<Cell> {
     for directory in here.ancestors() {
-        let Some(alias) = of_project(directory) else { continue };
-        match session.ask(CellInfo { cell: CellRef::Alias(alias) }).await {
-            Ok(details) => {
-                // Anybody can give a cell that name.
-                let works_on = |workspace: &Workspace| workspace.dir == directory;
-                if details.cell.workspace.as_ref().is_some_and(works_on) {
-                    return Ok(details.cell);
+        for alias in names_of_project(directory, "") {
+            match session.ask(CellInfo { cell: CellRef::Alias(alias) }).await {
+                Ok(details) => {
+                    // Anybody can give a cell that name.
+                    let works_on = |workspace: &Workspace| workspace.dir == directory;
+                    if details.cell.workspace.as_ref().is_some_and(works_on) {
+                        return Ok(details.cell);
+                    }
                 }
+                Err(error) if error.code == ErrorCode::NotFound => {}
+                Err(error) => return Err(error),
             }
-            Err(error) if error.code == ErrorCode::NotFound => {}
-            Err(error) => return Err(error),
         }
     }
     Err(Error::not_found(format!("no cell works on {}", here.display()))

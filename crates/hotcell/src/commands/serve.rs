@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +13,16 @@ use hotcell_dialects::background_job::BackgroundJob;
 use hotcell_dialects::devbench::{Devbench, DevbenchSettings};
 use hotcell_dialects::vibesbox::Vibesbox;
 use hotcell_engine::{AllowedSecrets, AllowedWorkspaces, Engine};
-use hotcell_model::{Caller, Error, NetRule, Result, Role, Workspace};
+use hotcell_model::{
+    Alias, Caller, Error, NetRule, Result, Role, Tenant, Workspace, WorkspaceMode,
+};
 use hotcell_server::http::{
     AccessSettings, HttpLimits, HttpSettings, Listener, Peer, Principal, SocketListener,
     SocketMode, Token,
 };
 use hotcell_server::{
-    Approvers, Dialect, DialectTools, Door, FileBounds, hotcell_dialect, http, stdio,
+    Approvers, Dialect, DialectTools, Door, ProjectOffer, Reach, ToolBounds, hotcell_dialect, http,
+    stdio,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -26,7 +30,7 @@ use tokio::net::TcpListener;
 use crate::args::Serve;
 use crate::auth_config::{Proof, SocketUser};
 use crate::config::{AskClient, Config};
-use crate::default_cell::of_project_ending;
+use crate::default_cell::{names_of_project, of_project_ending};
 use crate::dialects::DialectName;
 use crate::environment::Environment;
 use crate::errors::Failure;
@@ -45,6 +49,15 @@ const TIDIED: Duration = Duration::from_secs(5);
 /// By then a client that starts a server has greeted it.
 const SETTLED: Duration = Duration::from_secs(2);
 
+/// What cells of this server may reach outside themselves.
+fn reach(args: &Serve, config: &Config) -> Reach {
+    let workspaces = args.workspace.iter().chain(&config.workspaces);
+    Reach {
+        writes_host_files: workspaces.into_iter().any(|it| it.mode == WorkspaceMode::Rw),
+        outside: !args.allow.is_empty() || !config.allow.is_empty() || config.toolbox.has_servers(),
+    }
+}
+
 /// Serves until the client leaves or a signal comes.
 pub(super) async fn serve(
     args: Serve,
@@ -54,16 +67,21 @@ pub(super) async fn serve(
     // Before anything is begun that a signal could cut short.
     let mut signals = LocalSignals::listen().map_err(Failure::Terminal)?;
     let config = &with_driver(config, environment).await;
+    let reach = reach(&args, config);
     let at = match args.http {
         Some(at) => Some(at),
         None => config.dialect.listen_at()?,
     };
-    let bounds = FileBounds { content_bytes: config.file_mb << 20 };
-    let own = hotcell_dialect(&args.tools.unwrap_or_default(), bounds);
+    let bounds = ToolBounds { content_bytes: config.file_mb << 20, ..ToolBounds::default() };
     let secrets = AllowedSecrets::Only(config.secrets.allowed.clone());
     let (mut engine, local, policy) =
         Session::open(config, environment, AllowedWorkspaces::Only(Vec::new()), secrets)?
             .into_parts();
+    let (default_workspace, offer) = match &args.project {
+        Some(dir) => choose_project(&mut engine, dir, config).await?,
+        None => choose_workspace(&mut engine, &args.workspace, config).await?,
+    };
+    let own = hotcell_dialect(&args.tools.unwrap_or_default(), bounds, reach, &offer);
     engine.offer_own_tools(Arc::new(DialectTools::new(Arc::clone(&own))))?;
     let names: Vec<NetRule> = args.allow.iter().chain(&config.allow).cloned().collect();
     let dialect: Arc<dyn Dialect> = match config.dialect.name {
@@ -76,16 +94,16 @@ pub(super) async fn serve(
         })),
     };
     let hang_up = HangUp::of(policy);
-    let default_workspace = choose_workspace(&mut engine, &args.workspace, config).await?;
-    let chosen_cell = args.cell.or_else(|| {
-        let ending = config.dialect.name.cell_ending();
-        match &default_workspace {
-            Some(workspace) => of_project_ending(&workspace.dir, ending),
-            None if ending.is_empty() => None,
-            None => std::env::current_dir().ok().and_then(|here| of_project_ending(&here, ending)),
-        }
-    });
     engine.allow_names(names.clone())?;
+    let ending = config.dialect.name.cell_ending();
+    let chosen_cell = match (args.cell, &default_workspace) {
+        (Some(named), _) => Some(named),
+        (None, Some(workspace)) => find_cell_on(&engine, &local.tenant, workspace, ending).await?,
+        (None, None) if ending.is_empty() => None,
+        (None, None) => {
+            std::env::current_dir().ok().and_then(|here| of_project_ending(&here, ending))
+        }
+    };
     let local = Caller { default_workspace, default_network: names.into(), ..local };
     // Whoever calls works in cells; what the operator may is done at the command line.
     let local = local.in_role(Role::Agent);
@@ -100,6 +118,7 @@ pub(super) async fn serve(
     let leaving = Leaving { engine: Arc::clone(&engine), pool: config.pool.size };
     let door =
         Door::new(engine, dialect).with_approvers(approvers).at_home_in(config.tenant.clone());
+    let door = door.with_client_rules(config.client_rules);
     #[cfg(feature = "conformance")]
     let door = if args.conformance_fixtures { door.with_conformance_fixtures() } else { door };
     hotcell_jail::keep_freed(KEPT_BYTES);
@@ -167,12 +186,76 @@ fn as_started(config: &Config, caller: Caller) -> Caller {
     }
 }
 
+/// The cell that works on a directory, or is to be made for it. A cell that was made for the same
+/// directory without its files is left alone.
+async fn find_cell_on(
+    engine: &Engine,
+    tenant: &Tenant,
+    workspace: &Workspace,
+    ending: &str,
+) -> Result<Option<Alias>> {
+    let names = names_of_project(&workspace.dir, ending);
+    for name in &names {
+        match engine.find_workspace(tenant, name).await? {
+            Some(None) => {
+                let dir = workspace.dir.display();
+                note(&format!(
+                    "the cell {name} was made without the files of {dir} and stays as it is; \
+                     another cell works on them"
+                ));
+            }
+            // One that works on something else is a conflict, which the first call reports.
+            None | Some(Some(_)) => return Ok(Some(name.clone())),
+        }
+    }
+    Ok(names.first().cloned())
+}
+
+/// Makes a directory the default cell's workspace, copy-on-write, if it can be one.
+async fn choose_project(
+    engine: &mut Engine,
+    dir: &Path,
+    config: &Config,
+) -> Result<(Option<Workspace>, ProjectOffer)> {
+    let dir = std::path::absolute(dir).map_err(|error| {
+        Error::invalid(format!("cannot find the project {}: {error}", dir.display()))
+            .hint("start in a directory that is there")
+    })?;
+    let project = Workspace { dir: dir.clone(), mode: WorkspaceMode::Cow };
+    let asked: Vec<Workspace> = [&project].into_iter().chain(&config.workspaces).cloned().collect();
+    match engine.allow_workspaces(&asked).await {
+        Ok(allowed) => {
+            let chosen = allowed.into_iter().next();
+            let offer = offer_of(chosen.as_ref(), &[]);
+            Ok((chosen, offer))
+        }
+        Err(error) => {
+            engine.allow_workspaces(&config.workspaces).await?;
+            let shown = dir.display();
+            note(&format!("the default cell is empty: {shown} cannot be its workspace: {error}"));
+            note("start in the directory of a project, or name one with --project DIR");
+            Ok((None, ProjectOffer::Unavailable { dir, reason: error.message }))
+        }
+    }
+}
+
+/// What clients are told about these directories.
+fn offer_of(chosen: Option<&Workspace>, allowed: &[Workspace]) -> ProjectOffer {
+    match chosen {
+        Some(Workspace { dir, mode }) => {
+            ProjectOffer::DefaultCell { dir: dir.clone(), mode: *mode }
+        }
+        None if allowed.iter().any(|it| it.mode >= WorkspaceMode::Cow) => ProjectOffer::Allowed,
+        None => ProjectOffer::None,
+    }
+}
+
 /// The directories of the host that cells may have; the one that is worked on.
 async fn choose_workspace(
     engine: &mut Engine,
     named: &[Workspace],
     config: &Config,
-) -> Result<Option<Workspace>> {
+) -> Result<(Option<Workspace>, ProjectOffer)> {
     let wish = match named.is_empty() {
         true => config.dialect.workspace()?,
         false => None,
@@ -182,7 +265,9 @@ async fn choose_workspace(
     let is_named = !named.is_empty() || wish.as_ref().is_some_and(|wish| wish.variable.is_some());
     match engine.allow_workspaces(&asked).await {
         Ok(allowed) => {
-            Ok(allowed.into_iter().next().filter(|_| !named.is_empty() || wish.is_some()))
+            let chosen = allowed.first().filter(|_| !named.is_empty() || wish.is_some()).cloned();
+            let offer = offer_of(chosen.as_ref(), &allowed);
+            Ok((chosen, offer))
         }
         Err(error) if is_named || wish.is_none() => {
             Err(match wish.and_then(|wish| wish.variable) {
@@ -194,8 +279,8 @@ async fn choose_workspace(
         }
         Err(error) => {
             note(&format!("cells have a workspace of their own: {error}"));
-            engine.allow_workspaces(&config.workspaces).await?;
-            Ok(None)
+            let allowed = engine.allow_workspaces(&config.workspaces).await?;
+            Ok((None, offer_of(None, &allowed)))
         }
     }
 }

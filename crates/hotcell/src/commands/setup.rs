@@ -1,27 +1,28 @@
 //! `hotcell setup`: tells a client about the server.
 
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use hotcell_model::{Error, ErrorCode, Result, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::args::Setup;
-use crate::config::Overrides;
+use super::setup_server::{ServerGets, StateOfServer};
+use crate::config::{Config, Overrides};
+use crate::confirm::{self, Answer};
 use crate::default_cell::of_directory;
 use crate::environment::Environment;
 use crate::errors::Failure;
 use crate::setup::{
     Client, Entry, Server, SettingsFile, Surroundings, Unfit, own_program, unified_diff,
 };
+use crate::setup_args::Setup;
 use crate::show::{note, print, print_json};
-use crate::terminal;
 
 /// Writes the settings of a client, or prints what belongs there.
 pub(super) fn setup(
     args: &Setup,
     overrides: &Overrides,
     environment: &Environment,
+    config: Result<Config>,
 ) -> Result<u8, Failure> {
     let directory = std::env::current_dir().map_err(|error| {
         Error::invalid(format!("this directory cannot be read: {error}"))
@@ -33,10 +34,19 @@ pub(super) fn setup(
         directory: &directory,
         directory_cell: directory_cell.as_ref(),
     };
-    let server = server(args, overrides, &around)?;
-    let entry = args.client.entry(args.scope, &server)?;
+    let project = match args.no_project {
+        true => Vec::new(),
+        false => args.client.project_args(args.scope, &around),
+    };
+    let state = StateOfServer::find(overrides, environment, &directory, config)?;
+    let server = server(args, overrides, &around, &project, &state)?;
+    let mut entry = args.client.entry(args.scope, &server)?;
+    if args.approve_tools {
+        entry.fields.push(approval_of_tools(args.client)?);
+    }
     let file = args.client.file(args.scope, &around);
-    let plan = Plan { args, server: &server, entry: &entry };
+    let gets = ServerGets::new(args, &around, &project, &state);
+    let plan = Plan { args, server: &server, entry: &entry, gets: &gets };
     match (args.print, file) {
         (false, file) => plan.write(&file?),
         (true, Ok(file)) => plan.print(Some(&file)),
@@ -46,18 +56,25 @@ pub(super) fn setup(
 }
 
 /// The server that the client is told of.
-fn server(args: &Setup, overrides: &Overrides, around: &Surroundings<'_>) -> Result<Server> {
+fn server(
+    args: &Setup,
+    overrides: &Overrides,
+    around: &Surroundings<'_>,
+    project: &[String],
+    state: &StateOfServer,
+) -> Result<Server> {
     if let Some(url) = &args.http {
         return Ok(Server::Http { url: url.clone(), token_variable: args.token_env.clone() });
     }
     let started_as = std::env::args_os().next();
     let search = around.environment.path.as_deref();
     let mut words = vec!["serve".to_owned()];
-    if let Some(cell) = args.client.cell(args.scope, around) {
+    words.extend(project.iter().cloned());
+    if let Some(cell) = args.client.cell(args.scope, around).filter(|_| project.is_empty()) {
         words.extend(["--cell".to_owned(), cell]);
     }
-    // Who gives a flag to `setup` wants the server to have it.
-    for (flag, path) in [("--config", &overrides.file), ("--state-dir", &overrides.state_dir)] {
+    // What is in effect here has to be in effect for the server.
+    for (flag, path) in [("--config", &state.config_arg), ("--state-dir", &state.state_arg)] {
         if let Some(path) = path {
             words.extend([flag.to_owned(), absolute_text(flag, around.directory, path)?]);
         }
@@ -84,6 +101,7 @@ struct Plan<'a> {
     args: &'a Setup,
     server: &'a Server,
     entry: &'a Entry,
+    gets: &'a ServerGets,
 }
 
 impl Plan<'_> {
@@ -92,6 +110,8 @@ impl Plan<'_> {
         let Setup { client, scope, name, .. } = self.args;
         let snippet = client.snippet(name, self.entry)?;
         let command = client.own_command(*scope, name, self.server, self.entry);
+        // The client's own command has no such flag.
+        let command = command.filter(|_| !self.args.approve_tools);
         let command = command.map(|words| shell_line(&words));
         if self.args.json {
             print_json(&json!({
@@ -100,6 +120,9 @@ impl Plan<'_> {
                 "file": file,
                 "snippet": snippet,
                 "command": command,
+                "state_dir": self.gets.state_dir,
+                "default_cell": self.gets.default_cell,
+                "project": self.gets.project,
             }))?;
             return Ok(0);
         }
@@ -110,6 +133,7 @@ impl Plan<'_> {
         if let Some(command) = command {
             note(&format!("or run: {command}"));
         }
+        self.gets.tell();
         self.remark();
         Ok(0)
     }
@@ -119,6 +143,9 @@ impl Plan<'_> {
         let client = self.args.client;
         let file = SettingsFile::read(path)?;
         let after = self.edited(client, &file)?;
+        if !self.args.json {
+            self.gets.tell();
+        }
         if after == file.text() {
             self.tell(&file, Outcome::AlreadySetUp, None, "")?;
             return Ok(0);
@@ -149,7 +176,7 @@ impl Plan<'_> {
         if self.args.yes {
             return Ok(());
         }
-        if !terminal::is_ours() || !io::stderr().is_terminal() {
+        if !confirm::is_possible() {
             let path = path.display();
             return Err(Error::invalid(format!(
                 "there is no terminal to ask whether {path} may be written"
@@ -159,7 +186,7 @@ impl Plan<'_> {
         }
         let shown = if self.args.json { diff } else { "" };
         let question = format!("{shown}Write this to {}? [y/N] ", path.display());
-        match ask(&question).map_err(Failure::Terminal)? {
+        match confirm::ask(&question).map_err(Failure::Terminal)? {
             Answer::Yes => Ok(()),
             Answer::No => Err(Error::cancelled("nothing was changed").into()),
         }
@@ -186,6 +213,9 @@ impl Plan<'_> {
                 "status": status,
                 "backup": kept,
                 "diff": diff,
+                "state_dir": self.gets.state_dir,
+                "default_cell": self.gets.default_cell,
+                "project": self.gets.project,
             }));
         }
         note(&format!("{name} is {is} set up in {}", path.display()));
@@ -208,6 +238,23 @@ impl Plan<'_> {
     }
 }
 
+/// The setting that lets a client call tools without asking about each call.
+fn approval_of_tools(client: Client) -> Result<(&'static str, Value)> {
+    match client {
+        Client::Codex => Ok(("default_tools_approval_mode", json!("approve"))),
+        Client::ClaudeCode
+        | Client::ClaudeDesktop
+        | Client::Cursor
+        | Client::Vscode
+        | Client::Gemini
+        | Client::Opencode
+        | Client::Qwen => {
+            Err(Error::unsupported(format!("--approve-tools is not for {}", client.name()))
+                .hint("leave it out; it is a setting of codex"))
+        }
+    }
+}
+
 fn cannot_be_edited(path: &Path, unfit: &Unfit) -> Error {
     let path = path.display();
     let place = unfit.line.map_or_else(String::new, |line| format!(" at line {line}"));
@@ -220,28 +267,6 @@ fn cannot_be_edited(path: &Path, unfit: &Unfit) -> Error {
 enum Outcome {
     Written,
     AlreadySetUp,
-}
-
-/// What a person said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    Yes,
-    No,
-}
-
-fn ask(question: &str) -> io::Result<Answer> {
-    let mut screen = io::stderr();
-    screen.write_all(question.as_bytes())?;
-    screen.flush()?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    if !line.ends_with('\n') {
-        screen.write_all(b"\n")?;
-    }
-    match line.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Ok(Answer::Yes),
-        _ => Ok(Answer::No),
-    }
 }
 
 /// A command as a shell reads it.

@@ -25,6 +25,10 @@ pub(crate) enum Client {
     Codex,
     /// Gemini CLI.
     Gemini,
+    /// opencode.
+    Opencode,
+    /// Qwen Code.
+    Qwen,
 }
 
 /// For whom a server is set up.
@@ -56,6 +60,8 @@ impl Client {
             Self::Vscode => "vscode",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
+            Self::Qwen => "qwen",
         }
     }
 
@@ -63,9 +69,13 @@ impl Client {
     pub(crate) fn language(self) -> Language {
         match self {
             Self::Codex => Language::Toml,
-            Self::ClaudeCode | Self::ClaudeDesktop | Self::Cursor | Self::Vscode | Self::Gemini => {
-                Language::Json
-            }
+            Self::ClaudeCode
+            | Self::ClaudeDesktop
+            | Self::Cursor
+            | Self::Vscode
+            | Self::Gemini
+            | Self::Opencode
+            | Self::Qwen => Language::Json,
         }
     }
 
@@ -74,7 +84,10 @@ impl Client {
         match self {
             Self::Vscode => "servers",
             Self::Codex => "mcp_servers",
-            Self::ClaudeCode | Self::ClaudeDesktop | Self::Cursor | Self::Gemini => "mcpServers",
+            Self::Opencode => "mcp",
+            Self::ClaudeCode | Self::ClaudeDesktop | Self::Cursor | Self::Gemini | Self::Qwen => {
+                "mcpServers"
+            }
         }
     }
 
@@ -122,6 +135,10 @@ impl Client {
                 own_or(&environment.gemini_home, "")?.join(".gemini/settings.json")
             }
             (Self::Gemini, Scope::Project) => around.directory.join(".gemini/settings.json"),
+            (Self::Opencode, Scope::User) => config()?.join("opencode/opencode.json"),
+            (Self::Opencode, Scope::Project) => around.directory.join("opencode.json"),
+            (Self::Qwen, Scope::User) => home()?.join(".qwen/settings.json"),
+            (Self::Qwen, Scope::Project) => around.directory.join(".qwen/settings.json"),
         })
     }
 
@@ -130,11 +147,34 @@ impl Client {
     pub(crate) fn cell(self, scope: Scope, around: &Surroundings<'_>) -> Option<String> {
         match (self, scope) {
             // In a terminal the server starts where the client was started; VS Code is told to.
-            (Self::ClaudeCode | Self::Codex | Self::Gemini, Scope::User | Scope::Project)
+            (
+                Self::ClaudeCode | Self::Codex | Self::Gemini | Self::Opencode | Self::Qwen,
+                Scope::User | Scope::Project,
+            )
             | (Self::Vscode, Scope::Project) => None,
             (Self::Cursor, Scope::Project) => around.directory_cell.map(ToString::to_string),
             (Self::ClaudeDesktop, Scope::User | Scope::Project)
             | (Self::Cursor | Self::Vscode, Scope::User) => Some(self.name().to_owned()),
+        }
+    }
+
+    /// The arguments that let its server work on the user's project, where the server is started in
+    /// the directory of that project, or the settings belong to one.
+    pub(crate) fn project_args(self, scope: Scope, around: &Surroundings<'_>) -> Vec<String> {
+        let flag = || "--project".to_owned();
+        match (self, scope) {
+            (
+                Self::ClaudeCode | Self::Codex | Self::Gemini | Self::Opencode | Self::Qwen,
+                Scope::User | Scope::Project,
+            )
+            | (Self::Vscode, Scope::Project) => vec![flag()],
+            // Where it starts its servers is not documented.
+            (Self::Cursor, Scope::Project) => match around.directory.to_str() {
+                Some(directory) => vec![flag(), directory.to_owned()],
+                None => Vec::new(),
+            },
+            (Self::ClaudeDesktop, Scope::User | Scope::Project)
+            | (Self::Cursor | Self::Vscode, Scope::User) => Vec::new(),
         }
     }
 
@@ -159,8 +199,17 @@ impl Client {
         args: &[String],
     ) -> Vec<(&'static str, Value)> {
         let mut fields = match self {
+            Self::Opencode => {
+                let command: Vec<&str> =
+                    std::iter::once(program).chain(args.iter().map(String::as_str)).collect();
+                return vec![
+                    ("type", json!("local")),
+                    ("command", json!(command)),
+                    ("enabled", json!(true)),
+                ];
+            }
             Self::ClaudeCode | Self::Cursor | Self::Vscode => vec![("type", json!("stdio"))],
-            Self::ClaudeDesktop | Self::Codex | Self::Gemini => Vec::new(),
+            Self::ClaudeDesktop | Self::Codex | Self::Gemini | Self::Qwen => Vec::new(),
         };
         fields.extend([("command", json!(program)), ("args", json!(args))]);
         if self == Self::Vscode && scope == Scope::Project {
@@ -187,6 +236,12 @@ impl Client {
             }
             Self::ClaudeCode | Self::Gemini => {
                 (vec![("type", json!("http")), ("url", json!(url))], token.map(braced))
+            }
+            Self::Qwen => (vec![("httpUrl", json!(url))], token.map(braced)),
+            Self::Opencode => {
+                let fields = [("type", json!("remote")), ("url", json!(url))];
+                let fields = fields.into_iter().chain([("enabled", json!(true))]).collect();
+                (fields, token.map(|variable| format!("{{env:{variable}}}")))
             }
             Self::Cursor => (vec![("url", json!(url))], token.map(of_editor)),
             Self::Vscode => {
@@ -246,19 +301,19 @@ impl Client {
                     say(&["--bearer-token-env-var", token]);
                 }
             }
-            (Self::Gemini, _, Server::Stdio { program, args }) => {
-                say(&["gemini", "mcp", "add", "--scope", of_scope, name, program]);
+            (Self::Gemini | Self::Qwen, _, Server::Stdio { program, args }) => {
+                say(&[self.name(), "mcp", "add", "--scope", of_scope, name, program]);
                 words.extend(args.iter().cloned());
             }
-            (Self::Gemini, _, Server::Http { url, token_variable }) => {
-                say(&["gemini", "mcp", "add", "--scope", of_scope, "--transport", "http"]);
+            (Self::Gemini | Self::Qwen, _, Server::Http { url, token_variable }) => {
+                say(&[self.name(), "mcp", "add", "--scope", of_scope, "--transport", "http"]);
                 say(&[name, url]);
                 // Its flag takes every word that follows.
                 if let Some(token) = token_variable {
                     say(&["--header", &format!("Authorization: Bearer {}", braced(token))]);
                 }
             }
-            (Self::ClaudeDesktop | Self::Cursor, _, _)
+            (Self::ClaudeDesktop | Self::Cursor | Self::Opencode, _, _)
             | (Self::Vscode | Self::Codex, Scope::Project, _) => return None,
         }
         Some(words)

@@ -14,13 +14,15 @@ use super::{
 };
 use crate::environment::Environment;
 
-const CLIENTS: [Client; 6] = [
+const CLIENTS: [Client; 8] = [
     Client::ClaudeCode,
     Client::ClaudeDesktop,
     Client::Cursor,
     Client::Vscode,
     Client::Codex,
     Client::Gemini,
+    Client::Opencode,
+    Client::Qwen,
 ];
 const NOW: Timestamp = Timestamp(1_794_724_200_000);
 const TEXTS: [&str; 2] = ["stdio", "http"];
@@ -342,7 +344,9 @@ fn what_is_printed_for_every_client() {
             let mut server = server(kind);
             if let Server::Stdio { args, .. } = &mut server {
                 *args = vec!["serve".to_owned()];
-                let cell = client.cell(scope, &around);
+                let project = client.project_args(scope, &around);
+                let cell = client.cell(scope, &around).filter(|_| project.is_empty());
+                args.extend(project);
                 args.extend(cell.into_iter().flat_map(|cell| ["--cell".to_owned(), cell]));
             }
             shown.push_str(&format!("== {} {scope:?} {kind}\n", client.name()));

@@ -16,7 +16,7 @@ pub(crate) enum Server {
 }
 
 /// Fields that only the entry of a server has that the client starts.
-const OF_STDIO: &[&str] = &["command", "args", "cwd", "env", "envFile", "env_vars"];
+const OF_STDIO: &[&str] = &["command", "args", "cwd", "env", "environment", "envFile", "env_vars"];
 /// Fields that say where a server is.
 const OF_HTTP: &[&str] = &["url", "httpUrl"];
 /// Fields that say who asks: they belong to one place and must not be sent to another.
@@ -46,7 +46,8 @@ impl Entry {
             OF_HTTP.iter().find_map(|key| get(key)).unwrap_or(Value::Null)
         };
         let now = place(&|key| self.get(key).cloned());
-        let mut stale = vec!["type"];
+        // Where the command is one list with its arguments, there are no others.
+        let mut stale = vec!["type", "args"];
         stale.extend(OF_HTTP);
         if !now.is_null() {
             stale.extend(OF_STDIO);

@@ -88,7 +88,9 @@ async def read_on(client, exec_id: str, after: int, until=lambda text: False) ->
     """Reads output by cursor until it is complete, or has what is wanted."""
     text = ""
     while True:
-        page = await call(client, "exec_poll", exec_id=exec_id, after_seq=after, wait_s=20)
+        # With details there is one message for each record.
+        asked = {"exec_id": exec_id, "after_seq": after, "wait_s": 20, "details": True}
+        page = await call(client, "exec_poll", **asked)
         for message in page["messages"]:
             after += 1
             assert message["seq"] == after, f"a hole or a repeat: {page}"
@@ -105,7 +107,7 @@ async def the_tools_describe_themselves(site, name):
         for tool in tools:
             jsonschema.Draft202012Validator.check_schema(tool.input_schema)
             jsonschema.Draft202012Validator.check_schema(tool.output_schema)
-            assert tool.input_schema["additionalProperties"] is False, tool.name
+            assert "additionalProperties" not in tool.input_schema, tool.name
             assert tool.annotations.read_only_hint is not None, tool.name
         assert client.server_info.name == "hotcell"
         assert "exec_poll" in client.instructions
@@ -433,7 +435,7 @@ async def files_are_worked_with(site, name):
         assert (await fs("import", path="copy", archive=archive))["files"] == 1
         listed = await fs("list", recursive=True, glob="**/a.txt")
         paths = [each["path"] for each in listed["entries"]]
-        assert paths == ["/workspace/copy/a.txt", "/workspace/src/a.txt"], paths
+        assert paths == ["copy/a.txt", "src/a.txt"], paths
         assert (await fs("delete", path="src", recursive=True))["removed"] == 2
         contents = (await client.read_resource(f"workspace:{name}/b")).contents
         assert contents[0].text == "one\n2\n", contents

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 from mcp import Client, StdioServerParameters
+from mcp.types import Implementation
 
 PATIENCE_S = 60
 
@@ -28,6 +29,8 @@ class Site:
     @asynccontextmanager
     async def client(self, **options):
         mode = "auto" if self.is_modern else "legacy"
+        # Clients with the SDK's own name are answered before they give up, after a few seconds.
+        options.setdefault("client_info", Implementation(name="scenarios", version="1"))
         async with Client(await self.server(), mode=mode, **options) as client:
             wanted = "2026-07-28" if self.is_modern else "2025-11-25"
             assert client.protocol_version == wanted, client.protocol_version

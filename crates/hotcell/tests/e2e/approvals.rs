@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::world::{Era, HttpServer, Invocation, McpClient, Sent, World, eventually_some};
+use crate::world::{
+    Era, HttpServer, Invocation, McpClient, Sent, World, eventually, eventually_some,
+};
 
 in_worlds! { [root, rootless]
     a_call_that_is_asked_about_waits_for_a_person,
@@ -57,6 +59,7 @@ fn id(asked: &Value) -> String {
 
 fn a_call_that_is_asked_about_waits_for_a_person(world: &World) {
     let mut agent = McpClient::start_with(serve(world), Era::Modern);
+    agent.call("exec_run", json!({ "command": "true" }));
     let call = agent.ask_tool("fs_write", write("kept/a", "precious\n"));
     let asked = waiting(world);
     let held = id(&asked);
@@ -70,19 +73,24 @@ fn a_call_that_is_asked_about_waits_for_a_person(world: &World) {
     // Others go on meanwhile, and nothing was written.
     let ran = agent.call("exec_run", json!({ "command": "ls" }));
     assert_eq!(ran["stdout"], "", "{ran}");
+    // The model has learned at once how it is approved.
+    let said = agent.answer(call)["result"]["content"][0]["text"].to_string();
+    for part in ["awaiting_approval", "history is shared", &format!("hotcell approve {held}")] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
     assert_eq!(world.text(["approve", &held]), format!("{held} granted\n"));
-    let answer = agent.answer(call);
-    assert!(answer["result"]["isError"] != true, "{answer}");
+    agent.call("fs_write", write("kept/a", "precious\n"));
     let read = agent.call("fs_read", json!({ "path": "kept/a" }));
     assert_eq!(read["content"], "precious\n", "{read}");
     world.hotcell(["approve", &held]).run().exited(4);
     assert_eq!(world.json(["approvals", "--json"]), json!([]));
     assert!(world.json(["approvals", &held, "--json"])["used_at"].is_string());
     // The same once more is another call.
-    let call = agent.ask_tool("fs_write", write("kept/a", "precious\n"));
+    agent.ask_tool("fs_write", write("kept/a", "precious\n"));
     let again = id(&waiting(world));
     assert_ne!(again, held);
     world.hotcell(["approve", "--refuse", &again]).run().succeeded();
+    let call = agent.ask_tool("fs_write", write("kept/a", "precious\n"));
     let said = agent.answer(call)["result"]["content"][0]["text"].to_string();
     assert!(said.contains("denied") && said.contains("refused by"), "{said}");
     agent.leave();
@@ -116,7 +124,8 @@ fn what_nobody_approves_is_not_done(world: &World) {
     let mut agent = McpClient::start_with(serve, Era::Modern);
     let call = agent.ask_tool("fs_write", write("kept/a", "x"));
     let said = agent.answer(call)["result"]["content"][0]["text"].to_string();
-    assert!(said.contains("denied") && said.contains("nobody approved"), "{said}");
+    assert!(said.contains("awaiting_approval"), "{said}");
+    eventually("nobody answered in time", || world.json(["approvals", "--json"]) == json!([]));
     let call = agent.ask_tool("cell_fork", json!({ "cell": "judged" }));
     assert_eq!(agent.answer(call)["result"]["isError"], true);
     // The control: what no rule asks about is done.
@@ -137,7 +146,7 @@ fn a_person_sees_all_of_a_command(world: &World) {
             "env": { "COLOR": "red", "API_TOKEN": "hunter2hunter2" },
         }),
     );
-    assert_eq!(asked["status"], "queued", "{asked}");
+    assert_eq!(asked["status"], "awaiting_approval", "{asked}");
     let exec = asked["exec_id"].as_str().unwrap();
     let shown = world.text(["approvals", exec]);
     let parts = [
@@ -252,7 +261,7 @@ fn clients_over_http_do_not_approve_for_themselves(world: &World) {
     let run = json!({ "command": "rm x", "wait_s": 0 });
     let server = HttpServer::start_with(world, &[], &[careful]);
     let asked = server.ask(&over_http("exec_run", &run, &json!({}))).is(200).tool_result();
-    assert_eq!(asked["status"], "queued", "{asked}");
+    assert_eq!(asked["status"], "awaiting_approval", "{asked}");
     let exec = asked["exec_id"].clone();
     let forged = server.ask(&over_http("exec_run", &run, &answer(&exec, true))).is(200);
     assert!(forged.body.contains("none that was given out"), "{forged:?}");
@@ -312,7 +321,7 @@ fn operators_answer_over_http_but_not_for_themselves(world: &World) {
     waiting(world);
     server.terminate();
     let said = call.answer().map(|answer| answer.body).unwrap_or_default();
-    assert!(said.contains("waits for approval"), "{said}");
+    assert!(said.contains("awaits approval"), "{said}");
 }
 
 fn rules_that_deny_by_now_are_stronger_than_a_word(world: &World) {
@@ -321,7 +330,7 @@ fn rules_that_deny_by_now_are_stronger_than_a_word(world: &World) {
     let asked = agent.call("exec_run", json!({ "command": "rm a", "wait_s": 0 }));
     let exec = asked["exec_id"].as_str().unwrap();
     let rules = world.home().join("policy.toml");
-    let call = agent.ask_tool("fs_write", write("kept/a", "x"));
+    agent.ask_tool("fs_write", write("kept/a", "x"));
     let held = eventually_some("the write waits", || {
         let listed = world.json(["approvals", "--json"]);
         let found = listed.as_array()?.iter().find(|it| it["tool"] == "fs_write")?.clone();
@@ -332,6 +341,7 @@ fn rules_that_deny_by_now_are_stronger_than_a_word(world: &World) {
     approve(exec).run().exited(5);
     assert_eq!(world.ended(exec)["end"]["cause"], "denied");
     approve(&held).run().succeeded();
+    let call = agent.ask_tool("fs_write", write("kept/a", "x"));
     let said = agent.answer(call)["result"]["content"][0]["text"].to_string();
     assert!(said.contains("denied by rule `asked-files`"), "{said}");
     let files = agent.call("exec_run", json!({ "command": "ls" }));

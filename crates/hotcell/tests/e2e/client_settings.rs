@@ -18,6 +18,8 @@ in_worlds! { [root, rootless]
     printing_touches_nothing,
     a_project_gets_its_own_file,
     only_yes_is_yes,
+    the_server_gets_the_state_directory_in_effect,
+    tools_of_codex_are_approved_only_when_asked_for,
 }
 
 in_worlds! { [root]
@@ -83,7 +85,9 @@ fn without_a_terminal_nothing_is_written_unless_told(world: &World) {
     let path = world.home().join(".claude.json");
     let entry = &read_json(&path)["mcpServers"]["hotcell"];
     assert_eq!(entry["command"], program().to_str().unwrap());
-    assert_eq!(entry["args"], json!(["serve"]));
+    let state_dir = world.state_dir();
+    let state_dir = state_dir.to_str().unwrap();
+    assert_eq!(entry["args"], json!(["serve", "--project", "--state-dir", state_dir]));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(files(world), [path.to_str().unwrap()]);
 }
@@ -163,6 +167,8 @@ fn every_client_has_its_file(world: &World) {
         ("vscode", ".config/Code/User/mcp.json", true),
         ("codex", ".codex/config.toml", true),
         ("gemini", ".gemini/settings.json", true),
+        ("opencode", ".config/opencode/opencode.json", true),
+        ("qwen", ".qwen/settings.json", true),
     ];
     for (client, path, takes_http) in clients {
         setup(world, [client, "--yes"]).run().succeeded();
@@ -238,10 +244,15 @@ fn a_project_gets_its_own_file(world: &World) {
     let entry = &read_json(&project.join(".vscode/mcp.json"))["servers"]["hotcell"];
     assert_eq!(entry["cwd"], "${workspaceFolder}");
     let state_dir = project.join("st");
-    assert_eq!(entry["args"], json!(["serve", "--state-dir", state_dir.to_str().unwrap()]));
+    let state_dir = state_dir.to_str().unwrap();
+    assert_eq!(entry["args"], json!(["serve", "--project", "--state-dir", state_dir]));
 
     here(&["setup", "cursor", "--scope", "project", "--yes"]);
     let entry = &read_json(&project.join(".cursor/mcp.json"))["mcpServers"]["hotcell"];
+    assert_eq!(entry["args"][2], project.to_str().unwrap());
+    here(&["setup", "cursor", "--scope", "project", "--yes", "--no-project"]);
+    let entry = &read_json(&project.join(".cursor/mcp.json"))["mcpServers"]["hotcell"];
+    assert_eq!(entry["args"][1], "--cell");
     let cell = entry["args"][2].as_str().unwrap();
     here(&["run", "--cell", "default", "true"]);
     assert_eq!(world.json(["info", "--json", cell])["cell"]["alias"], cell);
@@ -294,4 +305,57 @@ fn what_a_client_is_told_to_start_is_a_server(world: &World) {
 
 fn a_broken_configuration_of_ours_does_not_matter(world: &World) {
     setup(world, ["codex", "--yes"]).env("HOTCELL_MAX_RUNNING", "none").run().succeeded();
+}
+
+/// The arguments that a server for Claude Code would be started with, and the whole report.
+fn printed(setup: Invocation) -> (Value, Value) {
+    let report = setup.args(["claude-code", "--print", "--json"]).run().succeeded().stdout();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let snippet: Value = serde_json::from_str(report["snippet"].as_str().unwrap()).unwrap();
+    (snippet["mcpServers"]["hotcell"]["args"].clone(), report)
+}
+
+fn the_server_gets_the_state_directory_in_effect(world: &World) {
+    let own = || setup(world, []);
+    let state_dir = world.state_dir();
+    let (args, report) = printed(own());
+    assert_eq!(args, json!(["serve", "--project", "--state-dir", state_dir.to_str().unwrap()]));
+    assert_eq!(report["state_dir"], state_dir.to_str().unwrap());
+    assert_eq!((&report["project"], &report["default_cell"]), (&json!(true), &Value::Null));
+
+    let usual = world.home().join(".local/state/hotcell");
+    let (args, report) = printed(own().env("HOTCELL_STATE_DIR", &usual));
+    assert_eq!(args, json!(["serve", "--project"]), "it is the default");
+    assert_eq!(report["state_dir"], usual.to_str().unwrap());
+    // Clients do not pass variables of the base directories on.
+    let moved = world.home().join("moved");
+    let there = own().env("HOTCELL_STATE_DIR", "").env("XDG_STATE_HOME", &moved);
+    let (args, _) = printed(there);
+    assert_eq!(args[3], moved.join("hotcell").to_str().unwrap(), "{args}");
+    // The file that names another directory is found, or named.
+    let config = file(world, ".config/hotcell.toml", "state_dir = \"/var/tmp/cells\"\n");
+    let (args, report) =
+        printed(setup(world, ["--config", config.to_str().unwrap()]).env("HOTCELL_STATE_DIR", ""));
+    assert_eq!(args, json!(["serve", "--project", "--config", config.to_str().unwrap()]));
+    assert_eq!(report["state_dir"], "/var/tmp/cells");
+
+    let (args, report) = printed(setup(world, ["--no-project"]));
+    assert_eq!(args[1], "--state-dir");
+    assert_eq!(report["project"], false);
+    let said = setup(world, ["claude-desktop", "--print"]).env("HOTCELL_MAX_RUNNING", "3").run();
+    let said = said.succeeded().stderr();
+    assert!(said.contains("default cell: claude-desktop"), "{said}");
+    assert!(said.contains("not written: HOTCELL_MAX_RUNNING"), "{said}");
+}
+
+fn tools_of_codex_are_approved_only_when_asked_for(world: &World) {
+    let path = world.home().join(".codex/config.toml");
+    setup(world, ["codex", "--yes"]).run().succeeded();
+    assert!(!fs::read_to_string(&path).unwrap().contains("approval"));
+    setup(world, ["codex", "--yes", "--approve-tools"]).run().succeeded();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("default_tools_approval_mode = \"approve\""), "{text}");
+    let refused = setup(world, ["gemini", "--yes", "--approve-tools"]).run().exited(9);
+    assert!(refused.stderr().contains("hint: "), "{refused:?}");
+    assert!(!world.home().join(".gemini").exists());
 }

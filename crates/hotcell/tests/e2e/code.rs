@@ -112,7 +112,7 @@ fn a_loop_is_ended_in_time_with_all_it_started(world: &World) {
     let code = "import signal, subprocess\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
                 subprocess.Popen(['setsid', 'sleep', '1234'])\nprint('begun')\nwhile True: pass";
     for _ in 0..2 {
-        let asked = json!({ "code": code, "timeout_s": 1 });
+        let asked = json!({ "code": code, "timeout_s": 1, "details": true });
         let ran = client.call("code_run", asked);
         assert_eq!(
             (&ran["status"], &ran["stdout"]),
@@ -257,7 +257,7 @@ fn the_policy_reads_code(world: &World) {
     let asked = json!({ "code": "import shutil\nshutil.rmtree('/workspace/x')", "wait_s": 0 });
     let held = client.call("code_run", asked);
     let told = held.to_string();
-    assert!(told.contains("waits until"), "{held}");
+    assert!(told.contains("awaiting_approval"), "{held}");
     assert_ne!(held["status"], "ok", "{held}");
     // The control: what destroys nothing runs.
     assert_eq!(result_of(&mut client, "'shutil.rmtree'"), "shutil.rmtree");

@@ -38,7 +38,8 @@ fn served(world: &World, settings: &[(&str, &str)]) -> McpClient {
 }
 
 fn run(client: &mut McpClient, code: &str) -> Value {
-    client.call("code_run", json!({ "code": code, "timeout_s": 120, "wait_s": 50 }))
+    client
+        .call("code_run", json!({ "code": code, "timeout_s": 120, "wait_s": 50, "details": true }))
 }
 
 /// All of an answer, pictures included.
@@ -180,7 +181,7 @@ fn calls_are_counted_where_they_are_answered(world: &World) {
     // Another process has the same from the ledger.
     client.kill();
     let mut other = McpClient::start(world, Era::Modern);
-    let page = other.call("exec_poll", json!({ "exec_id": ran["exec_id"] }));
+    let page = other.call("exec_poll", json!({ "exec_id": ran["exec_id"], "details": true }));
     assert_eq!(page["code"]["tools_called"], ran["tools_called"], "{page}");
     assert_eq!(page["code"]["tokens"], ran["usage"]["tokens"], "{page}");
     // The control: what calls nothing has called nothing, whatever was called before.

@@ -291,7 +291,7 @@ fn the_policy_knows_that_it_does_not_read_scripts(world: &World) {
     let file = world.home().join("policy.toml");
     fs::write(&file, rules).unwrap();
     for (variable, value, told) in [
-        ("HOTCELL_POLICY_PROFILE", "careful", "waits until"),
+        ("HOTCELL_POLICY_PROFILE", "careful", "awaiting_approval"),
         ("HOTCELL_POLICY_PROFILE", "allowlist", "denied"),
         ("HOTCELL_POLICY_FILE", file.to_str().unwrap(), "no-sockets"),
     ] {

@@ -43,7 +43,9 @@ fn asked(session: &str, code: &str) -> Value {
 }
 
 fn run(client: &mut McpClient, session: &str, code: &str) -> Value {
-    client.call("code_run", asked(session, code))
+    let mut asked = asked(session, code);
+    asked["details"] = json!(true);
+    client.call("code_run", asked)
 }
 
 /// The result of code that has to succeed, and whether its session was new.
@@ -105,7 +107,6 @@ fn variables_live_on(world: &World) {
     }
     for wrong in [
         json!({ "code": "1", "session": "a b" }),
-        json!({ "code": "1", "session": "" }),
         json!({ "code": "1", "session": "x".repeat(33) }),
         json!({ "code": "1", "reset": true }),
     ] {
@@ -165,7 +166,8 @@ fn a_loop_ends_with_its_session_and_keeps_its_output(world: &World) {
                 subprocess.Popen(['setsid', 'sleep', '2345'])\nprint('begun')\nwhile True: pass";
     for first in ["x = 1", "x = 2"] {
         assert!(turn(&mut client, "a", first).1, "what was ended is begun anew");
-        let asked = json!({ "code": code, "session": "a", "timeout_s": 1, "wait_s": 50 });
+        let asked =
+            json!({ "code": code, "session": "a", "timeout_s": 1, "wait_s": 50, "details": true });
         let ran = client.call("code_run", asked);
         assert_eq!((&ran["status"], &ran["stdout"]), (&json!("timed_out"), &json!("begun\n")));
         assert_eq!(ran["session"], json!({ "name": "a", "is_new": false, "is_kept": false }));
@@ -480,7 +482,7 @@ fn a_run_that_waits_for_a_person_keeps_no_other_waiting(world: &World) {
     turn(&mut client, "a", "x = 1");
     let held = json!({ "code": "import shutil\nshutil.rmtree('/workspace/x')", "session": "a", "wait_s": 0 });
     let held = client.call("code_run", held);
-    assert!(held.to_string().contains("waits until"), "{held}");
+    assert!(held.to_string().contains("awaiting_approval"), "{held}");
     assert_eq!(turn(&mut client, "a", "x"), (json!(1), false));
 }
 

@@ -120,8 +120,9 @@ fn what_goes_wrong_with_a_tool_is_raised(world: &World) {
 fn a_tool_that_no_rule_names_waits_for_a_person(world: &World) {
     let Some(place) = tool_servers() else { return };
     let mut client = agent(world, &place, "");
-    // Its server lists it before anybody waits.
-    client.call("tool_search", json!({ "query": "echo" }));
+    // The search says what awaits, and what the operator does about it.
+    let found = client.call("tool_search", json!({ "query": "echo" }));
+    assert!(found["approval"].to_string().contains("everything.*"), "{found}");
     let code = "from tools.everything import echo\necho(message='approved')";
     for (answer, status) in [("approve", "ok"), ("refuse", "error")] {
         let asked =
@@ -136,8 +137,16 @@ fn a_tool_that_no_rule_names_waits_for_a_person(world: &World) {
             "approve" => world.text(["approve", &held]),
             _ => world.text(["approve", "--refuse", &held]),
         };
+        // The model has learned at once what is awaited and how it is approved.
         let ran = client.answer(asked)["result"]["structuredContent"].clone();
-        assert_eq!(ran["status"], status, "{ran}");
+        assert_eq!(ran["status"], "awaiting_approval", "{ran}");
+        let how = ran["approval"].as_str().unwrap();
+        assert!(how.contains(&format!("hotcell approve {held}")), "{how}");
+        let page = eventually_some("the code has ended", || {
+            let asked = json!({ "exec_id": ran["exec_id"], "after_seq": 0, "wait_s": 20 });
+            Some(client.call("exec_poll", asked)).filter(|page| page["complete"] == true)
+        });
+        assert_eq!(page["code"]["error"].is_null(), status == "ok", "{page}");
     }
 }
 

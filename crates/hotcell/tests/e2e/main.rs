@@ -11,6 +11,7 @@
 mod world;
 
 mod admission;
+mod agents;
 mod approvals;
 mod audit;
 mod bad_input;
@@ -44,6 +45,7 @@ mod files;
 mod flattened_layers;
 mod full_disk;
 mod images;
+mod interactive_programs;
 mod killed_processes;
 mod lasting_cells;
 mod ledger_evidence;
@@ -56,6 +58,7 @@ mod passed_tools;
 mod policy;
 mod ports;
 mod process_level;
+mod project_tools;
 mod projects;
 mod pulls;
 mod races;

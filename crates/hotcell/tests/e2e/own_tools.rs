@@ -63,8 +63,16 @@ fn what_code_asks_of_hotcell_waits_for_a_person(world: &World) {
             "approve" => world.text(["approve", &held]),
             _ => world.text(["approve", "--refuse", &held]),
         };
+        // The model has learned at once what is awaited and how it is approved.
         let ran = client.answer(asked)["result"]["structuredContent"].clone();
-        assert_eq!(ran["status"], status, "{ran}");
+        assert_eq!(ran["status"], "awaiting_approval", "{ran}");
+        let how = ran["approval"].as_str().unwrap();
+        assert!(how.contains(&format!("hotcell approve {held}")), "{how}");
+        let page = eventually_some("the code has ended", || {
+            let asked = json!({ "exec_id": ran["exec_id"], "after_seq": 0, "wait_s": 20 });
+            Some(client.call("exec_poll", asked)).filter(|page| page["complete"] == true)
+        });
+        assert_eq!(page["code"]["error"].is_null(), status == "ok", "{page}");
     }
     // Whoever had the code run needs nobody's word for the same.
     let ran = client.call("exec_run", json!({ "command": "echo at once" }));

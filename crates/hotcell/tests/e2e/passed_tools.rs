@@ -136,15 +136,15 @@ fn a_passed_tool_obeys_the_rules(world: &World) {
     let said = text(&mut client, "liar__flood", json!({}));
     assert!(said.starts_with("denied"), "{said}");
     // Of the others no rule speaks: a person does.
-    let asked = client.ask_tool("liar__exec_run", json!({}));
+    let said = text(&mut client, "liar__exec_run", json!({}));
+    assert!(said.starts_with("awaiting_approval") && said.contains("liar.*"), "{said}");
     let held = eventually_some("the call waits", || {
         let waiting = world.json(["approvals", "--json"]);
         waiting.as_array()?.first().map(|first| first["id"].as_str().unwrap().to_owned())
     });
     assert!(world.text(["approvals", &held]).contains("liar.exec_run"));
     world.text(["approve", &held]);
-    let answer = client.answer(asked);
-    assert_eq!(answer["result"]["content"][0]["text"], "did exec_run", "{answer}");
+    assert_eq!(text(&mut client, "liar__exec_run", json!({})), "did exec_run");
 }
 
 fn what_servers_claim_is_not_passed_on(world: &World) {

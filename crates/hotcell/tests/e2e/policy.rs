@@ -52,9 +52,9 @@ fn a_command_that_is_asked_about_waits_for_a_person(world: &World) {
     let ran = run(&mut agent, "mkdir keep && echo x > keep/me", 20.0);
     assert_eq!(ran["exit_code"], 0, "{ran}");
     let asked = run(&mut agent, "cd keep && rm -rf ./me", 0.0);
-    assert_eq!(asked["status"], "queued", "{asked}");
+    assert_eq!(asked["status"], "awaiting_approval", "{asked}");
     let why = asked["approval"].as_str().unwrap();
-    assert!(why.contains("careful-destructive") && why.contains("waits until"), "{why}");
+    assert!(why.contains("careful-destructive") && why.contains("hotcell approve"), "{why}");
     // Others go on meanwhile, and nothing was removed.
     assert_eq!(run(&mut agent, "cat keep/me", 20.0)["stdout"], "x\n");
     let exec = id(&asked);
@@ -88,7 +88,8 @@ fn what_is_refused_or_not_answered_never_starts(world: &World) {
     let mut agent =
         McpClient::start_with(serve.env("HOTCELL_POLICY_ASK_WITHIN_S", "1"), Era::Modern);
     run(&mut agent, "touch a", 20.0);
-    let late = run(&mut agent, "rm a", 20.0);
+    let late = id(&run(&mut agent, "rm a", 20.0));
+    let late = agent.call("exec_poll", json!({ "exec_id": late, "wait_s": 20 }));
     assert_eq!(late["end_cause"], "denied", "{late}");
     assert!(late["approval"].as_str().unwrap().starts_with("expired by deadline"), "{late}");
     agent.leave();
@@ -199,7 +200,7 @@ fn variables_and_input_of_a_run_are_judged(world: &World) {
     assert!(said.contains("block-rm-root"), "{said}");
     let mut asked = with("BASH_ENV", "$(rm x)");
     asked["wait_s"] = json!(0);
-    assert_eq!(agent.call("exec_run", asked)["status"], "queued");
+    assert_eq!(agent.call("exec_run", asked)["status"], "awaiting_approval");
     assert_eq!(agent.call("exec_run", with("FOO", "rm -rf /"))["exit_code"], 0);
     let said = refused(
         &mut agent,
@@ -353,7 +354,7 @@ fn the_person_at_the_client_is_asked(world: &World) {
         "name": "exec_run", "arguments": { "command": "rm c", "wait_s": 0 }, "_meta": can,
     });
     let asked = agent.request("tools/call", params.clone())["result"].clone();
-    assert_eq!(asked["structuredContent"]["status"], "queued", "{asked}");
+    assert_eq!(asked["structuredContent"]["status"], "awaiting_approval", "{asked}");
     let mut forged = params;
     forged["requestState"] = asked["structuredContent"]["exec_id"].clone();
     forged["inputResponses"] =

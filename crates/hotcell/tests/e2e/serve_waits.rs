@@ -14,6 +14,7 @@ in_worlds! { [root, rootless]
     a_server_killed_among_a_hundred_execs_loses_nothing,
     two_servers_share_a_state_directory,
     a_thousand_waiting_polls_cost_nothing,
+    a_wait_that_is_over_returns_what_was_printed,
 }
 
 /// The exec of a call that waits, once it runs.
@@ -268,4 +269,34 @@ fn a_thousand_waiting_polls_cost_nothing(world: &World) {
     });
     client.call("cell_kill", json!({ "cell": "quiet", "force": true, "volumes": true }));
     client.leave().0.succeeded();
+}
+
+/// Nearly every client sends a progress token, which must not cost it the output.
+fn a_wait_that_is_over_returns_what_was_printed(world: &World) {
+    let shell = json!({ "command": "echo early; exec sleep 1000", "wait_s": 3 });
+    let code =
+        json!({ "code": "print('early', flush=True)\nimport time\ntime.sleep(1000)", "wait_s": 3 });
+    for era in [Era::Modern, Era::Legacy] {
+        let mut client = McpClient::start(world, era);
+        // Later starts take far less than the wait.
+        client.call("exec_run", json!({ "command": "true" }));
+        client.call("code_run", json!({ "code": "1" }));
+        let mut keyed = shell.clone();
+        keyed["idempotency_key"] = json!(format!("{era:?}"));
+        for (tool, asked) in [("exec_run", &shell), ("code_run", &code), ("exec_run", &keyed)] {
+            let with_token = client.ask_tool(tool, asked.clone());
+            let silent = client.ask_tool_silently(tool, asked.clone());
+            let ran = [with_token, silent]
+                .map(|id| client.answer(id)["result"]["structuredContent"].clone());
+            for ran in ran {
+                assert_eq!(
+                    (&ran["status"], &ran["stdout"]),
+                    (&json!("running"), &json!("early\n"))
+                );
+                assert_eq!(ran["next_seq"], 1, "{ran}");
+                client.call("exec_cancel", json!({ "exec_id": ran["exec_id"], "signal": "KILL" }));
+            }
+        }
+        client.leave().0.succeeded();
+    }
 }

@@ -231,7 +231,12 @@ fn a_call_that_is_asked_about_waits_for_a_person(world: &World) {
             _ => world.text(["approve", "--refuse", &held]),
         };
         let ran = client.answer(asked)["result"]["structuredContent"].clone();
-        assert_eq!(ran["exit_code"], status, "{ran}");
+        assert_eq!(ran["status"], "awaiting_approval", "{ran}");
+        let page = eventually_some("the command has ended", || {
+            let asked = json!({ "exec_id": ran["exec_id"], "wait_s": 20 });
+            Some(client.call("exec_poll", asked)).filter(|page| page["complete"] == true)
+        });
+        assert_eq!(page["exit_code"], status, "{page}");
     }
 }
 

@@ -2,49 +2,57 @@
 
 use hotcell_model::{
     Checked, CheckedLanguage, Collect, Collected, Error, PolicyCheck, PolicyDecision, PolicyPart,
-    Reconcile, Reconciled, Reply, Request, Result,
+    Reconcile, Reconciled, Reply, Result,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::schema::{self, Object};
-use super::tool::{Effect, ToolKind, answer, read};
+use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
 use crate::toolsets::Toolset;
+use hotcell_dialects::Question;
 
 pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "policy_check",
         toolset: Toolset::Admin,
-        about: "Tell whether a command would be allowed, asked about or denied, and why. Nothing runs.",
+        about: "Show whether a command would be allowed, need approval or be denied, and why. \
+                Nothing runs.",
+        found_by: "is a command allowed, policy, permission",
         effect: Effect::Reads,
+        example: r#"{"command": "rm -rf build"}"#,
         input: schema::of::<Check>,
         output: schema::of::<Verdict>,
-        request: check,
-        result: verdict,
+        call: check,
     },
     ToolKind {
         name: "reconcile",
         toolset: Toolset::Admin,
-        about: "Compare what is known of cells with what is there, and mend what differs.",
-        effect: Effect::Changes,
+        about: "Compare the index of cells with what the drivers have, and repair differences.",
+        found_by: "repair the index of sandboxes",
+        effect: Effect::Works,
+        example: "{}",
         input: schema::of::<Nothing>,
         output: schema::of::<Reconciled>,
-        request: |arguments| read::<Nothing>(arguments).map(|Nothing {}| Reconcile.into()),
-        result: reconciled,
+        call: |arguments, _| {
+            let Nothing {} = read(arguments)?;
+            Ok(question(Reconcile, reconciled))
+        },
     },
     ToolKind {
         name: "garbage_collect",
         toolset: Toolset::Admin,
-        about: "Remove cells, logs, volumes and images that are over or that nobody needs.",
-        effect: Effect::Changes,
+        about: "Remove ended cells and logs, volumes and images that are no longer used.",
+        found_by: "free disk space, clean up, prune",
+        effect: Effect::Removes,
+        example: r#"{"dry_run": true}"#,
         input: schema::of::<Garbage>,
         output: schema::of::<Collected>,
-        request: |arguments| {
+        call: |arguments, _| {
             let Garbage { dry_run } = read(arguments)?;
-            Ok(Collect { dry_run }.into())
+            Ok(question(Collect { dry_run }, collected))
         },
-        result: collected,
     },
 ];
 
@@ -55,7 +63,7 @@ struct Nothing {}
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Garbage {
-    /// only tell
+    /// only report
     #[serde(default)]
     dry_run: bool,
 }
@@ -90,7 +98,7 @@ struct Check {
     command: Option<String>,
     /// instead of command: program and arguments
     argv: Option<Vec<String>>,
-    /// shell or python
+    /// shell (default) or python
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     language: CheckedLanguage,
@@ -115,7 +123,7 @@ struct Verdict {
     parts: Vec<PolicyPart>,
 }
 
-fn check(arguments: JsonObject) -> Result<Request> {
+fn check(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let Check { command, argv, language, as_root, profile } = read(arguments)?;
     let checked = match (command, argv) {
         (Some(text), None) => Checked::Text(language, text),
@@ -124,7 +132,7 @@ fn check(arguments: JsonObject) -> Result<Request> {
             return Err(Error::invalid("give either command or argv"));
         }
     };
-    Ok(PolicyCheck { checked, as_root, profile }.into())
+    Ok(question(PolicyCheck { checked, as_root, profile }, verdict))
 }
 
 fn verdict(reply: Reply) -> Option<CallToolResult> {

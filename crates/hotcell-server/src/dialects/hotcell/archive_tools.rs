@@ -11,10 +11,12 @@ use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::file_tool::{FileBounds, FileTool, answer, asked, call, input, request};
+use super::file_tool::{answer, asked, call, input, request};
 use super::schema;
-use super::tool::Effect;
+use super::text::SHOWN_BYTES;
+use super::tool::{Effect, ToolBounds, ToolKind};
 use crate::file_asked::{from_base64, here};
+use crate::toolsets::Toolset;
 use hotcell_dialects::{Outcome, Question};
 
 /// The largest archive that is part of a result unless told.
@@ -23,19 +25,25 @@ const ARCHIVE_BYTES: u64 = 1 << 20;
 const QUERY: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
-pub(super) const TOOLS: &[FileTool] = &[
-    FileTool {
+pub(super) const TOOLS: &[ToolKind] = &[
+    ToolKind {
         name: "fs_export",
+        toolset: Toolset::Fs,
         about: "Pack files into a tar archive: base64, or a link to a larger one.",
+        found_by: "download files, tar, zip, archive a directory",
         effect: Effect::Reads,
+        example: r#"{"path": "dist", "compression": "gzip"}"#,
         input: input::<Export>,
         output: schema::of::<Exported>,
         call: export,
     },
-    FileTool {
+    ToolKind {
         name: "fs_import",
-        about: "Unpack a tar archive into a directory.",
+        toolset: Toolset::Fs,
+        about: "Unpack a base64 tar archive into a directory.",
+        found_by: "upload files, untar, unpack an archive",
         effect: Effect::Replaces,
+        example: r#"{"path": "vendor", "archive": "H4sIAAAAAAAA…"}"#,
         input: input::<Import>,
         output: schema::of::<Imported>,
         call: import,
@@ -54,7 +62,7 @@ struct Export {
     exclude: Vec<String>,
     #[serde(default)]
     compression: Compression,
-    /// the most in the result
+    /// the most in the result, default 1 MiB
     #[serde(default = "archive_bytes")]
     max_bytes: u64,
 }
@@ -76,7 +84,7 @@ struct Exported {
     bytes: Option<u64>,
 }
 
-fn export(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
+fn export(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let (cell, asked): (_, Export) = asked(arguments)?;
     let most = asked.max_bytes.min(bounds.content_bytes);
     let op = FileExport {
@@ -109,13 +117,19 @@ fn export(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
             (Ok(_), _) => return Err(other()),
         };
         let FileResult::Exported(packed) = done.result else { return Err(other()) };
-        let text = format!(
-            "packed {} into an archive of {} bytes; it is in the structured content",
-            counted(&packed),
-            done.content.len()
-        );
+        let archive = BASE64_STANDARD.encode(&done.content);
+        let size = done.content.len();
+        let mut text = format!("packed {} into an archive of {size} bytes", counted(&packed));
+        if archive.len() <= SHOWN_BYTES {
+            text.push_str(&format!(", base64:\n{archive}"));
+        } else {
+            text.push_str(
+                "; too large for a text: pack less with include and exclude, or ask the user to \
+                 run `hotcell cp CELL:PATH DIR`",
+            );
+        }
         let view = Exported {
-            archive: Some(BASE64_STANDARD.encode(&done.content)),
+            archive: Some(archive),
             url: None,
             files: Some(packed.files),
             bytes: Some(packed.bytes),
@@ -173,7 +187,7 @@ struct Imported {
     bytes: u64,
 }
 
-fn import(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
+fn import(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let (cell, asked): (_, Import) = asked(arguments)?;
     let content = from_base64("archive", &asked.archive)?;
     let op = FileImport { path: asked.path, include: asked.include, exclude: asked.exclude };

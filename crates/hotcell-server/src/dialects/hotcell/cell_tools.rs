@@ -4,85 +4,93 @@ use std::collections::BTreeMap;
 
 use hotcell_model::{
     Alias, CellAttach, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats,
-    CheckpointBefore, Error, Isolation, Keep, KillWait, Network, Reply, Request, RequestedLimits,
-    Result, SecretGrant, Workspace,
+    CheckpointBefore, Error, Isolation, Keep, KillWait, Network, Reply, RequestedLimits, Result,
+    SecretGrant, Workspace,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::schema::{self, Object};
-use super::tool::{Effect, ToolKind, answer, read};
-use super::views::{CellView, ExecView};
+use super::text::bounded;
+use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
+use super::views::{CellView, Detail, ExecView, plain};
 use crate::call_id;
 use crate::toolsets::Toolset;
+use hotcell_dialects::Question;
 
 pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "cell_spawn",
         toolset: Toolset::Cell,
-        about: "Make a sandbox with its own files, processes, limits and network.",
+        about: "Create another cell: a sandbox with its own files, processes, limits and network.",
+        found_by: "create a sandbox, container, virtual machine, isolated environment",
         effect: Effect::Adds,
+        example: r#"{"alias": "build", "persistent": true}"#,
         input: schema::of::<Spawn>,
         output: schema::of::<CellView>,
-        request: spawn,
-        result: cell,
+        call: spawn,
     },
     ToolKind {
         name: "cell_attach",
         toolset: Toolset::Cell,
-        about: "Show a cell's roots and live execs, to go on with earlier work.",
+        about: "Show a cell's roots and live execs, to continue earlier work.",
+        found_by: "continue earlier work, reconnect to a sandbox",
         effect: Effect::Reads,
+        example: r#"{"cell": "default"}"#,
         input: schema::of::<Attach>,
         output: schema::of::<Attached>,
-        request: attach,
-        result: attached,
+        call: attach,
     },
     ToolKind {
         name: "cell_list",
         toolset: Toolset::Cell,
         about: "List cells.",
+        found_by: "list sandboxes, containers, environments",
         effect: Effect::Reads,
+        example: r#"{"include_stopped": true}"#,
         input: schema::of::<List>,
         output: schema::of::<CellsView>,
-        request: |arguments| {
+        call: |arguments, _| {
             let List { include_stopped } = read(arguments)?;
-            Ok(CellList { include_stopped }.into())
+            Ok(question(CellList { include_stopped }, cells))
         },
-        result: cells,
     },
     ToolKind {
         name: "cell_info",
         toolset: Toolset::Cell,
-        about: "Show a cell: isolation, resources, live execs.",
+        about: "Show a cell: limits, isolation, resource use, live execs.",
+        found_by: "sandbox memory, cpu and disk usage, limits, isolation, network rules",
         effect: Effect::Reads,
+        example: r#"{"cell": "default"}"#,
         input: schema::of::<Named>,
         output: schema::of::<Details>,
-        request: |arguments| {
+        call: |arguments, _| {
             let Named { cell } = read(arguments)?;
-            Ok(CellInfo { cell: cell.parse()? }.into())
+            Ok(question(CellInfo { cell: cell_ref(cell.as_deref())? }, details))
         },
-        result: details,
     },
     ToolKind {
         name: "cell_kill",
         toolset: Toolset::Cell,
-        about: "End a cell.",
-        effect: Effect::Ends,
+        about: "End a cell and remove its files.",
+        found_by: "delete or destroy a sandbox or container",
+        effect: Effect::Removes,
+        example: r#"{"cell": "build"}"#,
         input: schema::of::<Kill>,
         output: schema::of::<Killed>,
-        request: |arguments| {
+        call: |arguments, _| {
             let Kill { cell, force, volumes } = read(arguments)?;
-            Ok(CellKill { cell: cell.parse()?, force, volumes, wait: KillWait::Removed }.into())
+            let wait = KillWait::Removed;
+            Ok(question(CellKill { cell: cell.parse()?, force, volumes, wait }, killed))
         },
-        result: killed,
     },
 ];
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Spawn {
-    /// host: the machine's programs
+    /// default host: the machine's programs
     #[serde(default = "host")]
     image: String,
     /// a name, usable as cell
@@ -90,11 +98,13 @@ struct Spawn {
     /// keep until killed
     #[serde(default)]
     persistent: bool,
+    /// end it after this time
     ttl_s: Option<u64>,
+    /// end it after this time without use
     idle_ttl_s: Option<u64>,
     #[schemars(with = "Option<LimitsSchema>")]
     limits: Option<RequestedLimits>,
-    /// none, or names the operator allowed
+    /// default none; {"allow": [...]} with names the operator allowed
     #[schemars(with = "Option<NetworkSchema>")]
     network: Option<Network>,
     /// a host directory the operator allowed; cow: writes stay in the cell
@@ -103,11 +113,12 @@ struct Spawn {
     env: Option<BTreeMap<String, String>>,
     /// names the operator allowed, as variables or headers
     secrets: Option<Vec<String>>,
-    /// destructive
+    /// "destructive": checkpoint before commands that delete
     #[schemars(with = "Option<String>")]
     checkpoint_before: Option<CheckpointBefore>,
+    /// native, docker; default the operator's
     driver: Option<String>,
-    /// label=value
+    /// placement: label=value
     on: Option<String>,
     idempotency_key: Option<String>,
 }
@@ -116,7 +127,7 @@ struct Spawn {
 #[expect(dead_code, reason = "a shape for the schema alone")]
 struct WorkspaceSchema {
     dir: String,
-    /// cow, rw, ro
+    /// cow (default), rw, ro
     mode: Option<String>,
 }
 
@@ -144,8 +155,8 @@ struct LimitsSchema {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Attach {
-    /// id or alias; default for your default cell
-    cell: String,
+    /// id or alias; default: your default cell
+    cell: Option<String>,
     client_name: Option<String>,
     session_id: Option<String>,
 }
@@ -160,17 +171,19 @@ struct List {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Named {
-    cell: String,
+    /// id or alias; default: your default cell
+    cell: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Kill {
+    /// id or alias
     cell: String,
-    /// end execs
+    /// even if execs run
     #[serde(default)]
     force: bool,
-    /// delete files
+    /// also delete files that would be kept
     #[serde(default)]
     volumes: bool,
 }
@@ -179,10 +192,10 @@ fn host() -> String {
     "host".to_owned()
 }
 
-fn spawn(arguments: JsonObject) -> Result<Request> {
+fn spawn(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let asked: Spawn = read(arguments)?;
     let alias: Option<Alias> = asked.alias.map(|alias| alias.parse()).transpose()?;
-    Ok(CellSpawn {
+    let spawn = CellSpawn {
         image: asked.image,
         alias,
         reuse_alias: false,
@@ -198,8 +211,8 @@ fn spawn(arguments: JsonObject) -> Result<Request> {
         driver: asked.driver,
         on: labels(asked.on.as_deref().unwrap_or_default())?,
         idempotency_key: asked.idempotency_key,
-    }
-    .into())
+    };
+    Ok(question(spawn, cell))
 }
 
 /// Labels of a place, separated by commas.
@@ -219,17 +232,17 @@ fn grants(texts: Vec<String>) -> Result<Vec<SecretGrant>> {
 
 fn cell(reply: Reply) -> Option<CallToolResult> {
     let Reply::Cell(cell) = reply else { return None };
-    let view = CellView::from(&cell);
-    Some(answer(&view, view.line()))
+    let view = CellView::new(&cell, Detail::Full);
+    Some(answer(&view, lines(view.line(), view.detail_lines().into_iter())))
 }
 
 /// Who a client says it is stands in the log, and decides nothing.
-fn attach(arguments: JsonObject) -> Result<Request> {
+fn attach(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let Attach { cell, client_name, session_id } = read(arguments)?;
-    let cell: CellRef = cell.parse()?;
+    let cell: CellRef = cell_ref(cell.as_deref())?;
     call_id::note_client(client_name.as_deref(), session_id.as_deref());
     tracing::info!(asked = %cell, "a client attaches");
-    Ok(CellAttach { cell, client_name, session_id }.into())
+    Ok(question(CellAttach { cell, client_name, session_id }, attached))
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -245,10 +258,11 @@ fn attached(reply: Reply) -> Option<CallToolResult> {
     let Reply::CellDetails(details) = reply else { return None };
     let view = Attached {
         roots: vec![format!("workspace:{}", details.cell.id)],
-        cell: (&details.cell).into(),
-        execs: details.execs.iter().map(ExecView::from).collect(),
+        cell: CellView::new(&details.cell, Detail::Brief),
+        execs: details.execs.iter().map(|exec| ExecView::new(exec, Detail::Brief)).collect(),
     };
-    let text = lines(view.cell.line(), view.execs.iter().map(ExecView::line));
+    let roots = view.roots.iter().map(|root| format!("root {root}"));
+    let text = lines(view.cell.line(), roots.chain(view.execs.iter().map(ExecView::line)));
     Some(answer(&view, text))
 }
 
@@ -256,15 +270,23 @@ fn attached(reply: Reply) -> Option<CallToolResult> {
 pub(super) struct CellsView {
     #[schemars(with = "Vec<Object>")]
     cells: Vec<CellView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<usize>,
 }
 
 pub(super) fn cells(reply: Reply) -> Option<CallToolResult> {
     let Reply::Cells(cells) = reply else { return None };
-    let view = CellsView { cells: cells.cells.iter().map(CellView::from).collect() };
-    let text = match view.cells.as_slice() {
-        [] => "no cells".to_owned(),
-        cells => cells.iter().map(CellView::line).collect::<Vec<_>>().join("\n"),
-    };
+    let shown = cells.cells.iter().map(|cell| CellView::new(cell, Detail::Brief));
+    let mut view = CellsView { cells: shown.collect(), left_out: None };
+    let (mut text, left_out) = bounded(view.cells.iter().map(CellView::line));
+    if view.cells.is_empty() {
+        text.push_str("no cells");
+    }
+    if left_out > 0 {
+        text.push_str(&format!("[{left_out} more cells are not shown]"));
+        view.cells.truncate(view.cells.len() - left_out);
+        view.left_out = Some(left_out);
+    }
     Some(answer(&view, text))
 }
 
@@ -285,14 +307,16 @@ struct Details {
 fn details(reply: Reply) -> Option<CallToolResult> {
     let Reply::CellDetails(details) = reply else { return None };
     let view = Details {
-        cell: (&details.cell).into(),
-        execs: details.execs.iter().map(ExecView::from).collect(),
+        cell: CellView::new(&details.cell, Detail::Full),
+        execs: details.execs.iter().map(|exec| ExecView::new(exec, Detail::Brief)).collect(),
         stats: details.stats,
         isolation: details.cell.isolation,
     };
     let missing = view.isolation.iter().flat_map(|isolation| &isolation.missing);
     let missing = missing.map(|layer| format!("not enforced: {} ({})", layer.name, layer.reason));
-    let text = lines(view.cell.line(), missing.chain(view.execs.iter().map(ExecView::line)));
+    let stats = view.stats.iter().map(|stats| format!("use: {}", plain(stats)));
+    let about = view.cell.detail_lines().into_iter().chain(missing).chain(stats);
+    let text = lines(view.cell.line(), about.chain(view.execs.iter().map(ExecView::line)));
     Some(answer(&view, text))
 }
 

@@ -11,40 +11,46 @@ use serde::{Deserialize, Serialize};
 
 use super::cell_tools::{cell_ref, cells};
 use super::schema::{self, Object};
-use super::tool::{Effect, ToolKind, answer, read};
+use super::text::SHOWN_BYTES;
+use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
 use crate::toolsets::Toolset;
+use hotcell_dialects::Question;
 
-/// Changes that are told at once.
-const MOST_CHANGES: u32 = 500;
-const MOST_PATCH_BYTES: u32 = 64 * 1024;
+/// The most changes in one result.
+const MOST_CHANGES: u32 = 300;
+const MOST_PATCH_BYTES: u32 = SHOWN_BYTES as u32;
 
 pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "cell_checkpoint",
         toolset: Toolset::Cell,
-        about: "Keep a cell's files (not /tmp) as they are, compare with or go back to what was kept.",
-        effect: Effect::Changes,
+        about: "Undo: save a cell's files (not /tmp), list what was saved, diff against it, or \
+                restore it.",
+        found_by: "undo changes, rollback, revert, snapshot, backup, restore files",
+        effect: Effect::Works,
+        example: r#"{"action": "create"}"#,
         input: schema::of::<Asked>,
         output: schema::of::<CheckpointView>,
-        request,
-        result,
+        call: checkpoint,
     },
     ToolKind {
         name: "cell_fork",
         toolset: Toolset::Cell,
-        about: "Make cells that begin with another's files; changes are not shared.",
+        about: "Create cells that start with a copy of another's files, to try alternatives.",
+        found_by: "clone or copy a sandbox, try several approaches in parallel, branch",
         effect: Effect::Adds,
+        example: r#"{"count": 2}"#,
         input: schema::of::<Fork>,
         output: schema::of::<super::cell_tools::CellsView>,
-        request: |arguments| {
+        call: |arguments, _| {
             let Fork { cell, checkpoint, alias, count } = read(arguments)?;
             let checkpoint = checkpoint.map(|id| id.parse()).transpose()?;
             let alias = alias.map(|alias| alias.parse()).transpose()?;
             let cell = cell_ref(cell.as_deref())?;
             let (keep, ttl_s, idempotency_key) = (None, None, None);
-            Ok(CellFork { cell, checkpoint, alias, count, keep, ttl_s, idempotency_key }.into())
+            let fork = CellFork { cell, checkpoint, alias, count, keep, ttl_s, idempotency_key };
+            Ok(question(fork, cells))
         },
-        result: cells,
     },
 ];
 
@@ -61,11 +67,12 @@ enum Action {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Asked {
+    /// id or alias; default: your default cell
     cell: Option<String>,
     action: Action,
-    /// for diff, restore, delete
+    /// for diff, restore, delete: its id
     checkpoint: Option<String>,
-    /// restore: end what runs
+    /// restore: end execs that run
     #[serde(default)]
     force: bool,
     /// diff: as a patch
@@ -77,8 +84,10 @@ struct Asked {
 #[serde(deny_unknown_fields)]
 struct Fork {
     cell: Option<String>,
+    /// default: its files as they are now
     checkpoint: Option<String>,
     alias: Option<String>,
+    /// default 1
     #[serde(default = "one")]
     count: u32,
 }
@@ -87,15 +96,15 @@ fn one() -> u32 {
     1
 }
 
-fn request(arguments: JsonObject) -> Result<Request> {
+fn checkpoint(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let Asked { cell, action, checkpoint, force, content } = read(arguments)?;
     let cell = cell_ref(cell.as_deref())?;
     let named = || -> Result<CheckpointId> {
         let missing =
-            || Error::invalid("checkpoint is missing").hint("name the checkpoint; list shows them");
+            || Error::invalid("checkpoint is missing").hint("action list shows the checkpoints");
         checkpoint.as_deref().ok_or_else(missing)?.parse()
     };
-    Ok(match action {
+    let request: Request = match action {
         Action::Create => CheckpointCreate { cell }.into(),
         Action::List => CheckpointList { cell }.into(),
         Action::Diff => {
@@ -105,7 +114,8 @@ fn request(arguments: JsonObject) -> Result<Request> {
         }
         Action::Restore => CheckpointRestore { cell, checkpoint: named()?, force }.into(),
         Action::Delete => CheckpointDelete { cell, checkpoint: named()? }.into(),
-    })
+    };
+    Ok(question(request, move |reply| result(reply, action)))
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -121,7 +131,7 @@ struct CheckpointView {
     patch: Option<String>,
 }
 
-fn result(reply: Reply) -> Option<CallToolResult> {
+fn result(reply: Reply, action: Action) -> Option<CallToolResult> {
     let mut view = CheckpointView::default();
     if let Reply::Checkpoint(checkpoint) = reply {
         view.checkpoints = vec![checkpoint];
@@ -145,8 +155,19 @@ fn result(reply: Reply) -> Option<CallToolResult> {
         format!("{id} of {cell} at {created_at} ({means}{size})")
     });
     let changes = view.changes.iter().flatten().cloned();
-    let lines: Vec<String> = kept.chain(changes).chain(view.patch.clone()).collect();
-    let text = if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") };
+    let cut = view.truncated.filter(|cut| *cut).map(|_| "[there is more]".to_owned());
+    let patch = view.patch.clone();
+    let lines: Vec<String> = kept.chain(changes).chain(patch).chain(cut).collect();
+    let done = match action {
+        Action::Create => "saved ",
+        Action::Restore => "restored ",
+        Action::Delete => "deleted ",
+        Action::List | Action::Diff => "",
+    };
+    let text = match lines.is_empty() {
+        true => "nothing".to_owned(),
+        false => format!("{done}{}", lines.join("\n")),
+    };
     Some(answer(&view, text))
 }
 

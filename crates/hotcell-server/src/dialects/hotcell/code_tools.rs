@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hotcell_model::{
     Artifact, Code, CodeError, CodeImage, CodeLanguage, CodeRun, CodeShown, CodeTokens, Command,
-    CutStrategy, Error, Exec, ExecResult, ExecRun, Reply, Request, Result, SessionTurn, SessionUse,
+    CutStrategy, Error, Exec, ExecResult, ExecRun, Reply, Result, SessionTurn, SessionUse,
     ToolDetail, ToolSearch, ToolUse, ToolsFound, Usage,
 };
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
@@ -13,11 +13,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::cell_tools::cell_ref;
-use super::exec_tools::{self, MOST_WAIT_S, wait};
+use super::exec_tools;
 use super::schema::{self, Anything, Object};
-use super::tool::{Effect, ToolKind, answer, read};
-use super::views::told;
+use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
+use super::views::{Detail, approval_of, plain};
 use crate::toolsets::Toolset;
+use hotcell_dialects::{AWAITING_APPROVAL, Question};
 
 /// What the engine is asked for: far more than is shown, so that what is shown is chosen well.
 const RESULT_BYTES: u64 = 1 << 20;
@@ -26,64 +27,65 @@ pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "code_run",
         toolset: Toolset::Code,
-        about: "Run Python, typescript or javascript in a cell; the last expression is the result. Tools: \
-                `from tools.SERVER import TOOL`; only what you print or return comes back. Past wait_s \
-                poll exec_id.",
-        effect: Effect::Changes,
+        about: "Run Python, typescript or javascript in a cell; the last expression is the result, \
+                figures come back as images. Tools of other servers: `from tools.SERVER import \
+                TOOL`. Only what you print or return comes back.",
+        found_by: "run Python code, JavaScript, TypeScript, data analysis, plot, call many tools",
+        effect: Effect::Runs,
+        example: r#"{"code": "import sys\nsys.version"}"#,
         input: schema::of::<Run>,
         output: schema::of::<Ran>,
-        request: run,
-        result: |reply| {
-            let Reply::ExecResult(result) = reply else { return None };
-            Some(ran(result))
-        },
+        call: run,
     },
     ToolKind {
         name: "tool_search",
         toolset: Toolset::Code,
-        about: "Find tools that code can import.",
+        about: "Find tools of other servers that code_run can import.",
+        found_by: "find tools, integrations, APIs of other MCP servers",
         effect: Effect::Reads,
+        example: r#"{"query": "create an issue"}"#,
         input: schema::of::<Search>,
         output: schema::of::<ToolsFound>,
-        request: search,
-        result: |reply| {
-            let Reply::ToolsFound(found) = reply else { return None };
-            let text = lines(&found);
-            Some(answer(&found, text))
-        },
+        call: search,
     },
 ];
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Run {
-    /// id or alias; your default cell when left out
+    /// id or alias; default: your default cell
     cell: Option<String>,
     code: String,
+    /// python (default), typescript, javascript
     #[serde(default = "python")]
     language: String,
+    /// ends it; default 30, 0: none
     #[serde(default = "timeout")]
     timeout_s: f64,
-    /// at most 50
-    #[serde(default = "wait")]
-    wait_s: f64,
-    /// auto, truncate, summarise, sample
+    /// for the end: default 20, at most 50
+    wait_s: Option<f64>,
+    /// of long results: auto (default), truncate, summarise, sample
     #[serde(default = "auto")]
     strategy: String,
-    /// keeps variables
+    /// name; runs of one session share variables
     session: Option<String>,
+    /// start the session afresh
     #[serde(default)]
     reset: bool,
+    /// add usage
+    #[serde(default)]
+    details: bool,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Search {
     query: String,
-    /// name, stub or full
+    /// name, stub (default) or full
     #[serde(default = "stub")]
     detail: String,
     server: Option<String>,
+    /// default 5
     #[serde(default = "few")]
     limit: u32,
 }
@@ -108,8 +110,9 @@ fn few() -> u32 {
     5
 }
 
-fn run(arguments: JsonObject) -> Result<Request> {
+fn run(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let asked: Run = read(arguments)?;
+    let detail = Detail::of(asked.details);
     let strategy = strategy_of(&asked.strategy)?;
     let language: CodeLanguage = asked.language.parse()?;
     let session = match (asked.session, asked.reset) {
@@ -117,18 +120,21 @@ fn run(arguments: JsonObject) -> Result<Request> {
         (None, false) => None,
         (None, true) => {
             return Err(Error::invalid("reset was given without a session")
-                .hint("name the session that is to begin anew"));
+                .hint("name the session to reset"));
         }
     };
     let command = Command::Code(Code { language, text: asked.code, session });
-    Ok(ExecRun {
+    let run = ExecRun {
         timeout_s: (asked.timeout_s != 0.0).then_some(asked.timeout_s),
-        wait_s: asked.wait_s.min(MOST_WAIT_S),
+        wait_s: bounds.wait(asked.wait_s),
         result_bytes: RESULT_BYTES,
         strategy,
         ..ExecRun::new(cell_ref(asked.cell.as_deref())?, command)
-    }
-    .into())
+    };
+    Ok(question(run, move |reply| {
+        let Reply::ExecResult(result) = reply else { return None };
+        Some(ran(result, detail))
+    }))
 }
 
 fn strategy_of(name: &str) -> Result<CutStrategy> {
@@ -138,25 +144,35 @@ fn strategy_of(name: &str) -> Result<CutStrategy> {
     })
 }
 
-fn search(arguments: JsonObject) -> Result<Request> {
+fn search(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let Search { query, detail, server, limit } = read(arguments)?;
     let detail: ToolDetail =
         serde_json::from_value(Value::String(detail.clone())).map_err(|_| {
             Error::invalid(format!("there is no detail {detail:?}"))
                 .hint("use name, stub, full or whole")
         })?;
-    Ok(ToolSearch { query, detail, server, limit }.into())
+    Ok(question(ToolSearch { query, detail, server, limit }, |reply| {
+        let Reply::ToolsFound(found) = reply else { return None };
+        let text = lines(&found);
+        Some(answer(&found, text))
+    }))
 }
 
 fn lines(found: &ToolsFound) -> String {
     let mut text = if found.tools.is_empty() {
-        format!("none of {} tools fits", found.of)
+        format!(
+            "none of {} tools fits; use other words for the task, or name a `server` to see its tools",
+            found.of
+        )
     } else {
         found.tools.join("\n")
     };
     for fault in &found.faults {
         text.push_str("\nnot known: ");
         text.push_str(fault);
+    }
+    for approval in &found.approval {
+        text.push_str(&format!("\n[{approval}]"));
     }
     text
 }
@@ -165,7 +181,7 @@ fn lines(found: &ToolsFound) -> String {
 struct Ran {
     cell: String,
     exec_id: String,
-    /// ok, running, error, timed_out, cancelled, denied
+    /// ok, running, awaiting_approval, error, …
     status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     approval: Option<String>,
@@ -175,7 +191,9 @@ struct Ran {
     stderr: String,
     #[serde(flatten)]
     code: CodeView,
-    next_seq: u64,
+    /// while running
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_seq: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     usage: Option<Spent>,
@@ -201,7 +219,7 @@ impl SessionView {
     /// The same for readers.
     fn told(&self) -> String {
         let found = if self.is_new { "new" } else { "went on" };
-        let left = if self.is_kept { "" } else { "; it has ended, the next run begins anew" };
+        let left = if self.is_kept { "" } else { "; it has ended, the next run starts afresh" };
         format!("{}: {found}{left}", self.name)
     }
 }
@@ -237,7 +255,7 @@ pub(super) struct CodeView {
     tokens: Option<CodeTokens>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct Spent {
     #[serde(flatten)]
     usage: Usage,
@@ -245,23 +263,28 @@ struct Spent {
 }
 
 /// What came of running code.
-pub(super) fn ran(result: ExecResult) -> CallToolResult {
-    let ExecResult { exec, next_seq, code: Some(code), .. } = result else {
-        return exec_tools::ran(result);
+pub(super) fn ran(result: ExecResult, detail: Detail) -> CallToolResult {
+    let ExecResult { exec, next_seq, code: Some(code), awaiting, .. } = result else {
+        return exec_tools::ran(result, detail);
     };
-    let (tokens, status) = (code.shown.tokens, code.status.as_str().to_owned());
+    let awaits = exec.awaits_approval() || !awaiting.is_empty();
+    let status = if awaits { AWAITING_APPROVAL } else { code.status.as_str() }.to_owned();
+    let tokens = code.shown.tokens;
     let Parts { stdout, stderr, view, images } = Parts::of(*code, &exec);
     let view = Ran {
         cell: exec.cell.to_string(),
         exec_id: exec.id.to_string(),
         status,
-        approval: exec.approval.as_deref().map(told),
+        approval: approval_of(&exec, &awaiting),
         checkpoint: exec.checkpoint.as_ref().map(ToString::to_string),
         stdout,
         stderr,
         code: view,
-        next_seq,
-        usage: exec.end.as_ref().map(|end| Spent { usage: end.usage, tokens }),
+        next_seq: exec.end.is_none().then_some(next_seq),
+        usage: exec
+            .end
+            .as_ref()
+            .and_then(|end| detail.only_full(|| Spent { usage: end.usage, tokens })),
     };
     let text = view.text();
     with_images(answer(&view, text), &images)
@@ -306,8 +329,8 @@ impl Parts {
 
 impl CodeView {
     /// What is told of a run whose output stands elsewhere.
-    pub(super) fn beside(code: CodeRun, exec: &Exec) -> Self {
-        let tokens = Some(code.shown.tokens);
+    pub(super) fn beside(code: CodeRun, exec: &Exec, detail: Detail) -> Self {
+        let tokens = detail.only_full(|| code.shown.tokens);
         Self { tokens, ..Parts::of(code, exec).view }
     }
 
@@ -328,6 +351,12 @@ impl CodeView {
         }
         if let Some(file) = &self.result_file {
             add_part(text, "whole result", file);
+        }
+        for tool in &self.tools_called {
+            add_part(text, "called", &plain(tool));
+        }
+        for cut in &self.cut {
+            add_part(text, "cut", &plain(cut));
         }
         if let Some(session) = &self.session {
             add_part(text, "session", &session.told());
@@ -353,7 +382,16 @@ impl Ran {
         if let Some(approval) = &self.approval {
             add_part(&mut text, "approval", approval);
         }
-        add_part(&mut text, &self.status, &self.exec_id);
+        match self.next_seq {
+            Some(next) => {
+                let how = format!("{}; next_seq {next}: continue with exec_poll", self.exec_id);
+                add_part(&mut text, &self.status, &how);
+            }
+            None => add_part(&mut text, &self.status, &self.exec_id),
+        }
+        if let Some(usage) = &self.usage {
+            add_part(&mut text, "usage", &plain(usage));
+        }
         text
     }
 }

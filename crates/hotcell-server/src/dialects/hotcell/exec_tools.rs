@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use hotcell_model::{
     CancelStatus, Error, ExecCancel, ExecInput, ExecList, ExecPage, ExecPoll, ExecResult, ExecRun,
-    ExecState, ExecStatusFilter, OutputFilter, Reply, Request, Result, Signal, Stream,
-    TerminalSize, Usage,
+    ExecState, ExecStatusFilter, OutputFilter, Reply, Result, Signal, Stream, TerminalSize, Usage,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -14,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use super::cell_tools::cell_ref;
 use super::code_tools::with_images;
 use super::schema::{self, Object};
-use super::text::{self, STREAM_BYTES};
-use super::tool::{Effect, ToolKind, answer, read};
-use super::views::{ExecView, PageView, Standing};
+use super::text::{self, STREAM_BYTES, bounded, end_line};
+use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
+use super::views::{Detail, ExecView, PageView, Standing, plain};
 use crate::exec_parts::{self, terminal_size};
+use crate::terminal_args::{UntilName, input_wait, output_view, poll_wait};
 use crate::toolsets::Toolset;
+use hotcell_dialects::Question;
 
-/// The longest a call waits: clients give up after a minute.
-pub(super) const MOST_WAIT_S: f64 = 50.0;
 /// What the engine is asked for: enough for both streams of a result.
 const RESULT_BYTES: u64 = 8 * STREAM_BYTES as u64;
 
@@ -29,73 +28,72 @@ pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
         name: "exec_run",
         toolset: Toolset::Exec,
-        about: "Run a command in a cell. Past wait_s it goes on: poll it by exec_id.",
-        effect: Effect::Changes,
+        about: "Run a shell command in a cell and return its output and exit code. A command that \
+                takes longer than wait_s keeps running: continue with exec_poll.",
+        found_by: "run a shell command, bash terminal, execute program, build, test, install, git",
+        effect: Effect::Runs,
+        example: r#"{"command": "make test", "wait_s": 30}"#,
         input: schema::of::<Run>,
         output: schema::of::<Ran>,
-        request: run,
-        result: |reply| {
-            let Reply::ExecResult(result) = reply else { return None };
-            Some(ran(result))
-        },
+        call: run,
     },
     ToolKind {
         name: "exec_poll",
         toolset: Toolset::Exec,
-        about: "Read an exec's output after a seq; wait_s waits for new output or the end.",
+        about: "Read the output of a running or ended exec after a seq; wait for more with wait_s.",
+        found_by: "background process logs, follow a long job, tail output, status of a command",
         effect: Effect::Reads,
+        example: r#"{"exec_id": "e_0123456789", "after_seq": 0, "wait_s": 20}"#,
         input: schema::of::<Poll>,
         output: schema::of::<PageView>,
-        request: poll,
-        result: |reply| {
-            let Reply::ExecPage(page) = reply else { return None };
-            Some(page_result(page))
-        },
+        call: poll,
     },
     ToolKind {
         name: "exec_input",
         toolset: Toolset::Exec,
-        about: "Send text, end of file, a signal or a terminal size to a running exec.",
-        effect: Effect::Changes,
+        about: "Send text, keys, end of input, a signal or a terminal size to a running exec; returns \
+                its answer.",
+        found_by: "type into a terminal, stdin, answer a prompt, REPL, interactive program, ctrl-c",
+        effect: Effect::Runs,
+        example: r#"{"exec_id": "e_0123456789", "text": "yes\n"}"#,
         input: schema::of::<Input>,
         output: schema::of::<PageView>,
-        request: input,
-        result: |reply| {
-            let Reply::InputAccepted(accepted) = reply else { return None };
-            accepted.output.map(page_result)
-        },
+        call: input,
     },
     ToolKind {
         name: "exec_cancel",
         toolset: Toolset::Exec,
-        about: "End an exec and all its descendants: the signal, then KILL after grace_s.",
-        effect: Effect::Ends,
+        about: "Stop an exec and all its processes: the signal, then KILL after grace_s.",
+        found_by: "stop, kill or terminate a process or background job",
+        effect: Effect::Stops,
+        example: r#"{"exec_id": "e_0123456789"}"#,
         input: schema::of::<Cancel>,
         output: schema::of::<Cancelled>,
-        request: cancel,
-        result: cancelled,
+        call: cancel,
     },
     ToolKind {
         name: "exec_list",
         toolset: Toolset::Exec,
         about: "List execs, newest first.",
+        found_by: "list running processes, background jobs, command history",
         effect: Effect::Reads,
+        example: r#"{"status": "live"}"#,
         input: schema::of::<List>,
         output: schema::of::<Listed>,
-        request: list,
-        result: listed,
+        call: list,
     },
 ];
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Run {
-    /// id or alias; your default cell when left out
+    /// id or alias; default: your default cell
     cell: Option<String>,
     /// shell text
     command: Option<String>,
     /// instead of command: program and arguments, no shell
     argv: Option<Vec<String>>,
+    /// default /workspace
     #[serde(default = "workspace")]
     cwd: String,
     env: Option<BTreeMap<String, String>>,
@@ -104,62 +102,92 @@ struct Run {
     /// keep stdin open for exec_input
     #[serde(default)]
     stdin_open: bool,
+    /// run in a terminal; keeps stdin open
     #[serde(default)]
     pty: bool,
+    /// of the terminal, default 24
     rows: Option<u16>,
+    /// of the terminal, default 80
     cols: Option<u16>,
-    /// 0: none
+    /// ends it; default 600, 0: none
     #[serde(default = "timeout")]
     timeout_s: f64,
-    /// at most 50
-    #[serde(default = "wait")]
-    wait_s: f64,
+    /// for the end: default 20, at most 50
+    wait_s: Option<f64>,
+    /// higher starts first, default 0
     #[serde(default)]
     priority: i32,
     #[serde(default)]
     as_root: bool,
+    /// reusing it within 24 h returns the first run
     idempotency_key: Option<String>,
+    /// add usage
+    #[serde(default)]
+    details: bool,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Poll {
     exec_id: String,
+    /// next_seq of the last result; default 0
     #[serde(default)]
     after_seq: u64,
-    /// at most 50
+    /// at most 50; default 0, with until 10
+    wait_s: Option<f64>,
+    /// what to wait for; default output, in a terminal settled: waits for input or is quiet
+    until: Option<UntilName>,
+    /// regular expression for until match
+    pattern: Option<String>,
+    /// return the terminal's screen instead of messages
     #[serde(default)]
-    wait_s: f64,
+    screen: bool,
+    /// only the last lines
     tail_lines: Option<u64>,
-    /// regular expression
+    /// only lines that match this regular expression
     grep: Option<String>,
-    /// stdout, stderr or pty
+    /// stdout, stderr or pty; default all
     stream: Option<String>,
+    /// default 16000
     max_bytes: Option<u64>,
+    /// add times and usage
+    #[serde(default)]
+    details: bool,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
     exec_id: String,
+    /// end a line with \n
     text: Option<String>,
+    /// after text: down, enter, ctrl-c, esc, f1, alt-x, a, …
+    #[serde(default)]
+    keys: Vec<String>,
+    /// then close stdin
     #[serde(default)]
     eof: bool,
     /// INT, TERM, …
     signal: Option<String>,
     rows: Option<u16>,
     cols: Option<u16>,
-    /// for the answer
-    #[serde(default = "short_wait")]
-    wait_s: f64,
+    /// for the answer, at most 50; default 0.1, in a terminal or with until 10
+    wait_s: Option<f64>,
+    /// as in exec_poll
+    until: Option<UntilName>,
+    pattern: Option<String>,
+    #[serde(default)]
+    screen: bool,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Cancel {
     exec_id: String,
+    /// default TERM
     #[serde(default = "term")]
     signal: String,
+    /// default 5
     #[serde(default = "grace")]
     grace_s: f64,
 }
@@ -167,12 +195,18 @@ struct Cancel {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct List {
+    /// default: all cells
     cell: Option<String>,
-    /// live or ended
+    /// live or ended; default both
     status: Option<String>,
+    /// default 50
     #[serde(default = "limit")]
     limit: u32,
+    /// next_cursor of the page before
     cursor: Option<String>,
+    /// add times and usage
+    #[serde(default)]
+    details: bool,
 }
 
 fn workspace() -> String {
@@ -181,14 +215,6 @@ fn workspace() -> String {
 
 fn timeout() -> f64 {
     600.0
-}
-
-pub(super) fn wait() -> f64 {
-    20.0
-}
-
-fn short_wait() -> f64 {
-    0.1
 }
 
 fn term() -> String {
@@ -203,26 +229,30 @@ fn limit() -> u32 {
     50
 }
 
-fn run(arguments: JsonObject) -> Result<Request> {
+fn run(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let asked: Run = read(arguments)?;
+    let detail = Detail::of(asked.details);
     let command = exec_parts::command(asked.command, asked.argv)?;
     let size = terminal_size(asked.rows, asked.cols);
     let pty = size.or(asked.pty.then(TerminalSize::default));
     let stdin = exec_parts::stdin(asked.stdin, asked.stdin_open || pty.is_some())?;
-    Ok(ExecRun {
+    let run = ExecRun {
         cwd: asked.cwd,
         env: asked.env.unwrap_or_default(),
         stdin,
         pty,
         timeout_s: (asked.timeout_s != 0.0).then_some(asked.timeout_s),
-        wait_s: asked.wait_s.min(MOST_WAIT_S),
+        wait_s: bounds.wait(asked.wait_s),
         result_bytes: RESULT_BYTES,
         priority: asked.priority,
         as_root: asked.as_root,
         idempotency_key: asked.idempotency_key,
         ..ExecRun::new(cell_ref(asked.cell.as_deref())?, command)
-    }
-    .into())
+    };
+    Ok(question(run, move |reply| {
+        let Reply::ExecResult(result) = reply else { return None };
+        Some(ran(result, detail))
+    }))
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -231,6 +261,7 @@ struct Ran {
     standing: Standing,
     stdout: String,
     stderr: String,
+    /// pass it to exec_poll as after_seq
     next_seq: u64,
     /// read the rest with exec_poll
     truncated: bool,
@@ -240,17 +271,17 @@ struct Ran {
 }
 
 /// An exec with its first output.
-pub(super) fn ran(result: ExecResult) -> CallToolResult {
-    let ExecResult { exec, records, truncated, next_seq, .. } = result;
-    let stdout = text::of_stream(&records, &[Stream::Stdout, Stream::Pty], truncated);
-    let stderr = text::of_stream(&records, &[Stream::Stderr], truncated);
+pub(super) fn ran(result: ExecResult, detail: Detail) -> CallToolResult {
+    let ExecResult { exec, records, truncated, next_seq, awaiting, waiting_for_input, .. } = result;
+    let stdout = text::of_stream(&exec, &records, &[Stream::Stdout, Stream::Pty], truncated);
+    let stderr = text::of_stream(&exec, &records, &[Stream::Stderr], truncated);
     let view = Ran {
-        standing: (&exec).into(),
+        standing: Standing::new(&exec, &awaiting).asking(waiting_for_input),
         truncated: truncated || stdout.cut || stderr.cut,
         stdout: stdout.text,
         stderr: stderr.text,
         next_seq,
-        usage: exec.end.as_ref().map(|end| end.usage),
+        usage: exec.end.as_ref().and_then(|end| detail.only_full(|| end.usage)),
     };
     let mut shown = view.stdout.clone();
     end_line(&mut shown);
@@ -259,30 +290,33 @@ pub(super) fn ran(result: ExecResult) -> CallToolResult {
         shown.push_str(&view.stderr);
         end_line(&mut shown);
     }
-    shown.push_str(&view.standing.line());
+    shown.push_str(&view.standing.line_at(next_seq, exec.state == ExecState::Ended));
+    if let Some(usage) = &view.usage {
+        shown.push_str(&format!("\n[{}]", plain(usage)));
+    }
     answer(&view, shown)
 }
 
-fn end_line(text: &mut String) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-}
-
-fn poll(arguments: JsonObject) -> Result<Request> {
+fn poll(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let asked: Poll = read(arguments)?;
-    Ok(ExecPoll {
+    let detail = Detail::of(asked.details);
+    let view = output_view(asked.until, asked.pattern, asked.screen)?;
+    let poll = ExecPoll {
         exec: asked.exec_id.parse()?,
         after_seq: asked.after_seq,
-        wait_s: asked.wait_s.min(MOST_WAIT_S),
+        wait_s: poll_wait(asked.wait_s, &view).min(bounds.most_wait_s),
         filter: OutputFilter {
             tail_lines: asked.tail_lines,
             grep: asked.grep,
             stream: asked.stream.as_deref().map(stream).transpose()?,
         },
         max_bytes: asked.max_bytes.unwrap_or(2 * STREAM_BYTES as u64),
-    }
-    .into())
+        view,
+    };
+    Ok(question(poll, move |reply| {
+        let Reply::ExecPage(page) = reply else { return None };
+        Some(page_result(page, detail))
+    }))
 }
 
 fn stream(name: &str) -> Result<Stream> {
@@ -292,30 +326,38 @@ fn stream(name: &str) -> Result<Stream> {
     })
 }
 
-fn page_result(mut page: ExecPage) -> CallToolResult {
+fn page_result(mut page: ExecPage, detail: Detail) -> CallToolResult {
     let images = page.code.as_deref_mut().map(|code| std::mem::take(&mut code.images));
-    let view = PageView::from(page);
+    let view = PageView::new(page, detail);
     let text = view.text();
     with_images(answer(&view, text), &images.unwrap_or_default())
 }
 
-fn input(arguments: JsonObject) -> Result<Request> {
+fn input(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let asked: Input = read(arguments)?;
-    Ok(ExecInput {
+    let mut view = output_view(asked.until, asked.pattern, asked.screen)?;
+    let wait_s = input_wait(asked.wait_s, &mut view).min(bounds.most_wait_s);
+    let input = ExecInput {
         data: asked.text.unwrap_or_default().into_bytes(),
         eof: asked.eof,
         signal: asked.signal.as_deref().map(str::parse).transpose()?,
         size: terminal_size(asked.rows, asked.cols),
-        wait_s: Some(asked.wait_s.min(MOST_WAIT_S)),
+        wait_s: Some(wait_s),
+        keys: asked.keys,
+        view,
         ..ExecInput::to(asked.exec_id.parse()?)
-    }
-    .into())
+    };
+    Ok(question(input, |reply| {
+        let Reply::InputAccepted(accepted) = reply else { return None };
+        accepted.output.map(|page| page_result(page, Detail::Brief))
+    }))
 }
 
-fn cancel(arguments: JsonObject) -> Result<Request> {
+fn cancel(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let asked: Cancel = read(arguments)?;
     let signal: Signal = asked.signal.parse()?;
-    Ok(ExecCancel { exec: asked.exec_id.parse()?, signal, grace_s: asked.grace_s }.into())
+    let cancel = ExecCancel { exec: asked.exec_id.parse()?, signal, grace_s: asked.grace_s };
+    Ok(question(cancel, cancelled))
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -337,8 +379,9 @@ fn cancelled(reply: Reply) -> Option<CallToolResult> {
     Some(answer(&view, text))
 }
 
-fn list(arguments: JsonObject) -> Result<Request> {
+fn list(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let asked: List = read(arguments)?;
+    let detail = Detail::of(asked.details);
     let status = match asked.status.as_deref() {
         None => None,
         Some("live") => Some(ExecStatusFilter::Live),
@@ -349,13 +392,13 @@ fn list(arguments: JsonObject) -> Result<Request> {
             );
         }
     };
-    Ok(ExecList {
+    let list = ExecList {
         cell: asked.cell.as_deref().map(str::parse).transpose()?,
         status,
         limit: asked.limit,
         cursor: asked.cursor,
-    }
-    .into())
+    };
+    Ok(question(list, move |reply| listed(reply, detail)))
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -366,15 +409,37 @@ struct Listed {
     next_cursor: Option<String>,
 }
 
-fn listed(reply: Reply) -> Option<CallToolResult> {
+/// Execs one per line, with their cell where it changes.
+fn exec_lines(execs: &[ExecView]) -> Vec<String> {
+    let mut cell = "";
+    let mut lines = Vec::with_capacity(execs.len());
+    for exec in execs {
+        let line = exec.line();
+        lines.push(if exec.cell() == cell {
+            line
+        } else {
+            format!("cell {}\n{line}", exec.cell())
+        });
+        cell = exec.cell();
+    }
+    lines
+}
+
+fn listed(reply: Reply, detail: Detail) -> Option<CallToolResult> {
     let Reply::Execs(execs) = reply else { return None };
     let view = Listed {
-        execs: execs.execs.iter().map(ExecView::from).collect(),
+        execs: execs.execs.iter().map(|exec| ExecView::new(exec, detail)).collect(),
         next_cursor: execs.next_cursor,
     };
-    let text = match view.execs.as_slice() {
-        [] => "no execs".to_owned(),
-        execs => execs.iter().map(ExecView::line).collect::<Vec<_>>().join("\n"),
-    };
+    let (mut text, left_out) = bounded(exec_lines(&view.execs).into_iter());
+    if text.is_empty() {
+        text.push_str("no execs\n");
+    }
+    if left_out > 0 {
+        text.push_str(&format!("[{left_out} more: ask with a smaller limit]\n"));
+    }
+    if let Some(cursor) = &view.next_cursor {
+        text.push_str(&format!("[more: continue with cursor {cursor}]\n"));
+    }
     Some(answer(&view, text))
 }

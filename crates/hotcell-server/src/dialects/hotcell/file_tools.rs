@@ -1,132 +1,151 @@
-//! `fs_read`, `fs_write`, `fs_edit`, `fs_list`, `fs_stat`, `fs_delete`, `fs_search`, `fs_batch`.
+//! `fs_read`, `fs_write`, `fs_edit`, `fs_list`, `fs_stat`, `fs_delete`, `fs_search`.
 
 use hotcell_model::{FileCall, FileList, FileMatches, FileResult, FileSearch, FileStat, Result};
-use rmcp::model::{CallToolResult, JsonObject};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::file_tool::{
-    FileBounds, FileTool, SHOWN_BYTES, answer, asked, bounded, call, input, request,
-};
+use super::file_tool::{answer, asked, call, input, request};
 use super::schema::{self, Object};
-use super::tool::{Effect, answer_value};
+use super::text::{SHOWN_BYTES, bounded, short_path};
+use super::tool::{Effect, ToolBounds, ToolKind, answer_value};
+use super::views::{Detail, plain};
 use crate::encoded::encoded;
 use crate::file_asked::{
-    Batch, BatchFiles, DeleteFile, EditFile, ListFiles, ReadFile, SearchFiles, ShowFile, WriteFile,
-    yes,
+    DeleteFile, EditFile, ListFiles, ReadFile, SearchFiles, ShowFile, WriteFile, here,
 };
-use crate::file_shown::{BASE64, BatchShown, ContentShown, EntryShown, ListShown};
+use crate::file_shown::{BASE64, ContentShown, EntryShown, ListShown};
+use crate::toolsets::Toolset;
 use hotcell_dialects::Question;
 
-/// What is told to a model of a file at most, about 64,000 tokens; programs get all that they ask for.
-const TOLD_BYTES: usize = 256 * 1024;
-/// What is shown of a line that was found.
-const LINE_BYTES: usize = 1000;
+/// The most of a found line in a result.
+const LINE_BYTES: usize = 500;
+/// The largest picture that a model is shown.
+const IMAGE_BYTES: u64 = 3 << 20;
+/// Pictures that models can look at.
+const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-pub(super) const TOOLS: &[FileTool] = &[
-    FileTool {
+pub(super) const TOOLS: &[ToolKind] = &[
+    ToolKind {
         name: "fs_read",
-        about: "Read a file, or part of it. Without limit at most 48 KiB.",
+        toolset: Toolset::Fs,
+        about: "Read a text file or a picture, or part of a file. Without limit at most 32 KiB; \
+                continue with offset.",
+        found_by: "read a file, cat, view source code, show an image, open a file",
         effect: Effect::Reads,
+        example: r#"{"path": "src/main.py", "lines": "1-100"}"#,
         input: input::<ReadFile>,
         output: schema::of::<ContentShown>,
         call: read_file,
     },
-    FileTool {
+    ToolKind {
         name: "fs_write",
-        about: "Write a whole file, at once or not at all.",
+        toolset: Toolset::Fs,
+        about: "Create a file or replace its whole content.",
+        found_by: "write a file, create a file, save",
         effect: Effect::Replaces,
+        example: r#"{"path": "notes.txt", "content": "hello\n"}"#,
         input: input::<WriteFile>,
         output: schema::of::<Written>,
         call: write_file,
     },
-    FileTool {
+    ToolKind {
         name: "fs_edit",
-        about: "Replace text in a file; shows the diff.",
-        effect: Effect::Changes,
+        toolset: Toolset::Fs,
+        about: "Replace text in a file; returns the diff.",
+        found_by: "edit a file, change code, search and replace, patch",
+        effect: Effect::Works,
+        example: r#"{"path": "a.py", "edits": [{"old": "x = 1", "new": "x = 2"}]}"#,
         input: input::<EditFile>,
         output: schema::of::<Edited>,
         call: edit_file,
     },
-    FileTool {
+    ToolKind {
         name: "fs_list",
-        about: "List a directory.",
+        toolset: Toolset::Fs,
+        about: "List a directory: paths and sizes in bytes.",
+        found_by: "list files, directory tree, ls, find files",
         effect: Effect::Reads,
-        input: input::<ListFiles>,
+        example: r#"{"path": ".", "recursive": true, "glob": "**/*.py"}"#,
+        input: input::<List>,
         output: schema::of::<Listed>,
         call: list_files,
     },
-    FileTool {
+    ToolKind {
         name: "fs_stat",
-        about: "Show one file, directory or link.",
+        toolset: Toolset::Fs,
+        about: "Show one file, directory or link: size, mode, time, etag.",
+        found_by: "file size, permissions, modification time, does a file exist",
         effect: Effect::Reads,
+        example: r#"{"path": "notes.txt"}"#,
         input: input::<ShowFile>,
         output: schema::of::<EntryShown>,
         call: show_file,
     },
-    FileTool {
+    ToolKind {
         name: "fs_delete",
+        toolset: Toolset::Fs,
         about: "Delete a file or directory.",
-        effect: Effect::Ends,
+        found_by: "remove a file, rm, delete a directory",
+        effect: Effect::Replaces,
+        example: r#"{"path": "build", "recursive": true}"#,
         input: input::<DeleteFile>,
         output: schema::of::<Deleted>,
         call: delete_file,
     },
-    FileTool {
+    ToolKind {
         name: "fs_search",
-        about: "Search lines of files, or their names.",
+        toolset: Toolset::Fs,
+        about: "Search lines of files by regular expression, or file names.",
+        found_by: "grep, search code, find text in files, ripgrep",
         effect: Effect::Reads,
+        example: r#"{"pattern": "TODO", "glob": "*.py"}"#,
         input: input::<SearchFiles>,
         output: schema::of::<Found>,
         call: search_files,
     },
-    FileTool {
-        name: "fs_batch",
-        about: "Do several things with files, all or none.",
-        effect: Effect::Changes,
-        input: input::<BatchSchema>,
-        output: schema::of::<BatchedSchema>,
-        call: batch_files,
-    },
 ];
 
-fn read_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
+fn read_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let (cell, asked): (_, ReadFile) = asked(arguments)?;
     let encoding = asked.encoding;
-    let op = asked.op(SHOWN_BYTES as u64, bounds.content_bytes)?;
-    Ok(call(request(cell, op, bounds), move |done| {
-        let FileResult::Content(read) = done.result else { return None };
+    // A picture is of use only as a whole.
+    let usual = if asked.names_picture() { IMAGE_BYTES } else { SHOWN_BYTES as u64 };
+    let op = asked.op(usual, bounds.content_bytes)?;
+    Ok(call(request(cell, op, bounds), move |mut done| {
+        let FileResult::Content(mut read) = done.result else { return None };
+        if usual == IMAGE_BYTES && !IMAGES.contains(&read.mime_type.as_str()) {
+            // It is none after all.
+            done.content.truncate(SHOWN_BYTES);
+            read.truncated |= (done.content.len() as u64) < read.bytes;
+            read.bytes = done.content.len() as u64;
+        }
         let view = ContentShown::new(read, done.content, encoding);
-        let text = text_of(&view);
-        Some(answer_value(view.into_value(), text))
+        let about = ContentBlock::text(about(&view));
+        let content = match view.encoding == BASE64 && IMAGES.contains(&view.mime_type.as_str()) {
+            true if !view.truncated && view.size <= IMAGE_BYTES => {
+                ContentBlock::image(view.content.clone(), view.mime_type.clone())
+            }
+            true | false => ContentBlock::text(view.content.clone()),
+        };
+        let mut result = answer_value(view.into_value(), String::new());
+        result.content = vec![content, about];
+        Some(result)
     }))
 }
 
-fn text_of(view: &ContentShown) -> String {
-    let more = view
-        .next_offset
-        .map(|next| format!("[{next} of {} bytes: go on with offset {next}]", view.size.max(next)));
+/// What there is to know of a file beside its content.
+pub(super) fn about(view: &ContentShown) -> String {
+    let ContentShown { path, size, etag, .. } = view;
+    let mut about = format!("[{}: {size} bytes, etag {etag}", short_path(path));
     if view.encoding == BASE64 {
-        let what = format!("[{}: {} bytes, {}]", view.path, view.size, view.mime_type);
-        return more.map_or(what.clone(), |more| format!("{what}\n{more}"));
+        about.push_str(&format!(", {} as base64", view.mime_type));
     }
-    let told = view.content.floor_char_boundary(TOLD_BYTES);
-    let mut text = view.content[..told].to_owned();
-    let more = match (told < view.content.len(), view.is_lossy) {
-        (false, _) => more,
-        (true, false) => {
-            let next = view.offset + told as u64;
-            Some(format!("[go on with offset {next}; structuredContent has more]"))
-        }
-        (true, true) => Some("[ask with a smaller limit; structuredContent has more]".to_owned()),
-    };
-    if let Some(more) = more {
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(&more);
+    if let Some(next) = view.next_offset {
+        about.push_str(&format!("; more: continue with offset {next}"));
     }
-    text
+    about.push(']');
+    about
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -137,7 +156,7 @@ struct Written {
     created: bool,
 }
 
-fn write_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
+fn write_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let (cell, asked): (_, WriteFile) = asked(arguments)?;
     let (op, content) = asked.op(bounds.content_bytes)?;
     let request = FileCall { content, ..request(cell, op, bounds) };
@@ -149,8 +168,9 @@ fn write_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
             size: written.size,
             created: written.created,
         };
-        let verb = if view.created { "made" } else { "wrote" };
-        let text = format!("{verb} {}: {} bytes, etag {}", view.path, view.size, view.etag);
+        let verb = if view.created { "created" } else { "wrote" };
+        let path = short_path(&view.path);
+        let text = format!("{verb} {path}: {} bytes, etag {}", view.size, view.etag);
         answer(&view, text)
     }))
 }
@@ -164,7 +184,7 @@ struct Edited {
     diff: String,
 }
 
-fn edit_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
+fn edit_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let (cell, asked): (_, EditFile) = asked(arguments)?;
     let op = asked.op()?;
     Ok(call(request(cell, op, bounds), |done| {
@@ -176,46 +196,145 @@ fn edit_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
             replaced: edited.replaced,
             diff: edited.diff,
         };
-        let text = format!("{}[{}: etag {}]", view.diff, view.path, view.etag);
+        let text = format!("{}[{}: etag {}]", view.diff, short_path(&view.path), view.etag);
         answer(&view, text)
     }))
 }
 
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "a shape for the schema alone")]
-struct Listed {
-    /// as of fs_stat
-    entries: Option<Vec<Object>>,
-    names: Option<Vec<String>>,
-    next_cursor: Option<String>,
+/// A directory to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct List {
+    /// default .
+    #[serde(default = "here")]
+    path: String,
+    #[serde(default)]
+    recursive: bool,
+    /// such as **/*.rs
+    glob: Option<String>,
+    /// default 200, at most 1000
+    #[serde(default = "most_entries")]
+    limit: u32,
+    /// next_cursor of the page before
+    cursor: Option<String>,
+    /// only paths
+    #[serde(default)]
+    names_only: bool,
+    /// add mode, time and etag
+    #[serde(default)]
+    details: bool,
 }
 
-fn list_files(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
-    let (cell, asked): (_, ListFiles) = asked(arguments)?;
-    Ok(call(request(cell, FileList::from(asked), bounds), |done| {
-        let view = ListShown::try_from(done.result).ok()?;
-        let (mut text, left_out) = match &view {
-            ListShown::Entries(view) => bounded(view.entries.iter().map(EntryShown::line)),
-            ListShown::Names(view) => bounded(view.names.iter().cloned()),
-        };
-        if text.is_empty() {
-            text.push_str("[nothing]\n");
+fn most_entries() -> u32 {
+    200
+}
+
+/// An entry in short.
+#[derive(Debug, Serialize)]
+struct Entry<'a> {
+    path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<&'a str>,
+}
+
+impl<'a> Entry<'a> {
+    fn of(entry: &'a EntryShown) -> Self {
+        let is_file = entry.kind == "file";
+        Self {
+            path: short_path(&entry.path),
+            kind: (!is_file).then_some(entry.kind),
+            size: is_file.then_some(entry.size),
+            target: entry.target.as_deref(),
         }
-        if left_out > 0 {
-            text.push_str(&format!("[{left_out} more: ask with a smaller limit]\n"));
-        } else if let Some(cursor) = view.next_cursor() {
-            text.push_str(&format!("[there are more: go on with cursor {cursor}]\n"));
+    }
+
+    fn line(&self) -> String {
+        match (self.kind, self.target) {
+            (Some("directory"), _) => format!("{}/", self.path.trim_end_matches('/')),
+            (_, Some(target)) => format!("{} -> {target}", self.path),
+            (Some(kind), None) => format!("{} ({kind})", self.path),
+            (None, None) => format!("{} {}", self.path, self.size.unwrap_or_default()),
         }
-        Some(answer_value(encoded(&view), text))
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Listed<'a> {
+    /// path, kind unless file, size
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<Object>>")]
+    entries: Option<Vec<Entry<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<&'a str>,
+    /// entries that did not fit: ask with a smaller limit
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<usize>,
+}
+
+fn list_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
+    let (cell, asked): (_, List) = asked(arguments)?;
+    let detail = Detail::of(asked.details);
+    let List { path, recursive, glob, limit, cursor, names_only, .. } = asked;
+    let limit = limit.min(1000);
+    let list = ListFiles { path, recursive, glob, limit, cursor, names_only };
+    Ok(call(request(cell, FileList::from(list), bounds), move |done| {
+        let page = ListShown::try_from(done.result).ok()?;
+        Some(match (&page, detail) {
+            (ListShown::Entries(found), Detail::Full) => {
+                let (text, left_out) = bounded(found.entries.iter().map(plain));
+                answer_value(encoded(&page), page_text(text, left_out, page.next_cursor()))
+            }
+            (ListShown::Entries(found), Detail::Brief) => {
+                let mut entries: Vec<Entry<'_>> = found.entries.iter().map(Entry::of).collect();
+                let (text, left_out) = bounded(entries.iter().map(Entry::line));
+                entries.truncate(entries.len() - left_out);
+                listing(Some(entries), None, (text, left_out), page.next_cursor())
+            }
+            (ListShown::Names(found), _) => {
+                let (text, left_out) = bounded(found.names.iter().cloned());
+                let names = &found.names[..found.names.len() - left_out];
+                listing(None, Some(names), (text, left_out), page.next_cursor())
+            }
+        })
     }))
 }
 
-fn show_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
+fn listing(
+    entries: Option<Vec<Entry<'_>>>,
+    names: Option<&[String]>,
+    (text, left_out): (String, usize),
+    cursor: Option<&str>,
+) -> CallToolResult {
+    // What was left out comes before the next page.
+    let next_cursor = cursor.filter(|_| left_out == 0);
+    let view = Listed { entries, names, next_cursor, left_out: (left_out > 0).then_some(left_out) };
+    answer_value(encoded(&view), page_text(text, left_out, next_cursor))
+}
+
+fn page_text(mut text: String, left_out: usize, cursor: Option<&str>) -> String {
+    if text.is_empty() {
+        text.push_str("[nothing]\n");
+    }
+    if left_out > 0 {
+        text.push_str(&format!("[{left_out} more: ask with a smaller limit]\n"));
+    } else if let Some(cursor) = cursor {
+        text.push_str(&format!("[more: continue with cursor {cursor}]\n"));
+    }
+    text
+}
+
+fn show_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let (cell, ShowFile { path }) = asked(arguments)?;
     Ok(call(request(cell, FileStat { path }, bounds), |done| {
         let FileResult::Entry(entry) = done.result else { return None };
         let view = EntryShown::from(entry);
-        let text = format!("{} {} {}", view.kind, view.mode, view.line());
+        let text = plain(&view);
         answer(&view, text)
     }))
 }
@@ -228,13 +347,13 @@ struct Deleted {
     removed: u64,
 }
 
-fn delete_file(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
+fn delete_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let (cell, asked): (_, DeleteFile) = asked(arguments)?;
     let op = asked.op()?;
     Ok(call(request(cell, op, bounds), |done| {
         let FileResult::Deleted(deleted) = done.result else { return None };
         let view = Deleted { status: "deleted", path: deleted.path, removed: deleted.removed };
-        let text = format!("deleted {} ({} in all)", view.path, view.removed);
+        let text = format!("deleted {} ({} in all)", short_path(&view.path), view.removed);
         answer(&view, text)
     }))
 }
@@ -249,7 +368,7 @@ struct Found {
     truncated: bool,
 }
 
-fn search_files(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
+fn search_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let (cell, asked): (_, SearchFiles) = asked(arguments)?;
     Ok(call(request(cell, FileSearch::from(asked), bounds), |done| {
         let FileResult::Matches(found) = done.result else { return None };
@@ -264,7 +383,10 @@ pub(super) fn found_result(found: FileMatches) -> Option<CallToolResult> {
     for mut one in found.matches {
         let lines = one.text.iter_mut().chain(&mut one.before).chain(&mut one.after);
         lines.for_each(shorten);
-        let shown = match_lines(&one);
+        one.path = short_path(&one.path).to_owned();
+        let is_new = view.matches.last().is_none_or(|last| last.path != one.path);
+        let heading = if is_new { format!("{}\n", one.path) } else { String::new() };
+        let shown = heading + &match_lines(&one);
         if text.len() + shown.len() > SHOWN_BYTES {
             view.truncated = true;
             break;
@@ -276,22 +398,22 @@ pub(super) fn found_result(found: FileMatches) -> Option<CallToolResult> {
         text.push_str(&format!("[nothing found in {} files]\n", view.files));
     }
     if view.truncated {
-        text.push_str("[there are more: narrow path, glob or pattern, or raise limit]\n");
+        text.push_str("[more: narrow path, glob or pattern, or raise limit]\n");
     }
     answer(&view, text)
 }
 
+/// The lines of a match, below the path of its file.
 fn match_lines(one: &hotcell_model::FileMatch) -> String {
-    let path = &one.path;
-    let (Some(line), Some(text)) = (one.line, &one.text) else { return format!("{path}\n") };
+    let (Some(line), Some(text)) = (one.line, &one.text) else { return String::new() };
     let mut shown = String::new();
     let first = line.saturating_sub(one.before.len() as u64);
     for (number, before) in (first..).zip(&one.before) {
-        shown.push_str(&format!("{path}-{number}- {before}\n"));
+        shown.push_str(&format!("{number}- {before}\n"));
     }
-    shown.push_str(&format!("{path}:{line}: {text}\n"));
+    shown.push_str(&format!("{line}: {text}\n"));
     for (number, after) in (line + 1..).zip(&one.after) {
-        shown.push_str(&format!("{path}-{number}- {after}\n"));
+        shown.push_str(&format!("{number}- {after}\n"));
     }
     shown
 }
@@ -301,61 +423,4 @@ fn shorten(line: &mut String) {
         line.truncate(line.floor_char_boundary(LINE_BYTES));
         line.push('…');
     }
-}
-
-#[derive(JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "a shape for the schema alone")]
-struct BatchSchema {
-    operations: Vec<OperationSchema>,
-    #[serde(default = "yes")]
-    atomic: bool,
-}
-
-/// and what fs_read, fs_write, fs_edit, fs_delete take; move, copy: to, overwrite
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "a shape for the schema alone")]
-struct OperationSchema {
-    op: OpSchema,
-    path: String,
-}
-
-#[derive(JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[expect(dead_code, reason = "a shape for the schema alone")]
-enum OpSchema {
-    Read,
-    Write,
-    Edit,
-    Delete,
-    Move,
-    Copy,
-    Mkdir,
-}
-
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "a shape for the schema alone")]
-struct BatchedSchema {
-    /// status (done, failed, not_done), result, error
-    results: Vec<Object>,
-    rolled_back: bool,
-}
-
-fn batch_files(arguments: JsonObject, bounds: FileBounds) -> Result<Question> {
-    let (cell, asked): (_, BatchFiles) = asked(arguments)?;
-    let Batch { op, content, encodings } = asked.op(SHOWN_BYTES as u64, bounds.content_bytes)?;
-    let request = FileCall { content, ..request(cell, op, bounds) };
-    Ok(call(request, move |done| {
-        let FileResult::Batch(batch) = done.result else { return None };
-        let view = BatchShown::new(batch, &done.content, &encodings);
-        let line = |(at, part): (usize, &crate::file_shown::PartShown)| match &part.error {
-            Some(error) => format!("{}: {}: {}", at + 1, error.code, error.message),
-            None => format!("{}: {}", at + 1, part.status),
-        };
-        let (mut text, _) = bounded(view.results.iter().enumerate().map(line));
-        if view.rolled_back {
-            text.push_str("[rolled back: nothing was changed]\n");
-        }
-        answer(&view, text)
-    }))
 }

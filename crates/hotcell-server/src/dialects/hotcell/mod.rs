@@ -2,12 +2,15 @@
 
 mod admin_tools;
 mod archive_tools;
+mod arguments;
+mod batch_tool;
 mod cell_tools;
 mod checkpoint_tools;
 mod code_tools;
 mod exec_tools;
 mod file_tool;
 mod file_tools;
+mod project_tools;
 mod schema;
 mod text;
 mod tool;
@@ -18,87 +21,126 @@ mod file_tools_tests;
 #[cfg(test)]
 mod hotcell_tests;
 
-use hotcell_model::{Command, Error, ExecResult, Reply, Request, Result};
+use hotcell_model::{Command, Error, ExecResult, Result};
 use rmcp::model::{CallToolResult, JsonObject, Tool};
+use serde_json::Value;
 
-pub use self::file_tool::FileBounds;
-use self::file_tool::FileTool;
 use self::tool::ToolKind;
+pub use self::tool::{Reach, ToolBounds};
+use self::views::Detail;
+use crate::project_offer::ProjectOffer;
 use crate::toolsets::{Toolset, Toolsets};
-use hotcell_dialects::{Dialect, Question, ToolCall};
+use hotcell_dialects::{ClientTerms, Dialect, ToolCall};
 
 /// Hotcell's own tools, as far as they were chosen.
 #[derive(Debug)]
 pub(crate) struct HotcellDialect {
     kinds: Vec<&'static ToolKind>,
-    file_tools: Vec<&'static FileTool>,
-    bounds: FileBounds,
+    /// The arguments of each tool; those that clients see leave out that nothing else is accepted.
+    inputs: Vec<JsonObject>,
+    bounds: ToolBounds,
+    reach: Reach,
     tools: Vec<Tool>,
     passes_tools: bool,
+    instructions: String,
 }
 
-const INSTRUCTIONS: &str = "Cells are sandboxes with a persistent /workspace. Leave `cell` out to \
-use your default cell. exec_run waits wait_s for the end and then hands back exec_id: the command \
-goes on, follow it with exec_poll (pass next_seq as after_seq) and end it with exec_cancel. Output \
-is never lost; long results are cut in the middle and say how to read the rest. fs_* tools read \
-and change files; relative paths are below /workspace. An etag passed as if_match keeps a change \
-from going over somebody else's.";
+const INSTRUCTIONS: &str = "Hotcell gives you a computer of your own: cells are sandboxes with a \
+persistent /workspace. Leave `cell` out to use your default cell. Jobs and their tools: \
+run a command: exec_run. \
+Long jobs: exec_run returns exec_id after wait_s while the command keeps running; exec_poll with \
+after_seq = next_seq continues, exec_input answers prompts, exec_cancel stops it. \
+Files: fs_read, fs_edit, fs_write, fs_list, fs_search; relative paths are below /workspace; pass an \
+etag as if_match to avoid overwriting changes. \
+Undo: cell_checkpoint create before a risky step, restore to go back; cell_fork tries alternatives. \
+Code: code_run runs Python or JavaScript and can call tools of other servers (tool_search finds \
+them). Output is never lost: a result that is cut says how to read the rest.";
 
-/// What a person does by a command, an agent does by a tool.
+/// The tool that does what a command of the command line does: agents have no command line.
 const TOOLS_FOR_COMMANDS: &[(&str, &str)] = &[
-    ("`hotcell cells --all`", "cell_list"),
+    ("`hotcell approvals`", "`hotcell approvals` (for the user)"),
+    ("`hotcell cancel`", "exec_cancel"),
+    ("`hotcell cells --all`", "cell_list with include_stopped"),
+    ("`hotcell cells`", "cell_list"),
+    ("`hotcell checkpoint list`", "cell_checkpoint with action list"),
     ("`hotcell cp`", "fs_export and fs_import"),
-    ("`hotcell ls`", "fs_list"),
     ("`hotcell info`", "cell_info"),
     ("`hotcell kill --force`", "cell_kill with force"),
     ("`hotcell kill`", "cell_kill"),
     ("`hotcell logs`", "exec_poll"),
+    ("`hotcell ls`", "fs_list"),
     ("`hotcell ps --all`", "exec_list"),
+    ("`hotcell ps`", "exec_list with status live"),
+    ("`hotcell run -i` or `stdin_open`", "exec_run with stdin_open"),
+    ("`hotcell run -i`", "exec_run with stdin_open"),
     ("`hotcell spawn`", "cell_spawn"),
 ];
 
 impl HotcellDialect {
     /// The tools of these sets.
-    pub(crate) fn new(toolsets: &Toolsets, bounds: FileBounds) -> Self {
-        let cells = cell_tools::TOOLS.iter().chain(checkpoint_tools::TOOLS);
-        let all = cells.chain(exec_tools::TOOLS).chain(code_tools::TOOLS).chain(admin_tools::TOOLS);
+    pub(crate) fn new(toolsets: &Toolsets, bounds: ToolBounds, reach: Reach) -> Self {
+        let all = [
+            cell_tools::TOOLS,
+            checkpoint_tools::TOOLS,
+            exec_tools::TOOLS,
+            code_tools::TOOLS,
+            admin_tools::TOOLS,
+            file_tools::TOOLS,
+            batch_tool::TOOLS,
+            archive_tools::TOOLS,
+        ];
+        let all = all.into_iter().flatten();
         let kinds: Vec<_> = all.filter(|kind| toolsets.has(kind.toolset)).collect();
-        let file_tools: Vec<_> = if toolsets.has(Toolset::Fs) {
-            file_tools::TOOLS.iter().chain(archive_tools::TOOLS).collect()
-        } else {
-            Vec::new()
-        };
-        let tools = kinds.iter().map(|kind| kind.describe());
-        let tools = tools.chain(file_tools.iter().map(|tool| tool.describe())).collect();
+        let tools = kinds.iter().map(|kind| kind.describe(reach)).collect();
+        let inputs = kinds.iter().map(|kind| (kind.input)()).collect();
         let passes_tools = toolsets.has(Toolset::Code);
-        Self { kinds, file_tools, bounds, tools, passes_tools }
+        let instructions = INSTRUCTIONS.to_owned();
+        Self { kinds, inputs, bounds, reach, tools, passes_tools, instructions }
     }
 
-    fn file_tool(&self, tool: &str) -> Option<&'static FileTool> {
-        self.file_tools.iter().copied().find(|known| known.name == tool)
+    /// The same for a server that has to do with directories of the user.
+    pub(crate) fn with_project(mut self, project: &ProjectOffer) -> Self {
+        if project.has_changes() {
+            self.kinds.extend(project_tools::TOOLS);
+            self.tools.extend(project_tools::TOOLS.iter().map(|kind| kind.describe(self.reach)));
+            self.inputs.extend(project_tools::TOOLS.iter().map(|kind| (kind.input)()));
+        }
+        self.instructions.push_str(&project.instructions().unwrap_or_default());
+        self
     }
 
-    fn request(&self, tool: &str, arguments: JsonObject) -> Result<Request> {
-        let kind = self.kind(tool).ok_or_else(|| {
-            let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_ref()).collect();
-            Error::not_found(format!("there is no tool {tool:?}"))
-                .hint(format!("the tools are {}", names.join(", ")))
-        })?;
-        (kind.request)(arguments)
-    }
-
-    fn kind(&self, tool: &str) -> Option<&'static ToolKind> {
-        self.kinds.iter().copied().find(|kind| kind.name == tool)
+    fn unknown(&self, tool: &str) -> Error {
+        let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_ref()).collect();
+        Error::not_found(format!("there is no tool {tool:?}"))
+            .hint(format!("the tools are {}", names.join(", ")))
     }
 }
 
 impl Dialect for HotcellDialect {
     fn instructions(&self) -> Option<&str> {
-        Some(INSTRUCTIONS)
+        Some(&self.instructions)
     }
 
     fn tools(&self) -> &[Tool] {
         &self.tools
+    }
+
+    fn tools_for(&self, client: ClientTerms) -> Vec<Tool> {
+        let bounds = self.bounds.for_client(client);
+        let mut tools = self.tools.clone();
+        for tool in &mut tools {
+            let schema = std::sync::Arc::make_mut(&mut tool.input_schema);
+            let Some(wait) = schema.get_mut("properties").and_then(|all| all.get_mut("wait_s"))
+            else {
+                continue;
+            };
+            if let Some(Value::String(about)) = wait.get_mut("description") {
+                *about = about
+                    .replace("default 20", &format!("default {}", bounds.wait_s))
+                    .replace("at most 50", &format!("at most {}", bounds.most_wait_s));
+            }
+        }
+        tools
     }
 
     fn has_tasks(&self) -> bool {
@@ -116,27 +158,22 @@ impl Dialect for HotcellDialect {
     }
 
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
-        match self.file_tool(tool) {
-            Some(file_tool) => (file_tool.call)(arguments, self.bounds).map(ToolCall::from),
-            None => {
-                let request = self.request(tool, arguments)?;
-                Ok(Question { request, show: None }.into())
-            }
-        }
+        self.call_for(ClientTerms::default(), tool, arguments)
     }
 
-    fn result(&self, tool: &str, reply: Reply) -> CallToolResult {
-        let encoded = self.kind(tool).and_then(|kind| (kind.result)(reply));
-        encoded.unwrap_or_else(|| {
-            self.failure(tool, &Error::internal(format!("{tool} got the reply to another request")))
-        })
+    fn call_for(&self, client: ClientTerms, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
+        let known = self.kinds.iter().zip(&self.inputs).find(|(kind, _)| kind.name == tool);
+        let (kind, input) = known.ok_or_else(|| self.unknown(tool))?;
+        let arguments = arguments::prepare(kind, input, arguments)?;
+        let question = (kind.call)(arguments, self.bounds.for_client(client));
+        question.map(ToolCall::from).map_err(|error| arguments::with_example(kind, error))
     }
 
     fn exec_result(&self, result: ExecResult) -> CallToolResult {
         // Also where the tool itself is not shown.
         match &result.exec.command {
-            Command::Code(_) => code_tools::ran(result),
-            Command::Shell(_) | Command::Argv(_) => exec_tools::ran(result),
+            Command::Code(_) => code_tools::ran(result, Detail::Brief),
+            Command::Shell(_) | Command::Argv(_) => exec_tools::ran(result, Detail::Brief),
         }
     }
 }

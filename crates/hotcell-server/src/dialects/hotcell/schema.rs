@@ -27,6 +27,23 @@ pub(super) fn of<T: JsonSchema>() -> JsonObject {
     }
 }
 
+/// The same schema without the rule that an object has no other fields.
+pub(super) fn open(schema: JsonObject) -> JsonObject {
+    let open_value = |value: Value| match value {
+        Value::Object(inner) => Value::Object(open(inner)),
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)) => other,
+    };
+    let closed = |(name, value): &(String, Value)| {
+        name == "additionalProperties" && *value == Value::Bool(false)
+    };
+    let rest = schema.into_iter().filter(|field| !closed(field));
+    rest.map(|(name, value)| (name, open_value(value))).collect()
+}
+
 /// An object whose parts speak for themselves, or are described where they stand alone.
 #[derive(Debug)]
 pub(super) struct Object;
@@ -68,7 +85,8 @@ fn shorten(schema: &mut Value) {
                     object.remove(word);
                 }
             }
-            if matches!(object.get("default"), Some(Value::Null | Value::Bool(false))) {
+            // Descriptions state them: some clients drop this key.
+            if !object.get("default").is_some_and(Value::is_object) {
                 object.remove("default");
             }
             if let Some(Value::Array(types)) = object.get_mut("type") {
@@ -91,6 +109,10 @@ fn shorten(schema: &mut Value) {
             if let Some(words) = object.get("oneOf").and_then(words) {
                 object.remove("oneOf");
                 object.insert("enum".to_owned(), words);
+            }
+            if let Some(Value::Array(words)) = object.get_mut("enum") {
+                words.retain(|word| !word.is_null());
+                object.insert("type".to_owned(), "string".into());
             }
             object.values_mut().for_each(shorten);
         }

@@ -1,19 +1,21 @@
-//! Output as text for a model: valid, bounded, and honest about what is left out.
+//! Output as text for a model: valid, bounded, and with a note where something is left out.
 
-use hotcell_model::{Record, Stream};
+use hotcell_model::{Exec, Record, Stream};
 
-/// What a model gets of one stream at once: about 2,000 tokens.
+/// How much of one stream a result holds: about 2,000 tokens.
 pub(super) const STREAM_BYTES: usize = 8000;
+/// How much of files, lists and searches a result holds: well below what clients accept.
+pub(super) const SHOWN_BYTES: usize = 32 * 1024;
 
-/// One stream of an exec as far as it was kept.
+/// The text of one stream of an exec.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     pub(super) text: String,
     pub(super) cut: bool,
 }
 
-/// The text of one stream. `gap` tells that output is missing between the records of a result.
-pub(super) fn of_stream(records: &[Record], wanted: &[Stream], gap: bool) -> Shown {
+/// The text of some streams of an exec. `gap` says that output is missing between its records.
+pub(super) fn of_stream(exec: &Exec, records: &[Record], wanted: &[Stream], gap: bool) -> Shown {
     let mut bytes = Vec::new();
     let mut gap_at = None;
     let mut last_seq = None;
@@ -26,6 +28,11 @@ pub(super) fn of_stream(records: &[Record], wanted: &[Stream], gap: bool) -> Sho
             bytes.extend_from_slice(&record.bytes);
         }
     }
+    // What is missing may all be of the other stream.
+    let gap_at = gap_at.filter(|_| match printed(exec, wanted) {
+        Some(printed) => (bytes.len() as u64) < printed,
+        None => !bytes.is_empty(),
+    });
     if bytes.len() <= STREAM_BYTES && gap_at.is_none() {
         return Shown { text: valid(&bytes), cut: false };
     }
@@ -33,9 +40,18 @@ pub(super) fn of_stream(records: &[Record], wanted: &[Stream], gap: bool) -> Sho
     let head = &bytes[..middle.min(STREAM_BYTES / 2)];
     let tail_bytes = (STREAM_BYTES - head.len()).min(bytes.len() - middle);
     let tail = &bytes[bytes.len() - tail_bytes..];
-    let text =
-        format!("{}\n[cut: read the rest with exec_poll]\n{}", valid(head), valid(skip_cut(tail)));
+    let (head, tail) = (valid(head), valid(skip_cut(tail)));
+    let text = format!("{head}\n[cut: read the rest with exec_poll {}]\n{tail}", exec.id);
     Shown { text, cut: true }
+}
+
+/// How much an exec that has ended printed to some streams.
+fn printed(exec: &Exec, wanted: &[Stream]) -> Option<u64> {
+    let usage = exec.end.as_ref()?.usage;
+    Some(match wanted.contains(&Stream::Stderr) {
+        true => usage.stderr_bytes,
+        false => usage.stdout_bytes,
+    })
 }
 
 /// The bytes after what is left of a character that was cut.
@@ -44,11 +60,39 @@ fn skip_cut(bytes: &[u8]) -> &[u8] {
     &bytes[cut..]
 }
 
-/// Valid text: what is none is replaced, and a character that is cut at the end is left out.
+/// Valid text: invalid bytes are replaced, and a character that is cut at the end is left out.
 fn valid(bytes: &[u8]) -> String {
     let whole = match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
         Ok(_) | Err(_) => bytes,
     };
     String::from_utf8_lossy(whole).into_owned()
+}
+
+/// Ends the last line of a text.
+pub(super) fn end_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+/// A path as it is shown: the tools take paths relative to the workspace.
+pub(super) fn short_path(path: &str) -> &str {
+    match path.strip_prefix("/workspace/") {
+        Some("") | None => path,
+        Some(relative) => relative,
+    }
+}
+
+/// Lines up to the bound of a result, and how many were left out.
+pub(super) fn bounded(mut lines: impl ExactSizeIterator<Item = String>) -> (String, usize) {
+    let mut text = String::new();
+    while let Some(line) = lines.next() {
+        if text.len() + line.len() >= SHOWN_BYTES {
+            return (text, 1 + lines.len());
+        }
+        text.push_str(&line);
+        text.push('\n');
+    }
+    (text, 0)
 }

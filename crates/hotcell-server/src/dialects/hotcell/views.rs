@@ -1,16 +1,37 @@
-//! What callers of the tools see of cells and execs.
+//! How tools show cells and execs.
 
+use hotcell_dialects::AWAITING_APPROVAL;
 use hotcell_model::{
-    Approval, Cell, Dropped, Exec, ExecEnd, ExecPage, ExecState, IsolationLevel, Limits, Message,
-    Network, Timestamp, Usage, Workspace,
+    Approval, Asked, Cell, Dropped, Exec, ExecEnd, ExecPage, IsolationLevel, Limits, Network,
+    Record, Stream, Timestamp, Usage, Workspace,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::code_tools::CodeView;
 use super::schema::Object;
+use super::text::end_line;
+use crate::screen_view::ScreenView;
 
-/// A cell in short.
+/// Whether times, usage and other details are part of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    Brief,
+    Full,
+}
+
+impl Detail {
+    pub(super) fn of(details: bool) -> Self {
+        if details { Self::Full } else { Self::Brief }
+    }
+
+    /// A value that only belongs to a full result.
+    pub(super) fn only_full<T>(self, value: impl FnOnce() -> T) -> Option<T> {
+        (self == Self::Full).then(value)
+    }
+}
+
+/// A cell.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct CellView {
     pub(super) id: String,
@@ -18,57 +39,106 @@ pub(super) struct CellView {
     alias: Option<String>,
     state: String,
     image: String,
-    driver: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    driver: Option<String>,
     persistent: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     expires_at: Option<Timestamp>,
-    #[schemars(with = "Object")]
-    limits: Limits,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    limits: Option<Limits>,
     #[schemars(with = "String")]
     network: Network,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     workspace: Option<Workspace>,
-    /// full, or limited: cell_info says what is missing
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     isolation: Option<IsolationLevel>,
 }
 
-impl From<&Cell> for CellView {
-    fn from(cell: &Cell) -> Self {
+impl CellView {
+    pub(super) fn new(cell: &Cell, detail: Detail) -> Self {
         Self {
             id: cell.id.to_string(),
             alias: cell.alias.as_ref().map(ToString::to_string),
             state: cell.state.as_str().to_owned(),
             image: cell.image.clone(),
-            driver: cell.driver.clone(),
+            driver: detail.only_full(|| cell.driver.clone()),
             persistent: cell.persistent,
             expires_at: cell.expires_at,
-            limits: cell.limits,
+            limits: detail.only_full(|| cell.limits),
             network: cell.network.clone(),
             workspace: cell.workspace.clone(),
             isolation: cell.isolation.as_ref().map(|isolation| isolation.level),
         }
     }
-}
 
-impl CellView {
-    /// In one line.
+    /// The cell in one line.
     pub(super) fn line(&self) -> String {
         let alias = self.alias.as_deref().map(|alias| format!(" ({alias})")).unwrap_or_default();
         let kept = if self.persistent { "persistent" } else { "transient" };
-        format!("{}{alias} {} {kept} {} on {}", self.id, self.state, self.image, self.driver)
+        let mut line = format!("{}{alias} {} {kept} image {}", self.id, self.state, self.image);
+        if let Some(driver) = &self.driver {
+            line.push_str(&format!(" on {driver}"));
+        }
+        match &self.network {
+            Network::None => {}
+            Network::Names(rules) => {
+                let names: Vec<String> = rules.allow.iter().map(ToString::to_string).collect();
+                line.push_str(&format!(", network {}", names.join(" ")));
+            }
+        }
+        if let Some(workspace) = &self.workspace {
+            let Workspace { dir, mode } = workspace;
+            line.push_str(&format!(", workspace {} ({})", dir.display(), plain(mode)));
+        }
+        if let Some(at) = self.expires_at {
+            line.push_str(&format!(", expires {at}"));
+        }
+        line
+    }
+
+    /// Details for readers, one per line.
+    pub(super) fn detail_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(level) = &self.isolation {
+            lines.push(format!("isolation: {}", plain(level)));
+        }
+        if let Some(limits) = &self.limits {
+            lines.push(format!("limits: {}", plain(limits)));
+        }
+        lines
     }
 }
 
-/// Where an exec stands.
+/// A value of the model in one line: `name value, name value`, without what is not set.
+pub(super) fn plain<T: Serialize>(value: &T) -> String {
+    flat(&serde_json::to_value(value).unwrap_or_default())
+}
+
+fn flat(value: &serde_json::Value) -> String {
+    use serde_json::Value;
+    match value {
+        Value::Object(fields) => {
+            let set = fields.iter().filter(|(_, value)| !value.is_null());
+            let parts: Vec<String> =
+                set.map(|(name, value)| format!("{name} {}", flat(value))).collect();
+            parts.join(", ")
+        }
+        Value::Array(values) => values.iter().map(flat).collect::<Vec<_>>().join(" "),
+        Value::String(text) => text.clone(),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_)) => other.to_string(),
+    }
+}
+
+/// The status of an exec.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Standing {
     pub(super) cell: String,
     pub(super) exec_id: String,
-    /// queued, running or ended
+    /// queued, running, awaiting_approval or ended
     pub(super) status: String,
     /// exited, signaled, timed_out, cancelled, oom_killed, lost, denied
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,35 +154,57 @@ pub(super) struct Standing {
     approval: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint: Option<String>,
+    /// blocked reading its input: the last line it printed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for_input: Option<String>,
 }
 
-impl From<&Exec> for Standing {
-    fn from(exec: &Exec) -> Self {
+impl Standing {
+    /// The status of an exec, some of whose tool calls may await approval.
+    pub(super) fn new(exec: &Exec, awaiting: &[Asked]) -> Self {
         let end = exec.end.as_ref();
+        let awaits = exec.awaits_approval() || !awaiting.is_empty();
         Self {
             cell: exec.cell.to_string(),
             exec_id: exec.id.to_string(),
-            status: exec.state.as_str().to_owned(),
+            status: if awaits { AWAITING_APPROVAL } else { exec.state.as_str() }.to_owned(),
             end_cause: end.map(|end| end.cause.as_str().to_owned()),
             exit_code: end.and_then(|end| end.exit_code),
             signal: end.and_then(|end| end.signal).map(|signal| signal.to_string()),
             limits_hit: end.and_then(limits_hit),
-            approval: exec.approval.as_deref().map(told),
+            approval: approval_of(exec, awaiting),
             checkpoint: exec.checkpoint.as_ref().map(ToString::to_string),
+            waiting_for_input: None,
         }
     }
 }
 
-/// What asks, and what came of it.
-pub(super) fn told(approval: &Approval) -> String {
-    let Approval { rule, reason, until, answer, .. } = approval;
-    match answer {
-        None => format!("waits until {until} for a person: {reason} (rule {rule})"),
-        Some(answer) => {
-            let (verdict, by) = (answer.verdict.as_str(), &answer.by);
-            format!("{verdict} by {by}: {reason} (rule {rule})")
-        }
+/// What an exec awaits approval for and how to give it, or what was answered.
+pub(super) fn approval_of(exec: &Exec, awaiting: &[Asked]) -> Option<String> {
+    if let Some(asked) = awaiting.first() {
+        let more = match awaiting.len() {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        let (what, id) = (&asked.what, asked.id.to_string());
+        return Some(format!("{what}: {}{more}", how_to_approve(&asked.approval, &id)));
     }
+    let approval = exec.approval.as_deref()?;
+    Some(match &approval.answer {
+        None => how_to_approve(approval, exec.id.as_str()),
+        Some(answer) => {
+            let Approval { rule, reason, .. } = approval;
+            format!("{} by {}: {reason} (rule {rule})", answer.verdict.as_str(), answer.by)
+        }
+    })
+}
+
+fn how_to_approve(approval: &Approval, id: &str) -> String {
+    let Approval { rule, reason, until, .. } = approval;
+    format!(
+        "{reason} (rule {rule}); ask the user to run `hotcell approve {id}` before \
+         {until}"
+    )
 }
 
 fn limits_hit(end: &ExecEnd) -> Option<Vec<String>> {
@@ -121,30 +213,50 @@ fn limits_hit(end: &ExecEnd) -> Option<Vec<String>> {
 }
 
 impl Standing {
-    /// In one line.
+    /// The same of an exec that may be blocked reading its input after this line.
+    pub(super) fn asking(mut self, prompt: Option<String>) -> Self {
+        self.waiting_for_input = prompt;
+        self
+    }
+
+    /// The status in one line.
     pub(super) fn line(&self) -> String {
-        let hit = self.limits_hit.as_ref().map(|hit| format!("; limits hit: {}", hit.join(", ")));
-        let hit = hit.unwrap_or_default();
-        let kept = self.checkpoint.as_ref().map(|id| format!("; checkpoint before it: {id}"));
-        let hit = hit + &kept.unwrap_or_default();
-        match (&self.end_cause, self.exit_code) {
-            (Some(_), Some(code)) => format!("[{} ended, exit code {code}{hit}]", self.exec_id),
-            (Some(cause), None) if self.approval.is_some() => {
-                let why = self.approval.as_deref().unwrap_or_default();
-                format!("[{} ended: {cause}: {why}]", self.exec_id)
-            }
-            (Some(cause), None) => match &self.signal {
-                Some(signal) => format!("[{} ended: {cause} by {signal}{hit}]", self.exec_id),
-                None => format!("[{} ended: {cause}{hit}]", self.exec_id),
-            },
-            (None, _) if self.status == ExecState::Queued.as_str() && self.approval.is_some() => {
-                let why = self.approval.as_deref().unwrap_or_default();
-                format!("[{} {}: {why}; follow it with exec_poll]", self.exec_id, self.status)
-            }
-            (None, _) => {
-                format!("[{} {}: follow it with exec_poll]", self.exec_id, self.status)
-            }
+        format!("[{}]", self.words())
+    }
+
+    /// The same with how to continue, while more output may come after a seq.
+    pub(super) fn line_at(&self, next_seq: u64, complete: bool) -> String {
+        let words = self.words();
+        if let Some(prompt) = &self.waiting_for_input {
+            return format!(
+                "[{words}, waiting for input: {prompt:?}; answer with exec_input; next_seq {next_seq}]"
+            );
         }
+        match (complete, self.end_cause.is_some()) {
+            (true, _) => format!("[{words}]"),
+            (false, true) => format!("[{words}; more: exec_poll with after_seq {next_seq}]"),
+            (false, false) => format!("[{words}; next_seq {next_seq}: continue with exec_poll]"),
+        }
+    }
+
+    fn words(&self) -> String {
+        let Self { exec_id, status, .. } = self;
+        let mut words = match (&self.end_cause, self.exit_code, &self.signal) {
+            (Some(_), Some(code), _) => format!("{exec_id} ended, exit code {code}"),
+            (Some(cause), None, Some(signal)) => format!("{exec_id} ended: {cause} by {signal}"),
+            (Some(cause), None, None) => format!("{exec_id} ended: {cause}"),
+            (None, _, _) => format!("{exec_id} {status}"),
+        };
+        if let Some(hit) = &self.limits_hit {
+            words.push_str(&format!("; limits hit: {}", hit.join(", ")));
+        }
+        if let Some(checkpoint) = &self.checkpoint {
+            words.push_str(&format!("; checkpoint before it: {checkpoint}"));
+        }
+        if let Some(approval) = self.approval.as_ref().filter(|_| self.exit_code.is_none()) {
+            words.push_str(&format!(": {approval}"));
+        }
+        words
     }
 }
 
@@ -154,35 +266,83 @@ pub(super) struct ExecView {
     #[serde(flatten)]
     standing: Standing,
     command: String,
-    #[schemars(with = "String")]
-    queued_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    queued_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     usage: Option<Usage>,
 }
 
-impl From<&Exec> for ExecView {
-    fn from(exec: &Exec) -> Self {
-        const COMMAND_CHARS: usize = 200;
+impl ExecView {
+    pub(super) fn new(exec: &Exec, detail: Detail) -> Self {
+        let most_chars = match detail {
+            Detail::Brief => 100,
+            Detail::Full => 400,
+        };
         let mut command: String = exec.command.to_string();
-        if let Some((end, _)) = command.char_indices().nth(COMMAND_CHARS) {
+        if let Some((end, _)) = command.char_indices().nth(most_chars) {
             command.truncate(end);
             command.push('…');
         }
         Self {
-            standing: exec.into(),
+            standing: Standing::new(exec, &[]),
             command,
-            queued_at: exec.queued_at,
-            usage: exec.end.as_ref().map(|end| end.usage),
+            queued_at: detail.only_full(|| exec.queued_at),
+            usage: exec.end.as_ref().and_then(|end| detail.only_full(|| end.usage)),
         }
+    }
+
+    /// The cell it runs in.
+    pub(super) fn cell(&self) -> &str {
+        &self.standing.cell
+    }
+
+    /// The exec in one line.
+    pub(super) fn line(&self) -> String {
+        let mut line = format!("{} {}", self.standing.line(), self.command);
+        if let Some(at) = self.queued_at {
+            line.push_str(&format!(" (queued {at})"));
+        }
+        if let Some(usage) = &self.usage {
+            line.push_str(&format!(" ({})", plain(usage)));
+        }
+        line
     }
 }
 
-impl ExecView {
-    /// In one line.
-    pub(super) fn line(&self) -> String {
-        format!("{} in {}: {}", self.standing.line(), self.standing.cell, self.command)
+/// Adjacent output of one stream.
+#[derive(Debug, Serialize)]
+struct MessageView {
+    /// Of its last record.
+    seq: u64,
+    stream: Stream,
+    data: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ts: Option<Timestamp>,
+}
+
+/// The records of a page: one message for each run of a stream, or one for each record with its
+/// time.
+fn messages(records: Vec<Record>, detail: Detail) -> Vec<MessageView> {
+    let mut runs: Vec<(Record, Vec<u8>)> = Vec::new();
+    for mut record in records {
+        let bytes = std::mem::take(&mut record.bytes);
+        match runs.last_mut() {
+            Some((last, so_far)) if last.stream == record.stream && detail == Detail::Brief => {
+                last.seq = record.seq;
+                so_far.extend(bytes);
+            }
+            Some(_) | None => runs.push((record, bytes)),
+        }
     }
+    let view = |(record, bytes): (Record, Vec<u8>)| MessageView {
+        seq: record.seq,
+        stream: record.stream,
+        data: String::from_utf8_lossy(&bytes).into_owned(),
+        ts: detail.only_full(|| record.ts),
+    };
+    runs.into_iter().map(view).collect()
 }
 
 /// Part of an exec's output.
@@ -190,8 +350,9 @@ impl ExecView {
 pub(super) struct PageView {
     #[serde(flatten)]
     standing: Standing,
+    /// seq, stream, data
     #[schemars(with = "Vec<Object>")]
-    messages: Vec<Message>,
+    messages: Vec<MessageView>,
     /// pass it as after_seq to go on
     next_seq: u64,
     /// ended and nothing more to read
@@ -199,51 +360,59 @@ pub(super) struct PageView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     dropped: Option<Dropped>,
+    /// rows, cursor, title, alternate_screen, size
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    screen: Option<ScreenView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    usage: Option<Usage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     code: Option<CodeView>,
 }
 
-impl From<ExecPage> for PageView {
-    fn from(page: ExecPage) -> Self {
-        let messages = page.records.into_iter().map(|record| Message {
-            seq: record.seq,
-            stream: record.stream,
-            data: String::from_utf8_lossy(&record.bytes).into_owned(),
-            ts: record.ts,
-        });
-        let code = page.code.map(|code| CodeView::beside(*code, &page.exec));
+impl PageView {
+    pub(super) fn new(page: ExecPage, detail: Detail) -> Self {
+        let end = page.exec.end.as_ref();
         Self {
-            standing: (&page.exec).into(),
-            messages: messages.collect(),
+            standing: Standing::new(&page.exec, &page.awaiting).asking(page.waiting_for_input),
+            screen: page.screen.map(|screen| ScreenView::from(*screen)),
+            usage: end.and_then(|end| detail.only_full(|| end.usage)),
+            code: page.code.map(|code| CodeView::beside(*code, &page.exec, detail)),
+            messages: messages(page.records, detail),
             next_seq: page.next_seq,
             complete: page.complete,
             dropped: page.dropped,
-            code,
         }
     }
-}
 
-impl PageView {
-    /// The output, what is missing of it, and where the exec stands.
+    /// The output, a note about what is missing, and the status of the exec.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         if let Some(dropped) = &self.dropped {
             text.push_str(&format!("[{} bytes were not kept]\n", dropped.dropped_bytes));
         }
+        let mut current = Stream::Stdout;
         for message in &self.messages {
+            if message.stream != current && message.stream != Stream::Pty {
+                end_line(&mut text);
+                text.push_str(&format!("[{}]\n", message.stream.as_str()));
+            }
+            current = message.stream;
             text.push_str(&message.data);
         }
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
+        if let Some(screen) = &self.screen {
+            text.push_str(&screen.text());
         }
+        end_line(&mut text);
         if let Some(code) = &self.code {
             code.add_to(&mut text);
-            text.push('\n');
+            end_line(&mut text);
         }
-        text.push_str(&self.standing.line());
-        if !self.complete && self.standing.status == ExecState::Ended.as_str() {
-            text.push_str(&format!(" [more: after_seq {}]", self.next_seq));
+        text.push_str(&self.standing.line_at(self.next_seq, self.complete));
+        if let Some(usage) = &self.usage {
+            text.push_str(&format!("\n[{}]", plain(usage)));
         }
         text
     }

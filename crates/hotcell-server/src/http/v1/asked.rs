@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use crate::exec_parts::{self, terminal_size};
+use crate::terminal_args::{DEFAULT_WAIT_S, UntilName, output_view, poll_wait};
 
 /// Which cells to list.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -283,20 +284,35 @@ pub(super) struct SendInput {
     rows: Option<u16>,
     /// Columns of its terminal.
     cols: Option<u16>,
-    /// Seconds to wait for what it prints upon that; not looked at when left out.
+    /// Keys by name, sent after the text: `down`, `enter`, `ctrl-c`, `esc`, `f1`, `alt-x`, `a`.
+    #[serde(default)]
+    keys: Vec<String>,
+    /// Seconds to wait for what it prints upon that; not looked at when left out, unless `until`,
+    /// `pattern` or `screen` is given: then 10.
     wait_s: Option<f64>,
+    /// What to wait for.
+    until: Option<UntilName>,
+    /// The regular expression for `until=match`.
+    pattern: Option<String>,
+    /// Return the screen of its terminal instead of messages.
+    #[serde(default)]
+    screen: bool,
 }
 
 impl SendInput {
-    pub(super) fn to(self, exec: ExecId) -> ExecInput {
-        ExecInput {
+    pub(super) fn to(self, exec: ExecId) -> Result<ExecInput> {
+        let view = output_view(self.until, self.pattern, self.screen)?;
+        let is_awaited = view.until.is_some() || self.screen;
+        Ok(ExecInput {
             data: self.text.unwrap_or_default().into_bytes(),
             eof: self.eof,
             signal: self.signal,
             size: terminal_size(self.rows, self.cols),
-            wait_s: self.wait_s,
+            wait_s: self.wait_s.or(is_awaited.then_some(DEFAULT_WAIT_S)),
+            keys: self.keys,
+            view,
             ..ExecInput::to(exec)
-        }
+        })
     }
 }
 
@@ -319,9 +335,15 @@ pub(super) struct ReadOutput {
     /// The `next_seq` of the page before; 0 for the beginning.
     #[serde(default)]
     after_seq: u64,
-    /// Seconds to wait for output or the end when there is none yet.
+    /// Seconds to wait for output or the end when there is none yet. Default: 0; 10 with `until`.
+    wait_s: Option<f64>,
+    /// What to wait for. Default: `output`; `settled` if the exec has a terminal.
+    until: Option<UntilName>,
+    /// The regular expression for `until=match`.
+    pattern: Option<String>,
+    /// Return the screen of its terminal instead of messages.
     #[serde(default)]
-    wait_s: f64,
+    screen: bool,
     /// Only the last lines, this many.
     tail_lines: Option<u64>,
     /// Only lines that this regular expression matches.
@@ -337,18 +359,20 @@ pub(super) struct ReadOutput {
 }
 
 impl ReadOutput {
-    pub(super) fn of(self, exec: ExecId) -> ExecPoll {
-        ExecPoll {
+    pub(super) fn of(self, exec: ExecId) -> Result<ExecPoll> {
+        let view = output_view(self.until, self.pattern, self.screen)?;
+        Ok(ExecPoll {
             exec,
             after_seq: self.after_seq,
-            wait_s: self.wait_s,
+            wait_s: poll_wait(self.wait_s, &view),
             filter: OutputFilter {
                 tail_lines: self.tail_lines,
                 grep: self.grep,
                 stream: self.stream,
             },
             max_bytes: self.max_bytes,
-        }
+            view,
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use hotcell_model::{Error, ExecId, ExecPage, ExecPoll, OutputFilter};
+use hotcell_model::{Error, ExecId, ExecPage, ExecPoll, OutputFilter, OutputView};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
@@ -71,6 +71,7 @@ impl Follower {
             wait_s,
             filter: OutputFilter::default(),
             max_bytes: PAGE_BYTES,
+            view: OutputView::first_output(),
         };
         let request = poll.into();
         self.admitted.note(&request);

@@ -29,7 +29,7 @@ pub(super) async fn get(call: Call) -> Answer {
 pub(super) async fn input(call: Call) -> Answer {
     let exec = call.exec()?;
     let asked: SendInput = call.body()?;
-    ok(&InputShown::from(call.ask(asked.to(exec)).await?))
+    ok(&InputShown::from(call.ask(asked.to(exec)?).await?))
 }
 
 pub(super) async fn cancel(call: Call) -> Answer {
@@ -49,7 +49,7 @@ pub(super) async fn output(mut call: Call) -> Answer {
     if asked.raw {
         call.see_raw()?;
     }
-    ok(&PageShown::from(call.ask(asked.of(call.exec()?)).await?))
+    ok(&PageShown::from(call.ask(asked.of(call.exec()?)?).await?))
 }
 
 pub(super) async fn stream(mut call: Call) -> Answer {

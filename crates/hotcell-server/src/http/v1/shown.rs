@@ -4,6 +4,8 @@ use hotcell_model::{Dropped, Exec, ExecId, ExecPage, ExecResult, InputAccepted, 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::screen_view::ScreenView;
+
 /// An exec with its first output.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RunResult")]
@@ -14,6 +16,9 @@ pub(super) struct RunShown {
     next_seq: u64,
     /// Whether there is more output than `messages`.
     truncated: bool,
+    /// The last line of its output, if it is blocked reading its input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for_input: Option<String>,
 }
 
 impl From<ExecResult> for RunShown {
@@ -23,6 +28,7 @@ impl From<ExecResult> for RunShown {
             messages: messages(result.records),
             next_seq: result.next_seq,
             truncated: result.truncated,
+            waiting_for_input: result.waiting_for_input,
         }
     }
 }
@@ -40,6 +46,12 @@ pub(super) struct PageShown {
     /// What is missing within this page because it was not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped: Option<Dropped>,
+    /// The last line of its output, if it is blocked reading its input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for_input: Option<String>,
+    /// The screen of its terminal, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    screen: Option<ScreenView>,
 }
 
 impl From<ExecPage> for PageShown {
@@ -50,6 +62,8 @@ impl From<ExecPage> for PageShown {
             next_seq: page.next_seq,
             complete: page.complete,
             dropped: page.dropped,
+            waiting_for_input: page.waiting_for_input,
+            screen: page.screen.map(|screen| ScreenView::from(*screen)),
         }
     }
 }

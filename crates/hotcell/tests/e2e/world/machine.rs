@@ -26,6 +26,8 @@ pub(crate) enum Need {
     Packaging,
     /// Programs of others that speak to ours.
     Clients,
+    /// Agents of others that are driven with a scripted model.
+    Agents,
     /// Servers of others whose tools code calls.
     ToolServers,
     /// Packages that code works with.
@@ -44,6 +46,7 @@ impl Need {
             Self::Cgroup => "cgroup",
             Self::Packaging => "packaging",
             Self::Clients => "clients",
+            Self::Agents => "agents",
             Self::ToolServers => "tool-servers",
             Self::Runner => "runner",
             Self::Docker => "docker",
@@ -127,6 +130,13 @@ pub(crate) fn clients() -> Option<PathBuf> {
     let found = setting("HOTCELL_TEST_CLIENTS")
         .ok_or_else(|| "HOTCELL_TEST_CLIENTS is not set (see CONTRIBUTING.md)".to_owned());
     require(Need::Clients, found).map(PathBuf::from)
+}
+
+/// Where agents of others are installed.
+pub(crate) fn agents() -> Option<PathBuf> {
+    let found = setting("HOTCELL_TEST_AGENTS")
+        .ok_or_else(|| "HOTCELL_TEST_AGENTS is not set (see CONTRIBUTING.md)".to_owned());
+    require(Need::Agents, found).map(PathBuf::from)
 }
 
 /// Where the servers of others are installed whose tools code calls.

@@ -211,8 +211,15 @@ impl McpClient {
         self.answer(id)
     }
 
-    /// Sends a call of a tool; the request's id.
+    /// Sends a call of a tool, with a progress token as nearly every real client does; the request's
+    /// id.
     pub(crate) fn ask_tool(&mut self, tool: &str, arguments: Value) -> u64 {
+        let meta = json!({ "progressToken": self.last_id + 1 });
+        self.ask("tools/call", json!({ "name": tool, "arguments": arguments, "_meta": meta }))
+    }
+
+    /// The same without one.
+    pub(crate) fn ask_tool_silently(&mut self, tool: &str, arguments: Value) -> u64 {
         self.ask("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
@@ -232,7 +239,9 @@ impl McpClient {
     pub(crate) fn read_by_cursor(&mut self, exec: &str, from: u64) -> (String, String) {
         let (mut after, mut out, mut err) = (from, String::new(), String::new());
         loop {
-            let asked = json!({ "exec_id": exec, "after_seq": after, "wait_s": 20 });
+            // One message for each record.
+            let asked =
+                json!({ "exec_id": exec, "after_seq": after, "wait_s": 20, "details": true });
             let page = self.call("exec_poll", asked);
             for message in page["messages"].as_array().unwrap() {
                 after += 1;

@@ -1,0 +1,158 @@
+//! `fs_batch`.
+
+use hotcell_model::{FileCall, FileResult, Result};
+use rmcp::model::JsonObject;
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use super::file_tool::{answer, asked, call, input, request};
+use super::schema::{self, Object};
+use super::text::{SHOWN_BYTES, end_line, short_path};
+use super::tool::{Effect, ToolBounds, ToolKind};
+use crate::file_asked::{Batch, BatchFiles, Replacement, yes};
+use crate::file_shown::{BatchShown, PartShown};
+use crate::toolsets::Toolset;
+use hotcell_dialects::Question;
+
+pub(super) const TOOLS: &[ToolKind] = &[ToolKind {
+    name: "fs_batch",
+    toolset: Toolset::Fs,
+    about: "Do several file operations, all or none.",
+    found_by: "move, rename, copy files, create directories, change many files at once",
+    effect: Effect::Works,
+    example: r#"{"operations": [{"op": "mkdir", "path": "b"}, {"op": "move", "path": "a", "to": "b/a"}]}"#,
+    input: input::<BatchSchema>,
+    output: schema::of::<BatchedSchema>,
+    call: batch_files,
+}];
+
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct BatchSchema {
+    operations: Vec<OperationSchema>,
+    /// default true: undo everything if one fails
+    #[serde(default = "yes")]
+    atomic: bool,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct OperationSchema {
+    op: OpSchema,
+    path: String,
+    /// move, copy: the new path
+    to: Option<String>,
+    /// move, copy: replace a file
+    overwrite: Option<bool>,
+    /// write
+    content: Option<String>,
+    /// edit
+    edits: Option<Vec<Replacement>>,
+    /// read: auto, utf8, base64; write: utf8, base64
+    encoding: Option<String>,
+    /// read: such as 10-20
+    lines: Option<String>,
+    /// read: first byte
+    offset: Option<u64>,
+    /// read: most bytes
+    limit: Option<u64>,
+    /// write: octal
+    mode: Option<String>,
+    /// write, mkdir: default true
+    create_parents: Option<bool>,
+    /// delete
+    recursive: Option<bool>,
+    /// edit: only show the diff
+    dry_run: Option<bool>,
+    /// write, edit, delete: the etag it must have
+    if_match: Option<String>,
+    /// write: * only creates
+    if_none_match: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum OpSchema {
+    Read,
+    Write,
+    Edit,
+    Delete,
+    Move,
+    Copy,
+    Mkdir,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct BatchedSchema {
+    /// status (done, failed, not_done), result, error
+    results: Vec<Object>,
+    rolled_back: bool,
+}
+
+/// Without empty texts for fields that an operation leaves out; the content of a write may be empty.
+fn without_empty(mut arguments: JsonObject) -> JsonObject {
+    let operations = arguments.get_mut("operations").and_then(Value::as_array_mut);
+    for operation in operations.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let writes = operation.get("op").and_then(Value::as_str) == Some("write");
+        operation.retain(|name, value| {
+            let is_empty = matches!(value, Value::String(text) if text.is_empty());
+            !is_empty || name == "path" || writes && name == "content"
+        });
+    }
+    arguments
+}
+
+fn batch_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
+    let arguments = without_empty(arguments);
+    let (cell, asked): (_, BatchFiles) = asked(arguments)?;
+    let Batch { op, content, encodings } = asked.op(SHOWN_BYTES as u64, bounds.content_bytes)?;
+    let request = FileCall { content, ..request(cell, op, bounds) };
+    Ok(call(request, move |done| {
+        let FileResult::Batch(batch) = done.result else { return None };
+        let view = BatchShown::new(batch, &done.content, &encodings);
+        let mut text = String::new();
+        for (place, part) in view.results.iter().enumerate() {
+            text.push_str(&format!("{}: ", place + 1));
+            add_part(&mut text, part);
+            end_line(&mut text);
+        }
+        if view.rolled_back {
+            text.push_str("[rolled back: nothing was changed]\n");
+        }
+        answer(&view, text)
+    }))
+}
+
+/// Adds the result of one operation to a text.
+fn add_part(text: &mut String, part: &PartShown) {
+    let Some(result) = &part.result else {
+        match &part.error {
+            Some(error) => text.push_str(&format!("{}: {}", error.code, error.message)),
+            None => text.push_str(part.status),
+        }
+        return;
+    };
+    let field = |name: &str| result.get(name).and_then(Value::as_str);
+    text.push_str(part.status);
+    if let Some(path) = field("path").or_else(|| field("to")) {
+        text.push_str(&format!(" {}", short_path(path)));
+    }
+    if let Some(etag) = field("etag") {
+        text.push_str(&format!(", etag {etag}"));
+    }
+    if let Some(next) = result.get("next_offset") {
+        text.push_str(&format!(", more: continue with offset {next}"));
+    }
+    if field("encoding") == Some("base64") {
+        text.push_str(", base64");
+    }
+    for body in ["content", "diff"] {
+        if let Some(body) = field(body) {
+            text.push('\n');
+            text.push_str(body);
+        }
+    }
+}
