@@ -505,9 +505,16 @@ pub(crate) fn order_keeper(program: &Path, order: &Order) -> io::Result<Outcome>
 pub(crate) fn stop_supervisor(paths: &CellPaths) -> Result<()> {
     let failed = |error: io::Error| at("stop", paths, &error);
     if let Some(pid) = WhichProcess::find_in(&paths.supervisor()).map_err(failed)? {
-        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| failed(errno.into()))?;
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => Some(pidfd),
+            // It has ended since it was found.
+            Err(Errno::SRCH) => None,
+            Err(errno) => return Err(failed(errno.into())),
+        };
         // Looked up again: only now the number is bound to the process.
-        if WhichProcess::find_in(&paths.supervisor()).map_err(failed)? == Some(pid) {
+        if let Some(pidfd) = pidfd
+            && WhichProcess::find_in(&paths.supervisor()).map_err(failed)? == Some(pid)
+        {
             if way_of(paths).map_err(failed)? == Some(Way::OnHost) {
                 or_gone(stragglers::end_below(pid)).map_err(failed)?;
             }

@@ -184,7 +184,7 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
         }
         Task::Flatten(aim) => {
             answer(&Outcome::Done)?;
-            flatten(&paths, *aim)
+            note_flattening(&paths, flatten(&paths, *aim))
         }
         Task::Measure => match measure(&paths, &placed) {
             Ok(_) => answer(&Outcome::Done),
@@ -220,6 +220,20 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             }
         }
     }
+}
+
+/// Keeps why a cell's layers could not be merged where somebody who looks for it finds it: nobody
+/// waits for the result.
+fn note_flattening(paths: &CellPaths, done: io::Result<()>) -> io::Result<()> {
+    match &done {
+        Ok(()) => {
+            let _ = std::fs::remove_file(paths.flattening_error());
+        }
+        Err(error) => {
+            let _ = std::fs::write(paths.flattening_error(), format!("{error}\n"));
+        }
+    }
+    done
 }
 
 /// Starts the supervisor of a cell and watches it to its end.

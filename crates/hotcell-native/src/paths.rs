@@ -184,6 +184,11 @@ impl CellPaths {
         self.root.join("making.json")
     }
 
+    /// Why the last attempt to merge the cell's layers failed.
+    pub(crate) fn flattening_error(&self) -> PathBuf {
+        self.root.join("flattening.error")
+    }
+
     /// Held by whoever makes the cell's layers fewer.
     pub(crate) fn lock_flattening(&self, wait: LockWait) -> io::Result<Option<HeldLock>> {
         self.lock("flattening.lock", wait)

@@ -124,6 +124,13 @@ fn look_at_torn(world: &World) -> String {
     first.succeeded().stdout()
 }
 
+/// Prints what is needed to understand why nobody makes the layers fewer.
+fn tell_about_flattening(world: &World, round: usize, looks: usize, used: &Finished) {
+    let error = std::fs::read_to_string(world.native_dir("torn").join("flattening.error"));
+    let (depth, stderr) = (depth(world, "torn"), used.stderr());
+    eprintln!("round {round}, look {looks}: {depth} layers, last error {error:?}, run: {stderr:?}");
+}
+
 fn layers_made_fewer_by_processes_that_are_killed_show_the_same(world: &World) {
     let mut chance = Chance::new();
     // So much that it takes a while, where nobody looks.
@@ -145,7 +152,8 @@ fn layers_made_fewer_by_processes_that_are_killed_show_the_same(world: &World) {
         eventually("somebody makes the layers fewer", || {
             looks += 1;
             if looks % 200 == 0 {
-                finish(world, "torn", "true");
+                let used = finish(world, "torn", "true");
+                tell_about_flattening(world, round, looks, &used);
             }
             let processes = processes_of(&lock).into_iter().filter_map(Pid::from_raw);
             found = processes.filter_map(|it| pidfd_open(it, PidfdFlags::empty()).ok()).collect();
