@@ -21,6 +21,7 @@ const MAX_STDIN_BYTES: usize = 1 << 20;
 const MAX_CODE_BYTES: usize = 1 << 20;
 const MAX_PATH_BYTES: usize = 4095;
 const MAX_KEY_BYTES: usize = 256;
+const MAX_TERMINAL_SIDE: u16 = 1000;
 const MAX_GRANTS: usize = 32;
 /// The most forks at once.
 const MAX_FORKS: u32 = 100;
@@ -183,14 +184,15 @@ pub(crate) fn grace(grace_s: f64) -> Result<Duration> {
     seconds("grace", grace_s)
 }
 
-/// A terminal has at least one character.
+/// A terminal has at least one character, and no more than programs can be expected to draw.
 pub(crate) fn terminal_size(size: TerminalSize) -> Result<()> {
-    if size.rows == 0 || size.cols == 0 {
+    let sides = 1..=MAX_TERMINAL_SIDE;
+    if !sides.contains(&size.rows) || !sides.contains(&size.cols) {
         return Err(Error::invalid(format!(
             "a terminal of {} rows and {} columns cannot be made",
             size.rows, size.cols
         ))
-        .hint("choose at least 1 of each; 24 and 80 are usual"));
+        .hint(format!("choose 1 to {MAX_TERMINAL_SIDE} of each; 24 and 80 are usual")));
     }
     Ok(())
 }

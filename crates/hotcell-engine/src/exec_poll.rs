@@ -11,7 +11,7 @@ use hotcell_model::{
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::code_shown::Printed;
-use crate::output_wait::{Asking, OutputWait, ProgramWatch, ended, prompt_of};
+use crate::output_wait::{Asking, OutputWait, ProgramWatch, Waited, ended, prompt_of};
 use crate::page::{Page, Wanted};
 use crate::pending_calls::Seen;
 use crate::screen::ShownScreen;
@@ -56,7 +56,7 @@ pub(crate) async fn poll_with(
     }
     let waiting = OutputWait::new(site, exec.clone(), after_seq, watch, view).await?;
     let waited = waiting.wait(&until, after_seq, wanted.max_bytes, deadline);
-    let asking = Box::pin(waited).await?;
+    let Waited { asking, matched } = Box::pin(waited).await?;
     let exec = site.get_exec_in(&exec.cell, &exec.id).await?;
     let waiting_for_input = match (asking, exec.state) {
         (Asking::Yes, ExecState::Running) => Some(prompt_of(site, &exec, view).await?),
@@ -66,7 +66,7 @@ pub(crate) async fn poll_with(
         OutputForm::Screen => screen(site, exec, view).await?,
         OutputForm::Records => settled(site, &wanted, exec, after_seq, view).await?,
     };
-    Ok(ExecPage { waiting_for_input, ..page })
+    Ok(ExecPage { waiting_for_input, matched, ..page })
 }
 
 /// The screen of an exec's terminal.
@@ -80,6 +80,7 @@ async fn screen(site: &Site, exec: Exec, view: &View) -> Result<ExecPage> {
         next_seq: seq,
         dropped: None,
         waiting_for_input: None,
+        matched: None,
         screen: Some(Box::new(screen)),
         code: None,
     })
@@ -118,6 +119,7 @@ async fn finished(site: &Site, exec: Exec, page: Page, view: &View) -> ExecPage 
         next_seq: page.next_seq,
         dropped: page.dropped,
         waiting_for_input: None,
+        matched: None,
         screen: None,
     }
 }

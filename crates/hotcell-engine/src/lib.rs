@@ -69,6 +69,7 @@ mod output_wait;
 mod page;
 mod passed;
 mod pending_calls;
+mod plain_text;
 mod policies;
 mod pool;
 mod ports;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use hotcell_journal::{Ended, LogReader};
 use hotcell_link::{FollowEvent, Following, InputState, ProgramState};
-use hotcell_model::{CellId, Exec, ExecId, ExecState, Pace, Result, Timestamp, Until};
+use hotcell_model::{
+    CellId, Exec, ExecId, ExecState, Pace, Result, TerminalScreen, Timestamp, Until,
+};
 use regex::bytes::Regex;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -13,6 +15,7 @@ use crate::exec_input::find_link_to;
 use crate::exec_run::Questions;
 use crate::exec_stream::ExecStream;
 use crate::page::{Wanted, compile};
+use crate::plain_text::PlainText;
 use crate::site::Site;
 use crate::view::View;
 use crate::{exec_poll, fault};
@@ -43,6 +46,14 @@ pub(crate) enum Asking {
     Yes,
     /// It is not, or that is not known.
     No,
+}
+
+/// What came of a wait for output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waited {
+    pub(crate) asking: Asking,
+    /// Whether the pattern was found; `None` when none was waited for.
+    pub(crate) matched: Option<bool>,
 }
 
 /// Looks at the program of an exec from time to time, and tells whether it waits for input.
@@ -221,26 +232,47 @@ impl<'a> OutputWait<'a> {
         after_seq: u64,
         most_bytes: u64,
         deadline: Instant,
+    ) -> Result<Waited> {
+        if let Until::Match(pattern) = until {
+            let pattern = Matching::new(compile(pattern)?, &self.exec, after_seq);
+            let matched = Some(self.wait_for_match(pattern, deadline).await?);
+            return Ok(Waited { asking: Asking::No, matched });
+        }
+        let asking = self.wait_for_state(until, most_bytes, deadline).await?;
+        Ok(Waited { asking, matched: None })
+    }
+
+    /// Whether the pattern was printed before the exec ended or the deadline passed.
+    async fn wait_for_match(&mut self, mut pattern: Matching, deadline: Instant) -> Result<bool> {
+        loop {
+            // Read before the output: what is read after the end is complete.
+            let has_ended = self.exec.state == ExecState::Ended;
+            let look_at = match pattern.find(self.site, &self.exec, self.view).await? {
+                Found::Yes => return Ok(true),
+                Found::NotYet(Some(left)) => Instant::now() + left,
+                Found::NotYet(None) => deadline,
+            };
+            if has_ended || Instant::now() >= deadline {
+                return Ok(false);
+            }
+            self.event_before(look_at.min(deadline)).await?;
+        }
+    }
+
+    async fn wait_for_state(
+        &mut self,
+        until: &Until,
+        most_bytes: u64,
+        deadline: Instant,
     ) -> Result<Asking> {
-        let mut pattern = match until {
-            Until::Match(pattern) => Some(Matching::new(compile(pattern)?, after_seq)),
-            Until::Output | Until::Settled | Until::Waiting | Until::End => None,
-        };
         loop {
             if self.exec.state == ExecState::Ended {
                 return Ok(Asking::No);
             }
-            let mut look_at = match until {
+            let look_at = match until {
                 Until::Settled | Until::Waiting => self.watch.next_look(),
                 Until::Output | Until::Match(_) | Until::End => deadline,
             };
-            if let Some(pattern) = &mut pattern {
-                match pattern.find(self.site, &self.exec, self.view).await? {
-                    Found::Yes => return Ok(Asking::No),
-                    Found::NotYet(Some(left)) => look_at = Instant::now() + left,
-                    Found::NotYet(None) => {}
-                }
-            }
             if *until == Until::Output && self.printed_at.is_some() {
                 return Ok(Asking::No);
             }
@@ -330,6 +362,8 @@ enum Event {
 struct Matching {
     pattern: Regex,
     after_seq: u64,
+    /// Where it is printed to a terminal: without escape sequences.
+    terminal: Option<PlainText>,
     text: Vec<u8>,
 }
 
@@ -340,20 +374,36 @@ enum Found {
 }
 
 impl Matching {
-    fn new(pattern: Regex, after_seq: u64) -> Self {
-        Self { pattern, after_seq, text: Vec::new() }
+    fn new(pattern: Regex, exec: &Exec, after_seq: u64) -> Self {
+        let terminal = exec.pty.then(PlainText::default);
+        Self { pattern, after_seq, terminal, text: Vec::new() }
     }
 
     async fn find(&mut self, site: &Site, exec: &Exec, view: &View) -> Result<Found> {
         let wanted = Wanted { tail_lines: None, grep: None, stream: None, max_bytes: 1 << 20 };
+        // A secret may be put together from parts with escape sequences between them.
+        let glass = match &self.terminal {
+            Some(_) => view.glass(site, &exec.cell).await?,
+            None => None,
+        };
         loop {
             let page = exec_poll::read(site, exec, &wanted, self.after_seq, view).await?;
             let went_on = page.next_seq > self.after_seq;
             self.after_seq = page.next_seq;
             for record in page.records {
-                self.text.extend_from_slice(&record.bytes);
+                match &mut self.terminal {
+                    Some(terminal) => terminal.append_to(&mut self.text, &record.bytes),
+                    None => self.text.extend_from_slice(&record.bytes),
+                }
             }
-            if self.pattern.is_match(&self.text) {
+            let is_match = match &glass {
+                Some(glass) => {
+                    let seen = glass.text(&String::from_utf8_lossy(&self.text));
+                    self.pattern.is_match(seen.as_bytes())
+                }
+                None => self.pattern.is_match(&self.text),
+            };
+            if is_match {
                 return Ok(Found::Yes);
             }
             let surplus = self.text.len().saturating_sub(MATCHED_BYTES);
@@ -365,8 +415,17 @@ impl Matching {
     }
 }
 
-/// The last line of an exec's output, as the caller may see it.
+/// The last line of an exec's output, as the caller may see it; of a program that uses the whole
+/// screen, the line with the cursor.
 pub(crate) async fn prompt_of(site: &Site, exec: &Exec, view: &View) -> Result<String> {
+    if exec.pty {
+        let TerminalScreen { rows, cursor, alternate, .. } =
+            site.screen_of(exec, view).await?.screen;
+        if alternate {
+            let row = rows.get(usize::from(cursor.row)).map_or("", |row| row.trim());
+            return Ok(row.chars().take(MOST_PROMPT).collect());
+        }
+    }
     let wanted = Wanted { tail_lines: Some(1), grep: None, stream: None, max_bytes: PROMPT_BYTES };
     let page = exec_poll::read(site, exec, &wanted, 0, view).await?;
     let bytes: Vec<u8> = page.records.into_iter().flat_map(|record| record.bytes).collect();

@@ -72,7 +72,7 @@ enum Source {
 pub fn look_at_terminal(controller: BorrowedFd<'_>) -> InputLook {
     let found = || -> io::Result<InputLook> {
         let path = rustix::pty::ptsname(controller, Vec::new())?;
-        let Ok(group) = rustix::termios::tcgetpgrp(controller) else {
+        let Some(group) = crate::pty::foreground(controller) else {
             return Ok(InputLook::only(InputState::Unknown));
         };
         if unread_by_terminal(controller)? > 0 {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Gid, Uid};
+use rustix::process::{Gid, Pid, Uid};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -36,6 +36,12 @@ pub fn open(rows: u16, cols: u16, owner: Identity) -> io::Result<Terminal> {
     let terminal = Terminal { controller, peer };
     resize(rustix::fd::AsFd::as_fd(&terminal.controller), rows, cols)?;
     Ok(terminal)
+}
+
+/// The process group in the foreground of a terminal; `None` when it has none.
+#[must_use]
+pub fn foreground(controller: BorrowedFd<'_>) -> Option<Pid> {
+    rustix::termios::tcgetpgrp(controller).ok()
 }
 
 /// Changes a terminal's size; its foreground processes get SIGWINCH.

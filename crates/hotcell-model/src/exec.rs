@@ -382,6 +382,14 @@ const SIGNALS: &[(&str, i32)] = &[
 ];
 
 impl Signal {
+    /// Whether a key of a terminal sends it: to the program in the foreground.
+    #[must_use]
+    pub fn is_of_keyboard(self) -> bool {
+        const QUIT: i32 = 3;
+        const TSTP: i32 = 20;
+        self == Self::INT || matches!(self.0, QUIT | TSTP)
+    }
+
     /// Hang-up.
     pub const HUP: Self = Self(1);
     /// Interrupt, as Ctrl-C sends it.

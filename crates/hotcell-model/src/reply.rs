@@ -216,6 +216,8 @@ pub struct ExecPage {
     pub dropped: Option<Dropped>,
     /// The last line of its output, if it is blocked reading its input.
     pub waiting_for_input: Option<String>,
+    /// Whether the pattern that was waited for was printed; left out when none was.
+    pub matched: Option<bool>,
     /// The screen of its terminal, if that was asked for instead of `records`.
     pub screen: Option<Box<TerminalScreen>>,
     /// What there is to tell of it, if it was code and there is nothing more to read.

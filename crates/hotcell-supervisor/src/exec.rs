@@ -1,10 +1,11 @@
 //! One exec: its processes, its streams, and the steps to its end.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hotcell_jail::cgroup::ExecCgroup;
 use hotcell_jail::process::{Ending, Reaped};
+use hotcell_jail::{pty, signals};
 use hotcell_journal::OutputLog;
 use hotcell_model::{
     Approval, EndCause, ExecEnd, ExecId, ExecSpec, LimitHit, SessionName, Signal, Stdin, Stream,
@@ -237,10 +238,18 @@ impl Running {
         self.turn.as_ref().is_some_and(|turn| turn.stays)
     }
 
-    /// Sends a signal to the main process's group.
+    /// Sends a signal to the main process's group; one that keys send too, to the foreground program
+    /// of the terminal.
     pub(crate) fn signal(&self, signal: Signal) {
-        if self.ended.is_none() {
-            self.family.signal(signal);
+        if self.ended.is_some() {
+            return;
+        }
+        match self.terminal.as_ref().filter(|_| signal.is_of_keyboard()).and_then(|terminal| {
+            pty::foreground(terminal.as_fd()).filter(|group| self.family.is_in_session(*group))
+        }) {
+            // A group that is gone needs no signal.
+            Some(group) => drop(signals::send_to_group(group, signal.number())),
+            None => self.family.signal(signal),
         }
     }
 

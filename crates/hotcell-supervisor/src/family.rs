@@ -7,7 +7,7 @@ use hotcell_jail::cgroup::ExecCgroup;
 use hotcell_jail::proctree::{self, ProcessUse};
 use hotcell_jail::signals;
 use hotcell_model::Signal;
-use rustix::process::Pid;
+use rustix::process::{Pid, getsid};
 
 /// The main process of an exec.
 #[derive(Debug)]
@@ -91,6 +91,14 @@ impl Family {
     pub(crate) fn signal(&self, signal: Signal) {
         // A group that is gone needs no signal.
         let _ = signals::send_to_group(self.leader(), signal.number());
+    }
+
+    /// Whether a process is in the session of the main process.
+    pub(crate) fn is_in_session(&self, process: Pid) -> bool {
+        match (getsid(Some(process)), getsid(Some(self.leader()))) {
+            (Ok(one), Ok(other)) => one == other,
+            (Err(_), _) | (_, Err(_)) => false,
+        }
     }
 
     pub(crate) fn signal_all(&self, signal: Signal) {

@@ -5,11 +5,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use hotcell_images::Digesting;
 use hotcell_model::{CellId, ChangeKind, DriftedFiles, Error, ProjectChange};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, symlinkat, syncfs};
 use serde::{Deserialize, Serialize};
 
-use super::change_digest::{is_expected, not_expected};
+use super::change_digest::{is_expected, not_expected, of_file, of_link};
 use super::changes::{Found, MOUNTED, NO_FILE, Sides};
 use super::journal::{Bytes, Journal, Move, Site, give, slot_name};
 use super::task::Chosen;
@@ -45,7 +46,7 @@ pub(super) fn apply(
     let asked = chosen.paths.as_slice();
     let mut found = sides.changes(usize::MAX - 1)?;
     found.retain(|found| found.is_in(asked));
-    if !is_expected(sides, &found, chosen.expected.as_deref())? {
+    if !is_expected(sides, &mut found, chosen.expected.as_deref())? {
         return Ok(Applied::Refused(not_expected()));
     }
     let Split { chosen, held_back, conflicts } = Split::of(found, asked, drifted);
@@ -261,10 +262,7 @@ fn stage(sides: &Sides<'_>, site: &Site<'_>, chosen: &[Found]) -> io::Result<Sta
                 });
             }
             // It changed again meanwhile.
-            (_, _, _, _) => {
-                let path = found.change.path.display();
-                return Err(io::Error::other(format!("{path} changed at the same moment")));
-            }
+            (_, _, _, _) => return Err(changed_meanwhile(found)),
         }
     }
     // What is in a directory goes before it.
@@ -311,6 +309,20 @@ fn owner_above(sides: &Sides<'_>, path: &Path) -> io::Result<(u32, u32)> {
     Ok((stat.st_uid, stat.st_gid))
 }
 
+fn changed_meanwhile(found: &Found) -> io::Error {
+    let path = found.change.path.display();
+    io::Error::other(format!("{path} changed at the same moment"))
+}
+
+/// What is staged must be what was approved, if anything was: whoever is in the cell may write again
+/// after the digest was compared.
+fn check_approved(found: &Found, staged: &str) -> io::Result<()> {
+    match &found.approved {
+        Some(approved) if approved != staged => Err(changed_meanwhile(found)),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Puts what the cell has into a slot.
 fn stage_one(sides: &Sides<'_>, site: &Site<'_>, slot: usize, found: &Found) -> io::Result<Stat> {
     let (above, name) = tree::parent(sides.cell, &found.change.path)?;
@@ -322,24 +334,52 @@ fn stage_one(sides: &Sides<'_>, site: &Site<'_>, slot: usize, found: &Found) -> 
     match found.kind() {
         Some(FileType::Symlink) => {
             let target = readlinkat(&above, name, Vec::new())?;
+            check_approved(found, &of_link(target.as_bytes()))?;
             symlinkat(target.as_c_str(), &site.staging, &place)?;
             give(&site.staging, &place, uid, gid)?;
         }
         Some(FileType::RegularFile) => {
-            let mut from = tree::open_file(above.as_fd(), name)?;
+            let from = tree::open_file(above.as_fd(), name)?;
+            let mode = from.metadata().map(|it| std::os::unix::fs::MetadataExt::mode(&it))?;
+            let mut from = Digesting::new(from);
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             let to = openat(&site.staging, &place, flags, Mode::from_raw_mode(0o600))?;
             let mut to = std::fs::File::from(to);
             io::copy(&mut from, &mut to)?;
+            check_approved(found, &of_file(from)?)?;
             give(&site.staging, &place, uid, gid)?;
-            let mode = from.metadata().map(|it| std::os::unix::fs::MetadataExt::mode(&it))?;
+            // Of what was approved, the permissions are part.
+            let approved = found.cell.as_ref().filter(|_| found.approved.is_some());
+            let mode = approved.map_or(mode, |stat| stat.st_mode);
             rustix::fs::fchmod(&to, Mode::from_raw_mode(mode & 0o777))?;
         }
-        Some(_) | None => {
-            let path = found.change.path.display();
-            return Err(io::Error::other(format!("{path} changed at the same moment")));
-        }
+        Some(_) | None => return Err(changed_meanwhile(found)),
     }
     tree::look_in(&site.staging, place.as_ref())?
         .ok_or_else(|| io::Error::other("a staged file vanished"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Change;
+
+    #[test]
+    fn what_was_written_after_the_approval_is_not_staged() {
+        let change =
+            Change { path: PathBuf::from("a"), kind: ChangeKind::Changed, directory: false };
+        let found = |approved: Option<&str>| Found {
+            change: change.clone(),
+            host: None,
+            cell: None,
+            guarded: None,
+            drifted: false,
+            approved: approved.map(str::to_owned),
+        };
+        let staged = of_link(b"target");
+        assert!(check_approved(&found(Some(&staged)), &staged).is_ok());
+        assert!(check_approved(&found(None), &staged).is_ok(), "nothing was to be approved");
+        let error = check_approved(&found(Some(&of_link(b"other"))), &staged).unwrap_err();
+        assert!(error.to_string().contains("a changed at the same moment"), "{error}");
+    }
 }

@@ -38,6 +38,8 @@ pub(super) struct Found {
     pub(super) cell: Option<Stat>,
     pub(super) guarded: Option<&'static str>,
     pub(super) drifted: bool,
+    /// The digest of the content that was approved, which must be what is applied.
+    pub(super) approved: Option<String>,
 }
 
 impl Found {
@@ -132,7 +134,7 @@ impl Sides<'_> {
             ChangeKind::Removed => None,
             ChangeKind::Changed | ChangeKind::Added => tree::look(self.cell, &change.path)?,
         };
-        let mut found = Found { change, host, cell, guarded: None, drifted: false };
+        let mut found = Found { change, host, cell, guarded: None, drifted: false, approved: None };
         found.guarded = match found.change.kind {
             // What is gone makes nobody run anything.
             ChangeKind::Removed => None,

@@ -138,7 +138,7 @@ fn tell(
         let plan = match plan_for {
             None => None,
             Some(plan_for) => {
-                let digest = digest_of_changes(sides, &found)?;
+                let digest = digest_of_changes(sides, &mut found)?;
                 let split = match plan_for {
                     PlanFor::Apply => Split::of(found, asked, DriftedFiles::Skip),
                     PlanFor::Discard => Split::everything(found),
@@ -214,7 +214,7 @@ fn discard(
     let found = with_sides(placed, project, &stamps, |sides| {
         let mut found = sides.changes(usize::MAX - 1)?;
         found.retain(|found| found.is_in(asked));
-        let is_expected = is_expected(sides, &found, chosen.expected.as_deref())?;
+        let is_expected = is_expected(sides, &mut found, chosen.expected.as_deref())?;
         let shown: Vec<ProjectChange> = found.iter().map(Found::shown).collect();
         Ok(serde_json::to_vec(&is_expected.then_some(shown))?)
     });

@@ -1,8 +1,12 @@
 //! Real agents with a scripted model: every check is on what the agent shows its model.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::world::{Kind, World, agents, clients, is_root, program};
+
+/// An agent takes a second for a step where the machine is busy, and all of them take many.
+const DEADLINE: Duration = Duration::from_secs(540);
 
 /// Makes a test for each client.
 macro_rules! drives {
@@ -50,7 +54,8 @@ fn drive(action: &str, client: &str) {
         .env("HOTCELL_TEST_AGENTS", &agents)
         .env("HOTCELL_TEST_CLIENTS", clients)
         .env("TMPDIR", world.home())
-        .run();
+        .start()
+        .finish_within(DEADLINE);
     // The report has many lines: it is not shown as a value.
     assert_eq!(finished.code(), 0, "{}\n{}", finished.stdout(), finished.stderr());
     assert!(finished.stdout().ends_with("scenarios passed\n"), "{finished:?}");

@@ -13,6 +13,8 @@ in_worlds! { [root, rootless, single_id]
 
 in_worlds! { [root, rootless]
     a_call_waits_for_a_pattern_or_the_end,
+    a_pattern_is_found_among_colours,
+    an_interrupt_is_for_the_foreground_program,
     a_screen_has_the_size_that_the_terminal_has,
     a_screen_shows_no_secret,
 }
@@ -190,11 +192,45 @@ fn a_call_waits_for_a_pattern_or_the_end(world: &World) {
     let arguments = json!({ "until": "match", "pattern": "port 9", "wait_s": 0.5 });
     let absent = poll(&mut client, &run, arguments);
     assert!(!printed(&absent).contains("port 9") && absent["status"] == "running", "{absent}");
+    assert_eq!(absent["note"], "the pattern was not printed");
+    assert_eq!(found.get("note"), None);
     send(&mut client, &run, json!({ "text": "x\n", "until": "match", "pattern": "8080" }));
     let end = send(&mut client, &run, json!({ "text": "x\n", "until": "end", "wait_s": LONG }));
     assert_eq!((&end["status"], &end["complete"]), (&json!("ended"), &json!(true)));
     let id = client.ask_tool("exec_poll", json!({ "exec_id": run["exec_id"], "until": "match" }));
     assert!(client.answer(id)["result"].to_string().contains("needs a pattern"));
+}
+
+fn a_pattern_is_found_among_colours(world: &World) {
+    let mut client = client(world);
+    let script = r"sleep 0.3; printf '\033[1mser\033[32mver\033[0m ready\n'; read -r end";
+    let run = json!({ "cell": "c", "argv": ["bash", "-c", script], "pty": true, "wait_s": 0 });
+    let run = client.call("exec_run", run);
+    let arguments = json!({ "pattern": "^server ready$", "wait_s": LONG });
+    let found = poll(&mut client, &run, arguments);
+    assert!(printed(&found).contains("ready") && found["status"] == "running", "{found}");
+    assert_eq!(found.get("note"), None);
+    // Whoever must not see a secret cannot find out what it is by matching parts of it.
+    let [kind, rest] = SECRET;
+    let script = format!("printf 'a {kind}'; printf '\\033[0m'; printf '{rest} b'; read -r a");
+    let run = in_terminal(&mut client, &["bash", "-c", &script]);
+    let begin = format!("{kind}{}", &rest[..4]);
+    let probe = json!({ "pattern": begin, "wait_s": 0.5 });
+    assert_eq!(poll(&mut client, &run, probe)["note"], "the pattern was not printed");
+    // The control: what stands around it is found.
+    let around = poll(&mut client, &run, json!({ "pattern": "^a .* b$", "wait_s": LONG }));
+    assert_eq!(around.get("note"), None, "{around}");
+}
+
+fn an_interrupt_is_for_the_foreground_program(world: &World) {
+    let mut client = client(world);
+    let shell = in_terminal(&mut client, &["bash", "--norc", "-i"]);
+    let text = "sh -c 'echo go; exec sleep 1000'\n";
+    let started = send(&mut client, &shell, json!({ "text": text, "pattern": "^go$" }));
+    assert_eq!(started.get("note"), None, "{started}");
+    send(&mut client, &shell, json!({ "signal": "INT", "until": "waiting", "wait_s": LONG }));
+    let answer = send(&mut client, &shell, json!({ "text": "echo code $?\n" }));
+    assert!(printed(&answer).contains("code 130"), "{answer}");
 }
 
 fn a_screen_has_the_size_that_the_terminal_has(world: &World) {

@@ -18,6 +18,7 @@ in_worlds! { [root, rootless]
 
 in_worlds! { [root]
     a_question_shows_all_changes_or_is_not_asked,
+    code_cannot_change_the_real_files,
     the_person_at_the_client_approves_an_apply,
     the_person_at_an_older_client_approves_an_apply,
     changes_made_after_the_question_are_asked_about_again,
@@ -96,6 +97,32 @@ fn refused(agent: &mut McpClient, tool: &str, arguments: Value) -> String {
     let answer = agent.answer(id);
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+fn code_cannot_change_the_real_files(world: &World) {
+    let project = Project::new(world, "echo one > a");
+    let rules = world.home().join("policy.toml");
+    let allow = "[[rule]]\nid = \"own\"\nverdict = \"allow\"\ntool = [\"hotcell.*\"]\n";
+    fs::write(&rules, allow).unwrap();
+    let serve = project.serve(&["--project"]).env("HOTCELL_POLICY_FILE", &rules);
+    let mut agent = McpClient::start_with(serve, Era::Legacy);
+    run(&mut agent, "echo two > a");
+    let mut code = |code: &str| {
+        let arguments = json!({ "code": code, "timeout_s": 100, "wait_s": 50 });
+        agent.call("code_run", arguments)["result"].clone()
+    };
+    for tool in ["workspace_apply", "workspace_discard"] {
+        let tried = format!(
+            "try:\n    from tools.hotcell import {tool}\n    said = {tool}()\n\
+             except Exception as error:\n    said = repr(error)\nsaid"
+        );
+        let said = code(&tried);
+        assert!(said.as_str().is_some_and(|said| said.contains("has no tool")), "{said}");
+    }
+    // The control: it can look at what would change.
+    let look = "from tools.hotcell import workspace_diff\nworkspace_diff()['changes']";
+    assert_eq!(code(look), json!(["M a"]));
+    assert_eq!(project.read("a"), "one\n");
 }
 
 fn an_agent_works_on_the_project_it_is_started_in(world: &World) {

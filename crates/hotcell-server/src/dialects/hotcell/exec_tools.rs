@@ -15,7 +15,7 @@ use super::code_tools::with_images;
 use super::schema::{self, Object};
 use super::text::{self, STREAM_BYTES, bounded, end_line};
 use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
-use super::views::{Detail, ExecView, PageView, Standing, plain};
+use super::views::{Detail, ExecView, LinesBefore, PageView, Standing, plain};
 use crate::exec_parts::{self, terminal_size};
 use crate::terminal_args::{UntilName, input_wait, output_view, poll_wait};
 use crate::toolsets::Toolset;
@@ -167,7 +167,7 @@ struct Input {
     /// then close stdin
     #[serde(default)]
     eof: bool,
-    /// INT, TERM, …
+    /// INT, TERM, …; in a terminal INT is for the foreground program
     signal: Option<String>,
     rows: Option<u16>,
     cols: Option<u16>,
@@ -301,6 +301,8 @@ fn poll(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let asked: Poll = read(arguments)?;
     let detail = Detail::of(asked.details);
     let view = output_view(asked.until, asked.pattern, asked.screen)?;
+    let max_bytes = asked.max_bytes.unwrap_or(2 * STREAM_BYTES as u64);
+    let is_tail = asked.tail_lines.is_some();
     let poll = ExecPoll {
         exec: asked.exec_id.parse()?,
         after_seq: asked.after_seq,
@@ -310,12 +312,16 @@ fn poll(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
             grep: asked.grep,
             stream: asked.stream.as_deref().map(stream).transpose()?,
         },
-        max_bytes: asked.max_bytes.unwrap_or(2 * STREAM_BYTES as u64),
+        max_bytes,
         view,
     };
     Ok(question(poll, move |reply| {
-        let Reply::ExecPage(page) = reply else { return None };
-        Some(page_result(page, detail))
+        let Reply::ExecPage(mut page) = reply else { return None };
+        let before = match is_tail {
+            true => text::begin_with_a_line(&mut page.records, max_bytes),
+            false => LinesBefore::None,
+        };
+        Some(page_result(page, before, detail))
     }))
 }
 
@@ -326,9 +332,9 @@ fn stream(name: &str) -> Result<Stream> {
     })
 }
 
-fn page_result(mut page: ExecPage, detail: Detail) -> CallToolResult {
+fn page_result(mut page: ExecPage, before: LinesBefore, detail: Detail) -> CallToolResult {
     let images = page.code.as_deref_mut().map(|code| std::mem::take(&mut code.images));
-    let view = PageView::new(page, detail);
+    let view = PageView::new(page, before, detail);
     let text = view.text();
     with_images(answer(&view, text), &images.unwrap_or_default())
 }
@@ -349,7 +355,7 @@ fn input(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     };
     Ok(question(input, |reply| {
         let Reply::InputAccepted(accepted) = reply else { return None };
-        accepted.output.map(|page| page_result(page, Detail::Brief))
+        accepted.output.map(|page| page_result(page, LinesBefore::None, Detail::Brief))
     }))
 }
 

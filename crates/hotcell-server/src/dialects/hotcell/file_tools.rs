@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file_tool::{answer, asked, call, input, request};
 use super::schema::{self, Object};
-use super::text::{SHOWN_BYTES, bounded, short_path};
+use super::text::{SHOWN_BYTES, bounded, path_in_line, short_path};
 use super::tool::{Effect, ToolBounds, ToolKind, answer_value};
 use super::views::{Detail, plain};
 use crate::encoded::encoded;
@@ -253,11 +253,12 @@ impl<'a> Entry<'a> {
     }
 
     fn line(&self) -> String {
+        let path = path_in_line(self.path);
         match (self.kind, self.target) {
-            (Some("directory"), _) => format!("{}/", self.path.trim_end_matches('/')),
-            (_, Some(target)) => format!("{} -> {target}", self.path),
-            (Some(kind), None) => format!("{} ({kind})", self.path),
-            (None, None) => format!("{} {}", self.path, self.size.unwrap_or_default()),
+            (Some("directory"), _) => format!("{}/", path.trim_end_matches('/')),
+            (_, Some(target)) => format!("{path} -> {}", path_in_line(target)),
+            (Some(kind), None) => format!("{path} ({kind})"),
+            (None, None) => format!("{path} {}", self.size.unwrap_or_default()),
         }
     }
 }
@@ -297,7 +298,8 @@ fn list_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
                 listing(Some(entries), None, (text, left_out), page.next_cursor())
             }
             (ListShown::Names(found), _) => {
-                let (text, left_out) = bounded(found.names.iter().cloned());
+                let (text, left_out) =
+                    bounded(found.names.iter().map(|name| path_in_line(name).into_owned()));
                 let names = &found.names[..found.names.len() - left_out];
                 listing(None, Some(names), (text, left_out), page.next_cursor())
             }
@@ -385,7 +387,7 @@ pub(super) fn found_result(found: FileMatches) -> Option<CallToolResult> {
         lines.for_each(shorten);
         one.path = short_path(&one.path).to_owned();
         let is_new = view.matches.last().is_none_or(|last| last.path != one.path);
-        let heading = if is_new { format!("{}\n", one.path) } else { String::new() };
+        let heading = if is_new { format!("{}\n", path_in_line(&one.path)) } else { String::new() };
         let shown = heading + &match_lines(&one);
         if text.len() + shown.len() > SHOWN_BYTES {
             view.truncated = true;

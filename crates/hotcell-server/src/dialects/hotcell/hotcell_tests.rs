@@ -7,6 +7,8 @@ use hotcell_model::{
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 use serde_json::{Value, json};
 
+use crate::dialects::hotcell::text::begin_with_a_line;
+use crate::dialects::hotcell::views::LinesBefore;
 use crate::dialects::hotcell::{HotcellDialect, Reach, ToolBounds};
 use crate::project_offer::ProjectOffer;
 use crate::toolsets::Toolsets;
@@ -356,6 +358,20 @@ fn a_running_exec_says_how_to_continue_in_both_forms() {
 }
 
 #[test]
+fn last_lines_that_do_not_fit_begin_with_a_whole_line() {
+    let mut records =
+        vec![record(7, Stream::Stdout, "of a line\nse"), record(8, Stream::Stdout, "cond\n")];
+    assert_eq!(begin_with_a_line(&mut records, 18), LinesBefore::None, "it is not full");
+    assert_eq!(records.len(), 2);
+    assert_eq!(begin_with_a_line(&mut records, 17), LinesBefore::LeftOut);
+    let left: Vec<u8> = records.iter().flat_map(|record| record.bytes.clone()).collect();
+    assert_eq!(left, b"second\n");
+    let mut one_line = vec![record(1, Stream::Stdout, "abc\n")];
+    assert_eq!(begin_with_a_line(&mut one_line, 4), LinesBefore::LeftOut);
+    assert_eq!(one_line[0].bytes, b"abc\n", "there is no whole line after it");
+}
+
+#[test]
 fn adjacent_output_of_one_stream_is_one_message() {
     let page = |details| {
         let records = vec![
@@ -366,7 +382,7 @@ fn adjacent_output_of_one_stream_is_one_message() {
         ];
         let (next_seq, complete, dropped, code) = (4, true, None, None);
         let (exec, awaiting) = (ended(6, 2), Vec::new());
-        let (waiting_for_input, screen) = (None, None);
+        let (waiting_for_input, matched, screen) = (None, None, None);
         let page = ExecPage {
             exec,
             records,
@@ -374,6 +390,7 @@ fn adjacent_output_of_one_stream_is_one_message() {
             complete,
             dropped,
             waiting_for_input,
+            matched,
             screen,
             code,
             awaiting,

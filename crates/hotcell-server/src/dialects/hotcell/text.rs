@@ -1,6 +1,10 @@
 //! Output as text for a model: valid, bounded, and with a note where something is left out.
 
+use std::borrow::Cow;
+
 use hotcell_model::{Exec, Record, Stream};
+
+use super::views::LinesBefore;
 
 /// How much of one stream a result holds: about 2,000 tokens.
 pub(super) const STREAM_BYTES: usize = 8000;
@@ -45,6 +49,26 @@ pub(super) fn of_stream(exec: &Exec, records: &[Record], wanted: &[Stream], gap:
     Shown { text, cut: true }
 }
 
+/// Takes the rest of a line away from the front of last lines that filled their bound, if a whole line
+/// comes after it.
+pub(super) fn begin_with_a_line(records: &mut Vec<Record>, max_bytes: u64) -> LinesBefore {
+    let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
+    if (bytes as u64) < max_bytes {
+        return LinesBefore::None;
+    }
+    let newline = records.iter().flat_map(|record| &record.bytes).position(|byte| *byte == b'\n');
+    if let Some(newline) = newline.filter(|newline| newline + 1 < bytes) {
+        let mut left = newline + 1;
+        for record in records.iter_mut() {
+            let taken = left.min(record.bytes.len());
+            record.bytes.drain(..taken);
+            left -= taken;
+        }
+        records.retain(|record| !record.bytes.is_empty());
+    }
+    LinesBefore::LeftOut
+}
+
 /// How much an exec that has ended printed to some streams.
 fn printed(exec: &Exec, wanted: &[Stream]) -> Option<u64> {
     let usage = exec.end.as_ref()?.usage;
@@ -81,6 +105,14 @@ pub(super) fn short_path(path: &str) -> &str {
     match path.strip_prefix("/workspace/") {
         Some("") | None => path,
         Some(relative) => relative,
+    }
+}
+
+/// A path in a line of its own: quoted where it would not stay in that line.
+pub(super) fn path_in_line(path: &str) -> Cow<'_, str> {
+    match path.contains(char::is_control) {
+        true => Cow::Owned(format!("{path:?}")),
+        false => Cow::Borrowed(path),
     }
 }
 

@@ -360,6 +360,9 @@ pub(super) struct PageView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     dropped: Option<Dropped>,
+    /// what is missing, or was not found
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
     /// rows, cursor, title, alternate_screen, size
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
@@ -372,10 +375,25 @@ pub(super) struct PageView {
     code: Option<CodeView>,
 }
 
+/// Lines before the first of a page that were asked for and did not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LinesBefore {
+    None,
+    LeftOut,
+}
+
 impl PageView {
-    pub(super) fn new(page: ExecPage, detail: Detail) -> Self {
+    pub(super) fn new(page: ExecPage, before: LinesBefore, detail: Detail) -> Self {
         let end = page.exec.end.as_ref();
+        let note = match (before, page.matched) {
+            (LinesBefore::LeftOut, _) => {
+                Some("earlier lines did not fit: raise max_bytes or ask for fewer")
+            }
+            (LinesBefore::None, Some(false)) => Some("the pattern was not printed"),
+            (LinesBefore::None, Some(true) | None) => None,
+        };
         Self {
+            note,
             standing: Standing::new(&page.exec, &page.awaiting).asking(page.waiting_for_input),
             screen: page.screen.map(|screen| ScreenView::from(*screen)),
             usage: end.and_then(|end| detail.only_full(|| end.usage)),
@@ -392,6 +410,9 @@ impl PageView {
         let mut text = String::new();
         if let Some(dropped) = &self.dropped {
             text.push_str(&format!("[{} bytes were not kept]\n", dropped.dropped_bytes));
+        }
+        if let Some(note) = self.note {
+            text.push_str(&format!("[{note}]\n"));
         }
         let mut current = Stream::Stdout;
         for message in &self.messages {

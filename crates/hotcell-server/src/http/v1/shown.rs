@@ -49,6 +49,9 @@ pub(super) struct PageShown {
     /// The last line of its output, if it is blocked reading its input.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_for_input: Option<String>,
+    /// Whether the pattern that was waited for was printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matched: Option<bool>,
     /// The screen of its terminal, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     screen: Option<ScreenView>,
@@ -63,6 +66,7 @@ impl From<ExecPage> for PageShown {
             complete: page.complete,
             dropped: page.dropped,
             waiting_for_input: page.waiting_for_input,
+            matched: page.matched,
             screen: page.screen.map(|screen| ScreenView::from(*screen)),
         }
     }

@@ -8,8 +8,10 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use super::{Kind, Wire, World, docker, eventually, eventually_some, is_root};
+use super::polling::{DEADLINE, some_within};
+use super::{Kind, Wire, World, docker, eventually, is_root};
 
 /// A program that is about to be started.
 #[derive(Debug)]
@@ -261,16 +263,22 @@ impl Live {
 
     /// Waits for its end.
     #[track_caller]
-    pub(crate) fn finish(mut self) -> Finished {
+    pub(crate) fn finish(self) -> Finished {
+        self.finish_within(DEADLINE)
+    }
+
+    /// The same for one that may take longer than most.
+    #[track_caller]
+    pub(crate) fn finish_within(mut self, deadline: Duration) -> Finished {
         drop(self.stdin.take());
-        let status = self.await_end();
+        let status = self.await_end(deadline);
         let (stdout, stderr) = (self.stdout.take_all(), self.stderr.take_all());
         Finished { status, stdout, stderr }
     }
 
     /// Waits for its end with its input left open.
     pub(crate) fn finish_unfed(mut self) -> Finished {
-        self.await_end();
+        self.await_end(DEADLINE);
         self.finish()
     }
 
@@ -281,7 +289,7 @@ impl Live {
     }
 
     #[track_caller]
-    fn await_end(&mut self) -> ExitStatus {
+    fn await_end(&mut self, deadline: Duration) -> ExitStatus {
         let (stdout, stderr) = (&self.stdout, &self.stderr);
         let child = &mut self.child;
         let printed = || {
@@ -290,7 +298,7 @@ impl Live {
             format!("{:?} {:?}", turn(tail(stdout.text())), turn(tail(stderr.text())))
         };
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            eventually_some("the program ends", || child.try_wait().unwrap())
+            some_within(deadline, "the program ends", &mut || child.try_wait().unwrap())
         }));
         found.unwrap_or_else(|_| panic!("the program hangs; it printed {}", printed()))
     }

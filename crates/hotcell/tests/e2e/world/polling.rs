@@ -16,7 +16,17 @@ pub(crate) fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
 /// Waits until there is something; panics when the deadline is over.
 #[track_caller]
 pub(crate) fn eventually_some<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + DEADLINE;
+    some_within(DEADLINE, what, &mut find)
+}
+
+/// The same with another deadline.
+#[track_caller]
+pub(super) fn some_within<T>(
+    deadline: Duration,
+    what: &str,
+    find: &mut dyn FnMut() -> Option<T>,
+) -> T {
+    let until = Instant::now() + deadline;
     loop {
         if let Some(found) = find() {
             return found;
