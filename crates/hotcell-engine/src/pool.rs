@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hotcell_link::Ask;
@@ -45,7 +45,33 @@ pub(crate) struct Pool {
     missed: AtomicU64,
     made: AtomicU64,
     discarded: AtomicU64,
-    ready: AtomicU64,
+    ready: Mutex<Ready>,
+}
+
+/// The cells that can be given out, as far as this process knows.
+#[derive(Debug, Default)]
+struct Ready {
+    cells: HashSet<CellId>,
+    /// Given out since the look at all of them began that is under way: it may have found them before.
+    taken: HashSet<CellId>,
+}
+
+impl Ready {
+    fn add(&mut self, cell: &CellId) {
+        if !self.taken.contains(cell) {
+            self.cells.insert(cell.clone());
+        }
+    }
+
+    fn take(&mut self, cell: &CellId) {
+        self.cells.remove(cell);
+        self.taken.insert(cell.clone());
+    }
+
+    /// What a look at all of them found.
+    fn replace(&mut self, found: &HashSet<CellId>) {
+        self.cells = found.difference(&self.taken).cloned().collect();
+    }
 }
 
 /// What came of cells that were made ahead of need, in this process.
@@ -83,12 +109,16 @@ impl Pool {
     pub(crate) fn figures(&self) -> PoolFigures {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         PoolFigures {
-            ready: count(&self.ready),
+            ready: self.ready().cells.len() as u64,
             given: count(&self.given),
             missed: count(&self.missed),
             made: count(&self.made),
             discarded: count(&self.discarded),
         }
+    }
+
+    fn ready(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on cells are made for this tenant, too.
@@ -114,7 +144,10 @@ impl Site {
             let Some(lock) = self.store.try_lock_cell(&cell.spec.id).await? else { continue };
             // Somebody may have had it since.
             match self.store.find_cell(&cell.spec.id).await? {
-                Some(cell) if is_pooled(&cell) => return Ok(Some(Pooled { cell, lock })),
+                Some(cell) if is_pooled(&cell) => {
+                    self.pool.ready().take(&cell.spec.id);
+                    return Ok(Some(Pooled { cell, lock }));
+                }
                 Some(_) | None => {}
             }
         }
@@ -150,8 +183,6 @@ impl Site {
         }
         self.links.reassign(&cell.spec);
         self.pool.given.fetch_add(1, Ordering::Relaxed);
-        let one_less = |ready: u64| Some(ready.saturating_sub(1));
-        let _ = self.pool.ready.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
         Ok(Some(cell))
     }
 
@@ -256,6 +287,7 @@ impl Site {
         // Of several servers one makes cells; all hold them.
         let filling = File::create(self.state_dir().join("pool.lock")).ok();
         let fills = filling.as_ref().is_some_and(|file| file.try_lock().is_ok());
+        self.pool.ready().taken.clear();
         let mut there = HashSet::new();
         for tenant in self.pool.tenants() {
             for image in self.pooled_images() {
@@ -272,7 +304,7 @@ impl Site {
         for cell in kept.held.difference(&there) {
             self.links.forget_pooled(cell);
         }
-        self.pool.ready.store(there.len() as u64, Ordering::Relaxed);
+        self.pool.ready().replace(&there);
         kept.held = there;
     }
 
@@ -303,8 +335,8 @@ impl Site {
             }
             let cell = Box::pin(cell_spawn(self, tenant, request.clone())).await?;
             self.pool.made.fetch_add(1, Ordering::Relaxed);
+            self.pool.ready().add(&cell.id);
             there.insert(cell.id);
-            self.pool.ready.store(there.len() as u64, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -328,4 +360,23 @@ fn may_be_pooled(spec: &CellSpec) -> bool {
     let CellSpec { workspace, secrets, network, checkpoint_before, .. } = spec;
     let is_plain = workspace.is_none() && secrets.is_empty() && checkpoint_before.is_none();
     spec.keep != Keep::Pool && is_plain && *network == Network::None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HashSet, Ready};
+
+    #[test]
+    fn a_cell_given_out_while_all_are_looked_at_does_not_count_as_ready() {
+        let [one, other] = ["c_aaaaaaaaaa", "c_bbbbbbbbbb"].map(|id| id.parse().unwrap());
+        let mut ready = Ready::default();
+        let found = HashSet::from([one, other]);
+        ready.replace(&found);
+        assert_eq!(ready.cells.len(), 2);
+        let taken = found.iter().next().unwrap();
+        ready.take(taken);
+        ready.add(taken);
+        ready.replace(&found);
+        assert_eq!(ready.cells.len(), 1);
+    }
 }

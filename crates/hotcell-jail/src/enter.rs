@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use rustix::mount::{
     MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags, mount_change, move_mount,
     unmount,
@@ -172,7 +173,7 @@ fn keep_as_they_are(directory: &Path, shared: &Shared) -> Result<(), StepError> 
             let name = || format!("keep {} as it is", directory.join(part).display());
             let place = match open_beneath(directory, part) {
                 // What is not there cannot be kept.
-                Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => break,
+                Err(Errno::NOENT | Errno::NOTDIR) => break,
                 opened => opened.step(name)?,
             };
             let copy = copy_of(place.as_fd())?;
@@ -203,21 +204,34 @@ fn give_directories(inside: &Inside<'_>) -> Result<(), StepError> {
         inside.layers.iter().find(of_host).is_some()
     };
     for directory in inside.exec_directories.iter().filter(|it| !is_the_hosts(it)) {
-        let relative = directory.trim_start_matches('/');
         let name = || format!("give {directory} to the exec's user");
-        match rustix::fs::mkdir(relative, Mode::from_raw_mode(0o755)) {
-            // Root of the cell may have removed it.
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            Err(errno) => return Err(errno).step(name),
-        }
-        let found = rustix::fs::statat(CWD, relative, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-        if found.step(name)?.st_uid != inside.exec_id {
+        let Some(place) = make_beneath(Path::new(directory)).step(name)? else { continue };
+        if rustix::fs::fstat(&place).step(name)?.st_uid != inside.exec_id {
             let (uid, gid) = (Uid::from_raw(inside.exec_id), Gid::from_raw(inside.exec_id));
-            let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-            rustix::fs::chownat(CWD, relative, Some(uid), Some(gid), flags).step(name)?;
+            let this = rustix::fs::AtFlags::EMPTY_PATH;
+            rustix::fs::chownat(&place, "", Some(uid), Some(gid), this).step(name)?;
         }
     }
     Ok(())
+}
+
+/// A directory of the new root, which is the current directory; made where it is missing. `None` where
+/// the cell has put something else in its place: a link would lead out of the cell as long as the
+/// host's root is this process's, so none is followed.
+fn make_beneath(directory: &Path) -> rustix::io::Result<Option<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut place = rustix::fs::open(".", flags, Mode::empty())?;
+    for name in directory.iter().filter(|name| *name != "/") {
+        match rustix::fs::mkdirat(&place, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        place = match rustix::fs::openat(&place, name, flags, Mode::empty()) {
+            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            opened => opened?,
+        };
+    }
+    Ok(Some(place))
 }
 
 fn no_programs_gain() -> MountAttrFlags {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
 
 use crate::boot::{Booted, tell};
 use crate::cell::{Supervisor, TIMEOUT_GRACE};
@@ -91,15 +92,9 @@ impl Poller {
         let _ = epoll::add(&*self.0, fd, EventData::new_u64(token), EventFlags::IN);
     }
 
-    /// Makes a descriptor known without waiting for anything yet.
-    pub(crate) fn add_silent(&self, fd: BorrowedFd<'_>, token: u64) {
-        let _ = epoll::add(&*self.0, fd, EventData::new_u64(token), EventFlags::empty());
-    }
-
     /// Waits for room to write, or no longer.
     pub(crate) fn set_writable(&self, fd: BorrowedFd<'_>, token: u64, wanted: bool) {
-        let flags = if wanted { EventFlags::OUT } else { EventFlags::empty() };
-        let _ = epoll::modify(&*self.0, fd, EventData::new_u64(token), flags);
+        self.set(fd, token, if wanted { EventFlags::OUT } else { EventFlags::empty() });
     }
 
     /// Waits for something to read, and for room to write where that is wanted.
@@ -108,24 +103,29 @@ impl Poller {
         let _ = epoll::modify(&*self.0, fd, EventData::new_u64(token), EventFlags::IN | room);
     }
 
-    /// Waits for what is wanted of a connection to a port. One of which nothing is wanted is not
-    /// known here: the kernel would go on saying that its other end is gone.
-    pub(crate) fn set_port(&self, fd: BorrowedFd<'_>, token: u64, wanted: Wanted, before: Wanted) {
+    /// Waits for what is wanted of a connection to a port.
+    pub(crate) fn set_port(&self, fd: BorrowedFd<'_>, token: u64, wanted: Wanted) {
         let input = if wanted.reads { EventFlags::IN } else { EventFlags::empty() };
         let room = if wanted.writes { EventFlags::OUT } else { EventFlags::empty() };
-        let data = EventData::new_u64(token);
-        let _ = match (before == Wanted::default(), wanted == Wanted::default()) {
-            (true, true) => Ok(()),
-            (true, false) => epoll::add(&*self.0, fd, data, input | room),
-            (false, false) => epoll::modify(&*self.0, fd, data, input | room),
-            (false, true) => epoll::delete(&*self.0, fd),
-        };
+        self.set(fd, token, input | room);
     }
 
     /// Waits for something to read, or no longer.
     pub(crate) fn set_readable(&self, fd: BorrowedFd<'_>, token: u64, wanted: bool) {
-        let flags = if wanted { EventFlags::IN } else { EventFlags::empty() };
-        let _ = epoll::modify(&*self.0, fd, EventData::new_u64(token), flags);
+        self.set(fd, token, if wanted { EventFlags::IN } else { EventFlags::empty() });
+    }
+
+    /// Waits for these events. A descriptor of which none is wanted is not in the list: the kernel
+    /// would report again and again that its other end is gone.
+    fn set(&self, fd: BorrowedFd<'_>, token: u64, wanted: EventFlags) {
+        if wanted.is_empty() {
+            return self.remove(fd);
+        }
+        let data = EventData::new_u64(token);
+        let _ = match epoll::modify(&*self.0, fd, data, wanted) {
+            Err(Errno::NOENT) => epoll::add(&*self.0, fd, data, wanted),
+            changed => changed,
+        };
     }
 
     pub(crate) fn remove(&self, fd: BorrowedFd<'_>) {
@@ -143,7 +143,7 @@ impl Poller {
         });
         let spare = rustix::buffer::spare_capacity(events);
         match epoll::wait(&*self.0, spare, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
     }

@@ -236,7 +236,7 @@ impl Supervisor {
     ) {
         self.ports.last += 1;
         let token = PORT | self.ports.last;
-        self.poller.set_port(fd.as_fd(), token, wanted, Wanted::default());
+        self.poller.set_port(fd.as_fd(), token, wanted);
         let port = Port {
             fd,
             asker,
@@ -310,7 +310,7 @@ impl Supervisor {
                 Ok(Settled::Anew(fd)) => {
                     self.poller.remove(port.fd.as_fd());
                     port.fd = fd;
-                    self.poller.set_port(port.fd.as_fd(), token, CONNECTING, Wanted::default());
+                    self.poller.set_port(port.fd.as_fd(), token, CONNECTING);
                     return;
                 }
                 Err(error) => return self.end_port(token, &Tell::Failed(error)),
@@ -406,7 +406,7 @@ impl Supervisor {
                     None => Wanted { reads, writes: !port.to_write.is_empty() },
                 };
                 if wanted != port.wanted {
-                    self.poller.set_port(port.fd.as_fd(), token, wanted, port.wanted);
+                    self.poller.set_port(port.fd.as_fd(), token, wanted);
                     port.wanted = wanted;
                 }
             }
@@ -423,7 +423,7 @@ impl Supervisor {
 
     fn close_port(&mut self, token: u64) -> Option<Asker> {
         let port = self.ports.open.remove(&token)?;
-        self.poller.set_port(port.fd.as_fd(), token, Wanted::default(), port.wanted);
+        self.poller.remove(port.fd.as_fd());
         self.ports.by_asker.remove(&port.asker);
         self.ports.without_room.remove(&token);
         self.note_activity();

@@ -575,9 +575,6 @@ impl Supervisor {
                 self.poller.add(output.fd(), slot.token(number));
             }
         }
-        if let Some(fd) = running.input.as_ref().and_then(Input::fd) {
-            self.poller.add_silent(fd, Slot::Input.token(number));
-        }
         if let Main::Reaped { report, .. } = &running.family.main {
             self.poller.add(report.as_fd(), Slot::Report.token(number));
         }

@@ -2,12 +2,15 @@
 //! parts that run side by side.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::world::{Kind, World, clients, docker, is_root, program};
 
 const PARTS: usize = 4;
+/// A part has many checks, each with servers of its own.
+const DEADLINE: Duration = Duration::from_secs(540);
 
 /// Makes a test for each part of a suite in each kind of world, over the transport that is named with it.
 macro_rules! in_parts {
@@ -118,9 +121,11 @@ fn passes(suite: Suite, way: Way, part: usize) {
         let asked = world.other(python.to_str().unwrap(), own).args(args.iter().copied());
         let asked = asked.env("HOME", world.home());
         match docker().filter(|_| kind.has_containers()) {
-            Some((_, image)) => asked.env("DEVBENCH_IMAGE", image).run(),
-            None => asked.run(),
+            Some((_, image)) => asked.env("DEVBENCH_IMAGE", image),
+            None => asked,
         }
+        .start()
+        .finish_within(DEADLINE)
     };
     let results = |output: &str| -> Vec<Value> {
         output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

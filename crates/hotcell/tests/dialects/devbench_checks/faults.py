@@ -209,7 +209,7 @@ async def fault_batches_are_not_atomic(server: Server):
 @check("fault", "a container ends with its ttl_s", original="it is never enforced")
 async def fault_ttl_is_not_enforced(server: Server):
     async with bench(server) as session:
-        made = await spawn(session, ttl_s=2)
+        made = await spawn(session, ttl_s=10)
 
         async def is_gone() -> bool:
             return made not in [each["id"] for each in await containers(session)]
