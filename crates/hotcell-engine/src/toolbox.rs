@@ -332,7 +332,7 @@ pub(crate) async fn tool_search(
     request: ToolSearch,
 ) -> Result<ToolsFound> {
     let Some(toolbox) = &site.toolbox else {
-        return Ok(ToolsFound::default());
+        return Ok(ToolsFound::default().with_hint());
     };
     let shelf = toolbox.shelf().await?;
     if let Some(server) = &request.server
@@ -370,7 +370,8 @@ pub(crate) async fn tool_search(
         format!("calls of {server}.* await the user's approval; {}", rule_that_allows(server))
     });
     let approval = approval.collect();
-    Ok(ToolsFound { tools, of, faults: shelf.faults.clone(), approval })
+    let faults = shelf.faults.clone();
+    Ok(ToolsFound { tools, of, faults, approval, hint: None }.with_hint())
 }
 
 /// Lists the names that code can import.

@@ -140,6 +140,23 @@ pub struct ToolsFound {
     /// Servers among these whose calls await approval, and how the operator changes that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approval: Vec<String>,
+    /// What to try instead; only if no tool fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl ToolsFound {
+    /// The same result, with a hint if no tool fits.
+    #[must_use]
+    pub fn with_hint(mut self) -> Self {
+        self.hint = self.tools.is_empty().then(|| {
+            format!(
+                "none of {} tools fits; use other words for the task, or name a `server` to see its tools",
+                self.of
+            )
+        });
+        self
+    }
 }
 
 /// Lists the names that code can import: those of all servers, or of the tools of one.

@@ -32,13 +32,15 @@ const SHOWING_BOOST: f64 = 1.25;
 const ACTION_BOOST: f64 = 1.25;
 /// What it counts for that a tool takes something away though nobody asked for that.
 const REMOVAL_BOOST: f64 = 0.75;
-/// The part of what all words of a query are worth that the best tool has to reach: with less, no tool fits.
-/// Unknown words count as much as rare ones. Chosen on the tuning half of `examples/servers/search_queries.txt`.
-const FITTING: f64 = 0.18;
-/// What an unknown word counts for against all tools: more than the rarest known one.
-const UNKNOWN: f64 = 1.3;
-/// What a verb such as `create` or `find` counts for when other words of the query are unknown.
-const VERB: f64 = 0.5;
+/// The fit that at least one tool must reach: otherwise the result is empty. Chosen on the tuning half of
+/// `examples/servers/search_queries.txt`.
+const MIN_FIT: f64 = 0.275;
+/// How much a score adds to a fit if it is as high as the rarity of a word that only one tool has.
+const SCORE_SHARE: f64 = 0.25;
+/// How much an unknown word of a query is worth, compared with the rarest known word.
+const UNKNOWN_WORTH: f64 = 2.0;
+/// How much a verb such as `create` or `find` is worth, compared with another word that is as rare.
+const VERB_WORTH: f64 = 0.5;
 /// The most words of one field that are kept.
 const MAX_WORDS: usize = 400;
 /// The longest text of a query that is looked at.
@@ -52,15 +54,25 @@ struct FieldKind {
     weight: f64,
     /// How much a long field is held against its words.
     length: f64,
+    role: FieldRole,
 }
 
-const NAME: FieldKind = FieldKind { weight: 3.0, length: 0.5 };
-const TITLE: FieldKind = FieldKind { weight: 1.5, length: 0.4 };
-const SERVER: FieldKind = FieldKind { weight: 1.2, length: 0.2 };
-const SENTENCE: FieldKind = FieldKind { weight: 1.6, length: 0.5 };
-const DESCRIPTION: FieldKind = FieldKind { weight: 0.7, length: 0.6 };
-const ARGUMENTS: FieldKind = FieldKind { weight: 0.6, length: 0.6 };
-const ARGUMENT_TEXTS: FieldKind = FieldKind { weight: 0.3, length: 0.7 };
+/// Whether a field names a tool or describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FieldRole {
+    Names,
+    Describes,
+}
+
+use FieldRole::{Describes, Names};
+
+const NAME: FieldKind = FieldKind { weight: 3.0, length: 0.5, role: Names };
+const TITLE: FieldKind = FieldKind { weight: 1.5, length: 0.4, role: Names };
+const SERVER: FieldKind = FieldKind { weight: 1.2, length: 0.2, role: Names };
+const SENTENCE: FieldKind = FieldKind { weight: 1.6, length: 0.5, role: Describes };
+const DESCRIPTION: FieldKind = FieldKind { weight: 0.7, length: 0.6, role: Describes };
+const ARGUMENTS: FieldKind = FieldKind { weight: 0.6, length: 0.6, role: Describes };
+const ARGUMENT_TEXTS: FieldKind = FieldKind { weight: 0.3, length: 0.7, role: Describes };
 const FIELDS: [FieldKind; 7] =
     [NAME, TITLE, SERVER, SENTENCE, DESCRIPTION, ARGUMENTS, ARGUMENT_TEXTS];
 
@@ -103,10 +115,41 @@ pub struct ToolHit {
 #[derive(Debug)]
 pub struct ToolIndex {
     tools: Vec<Indexed>,
-    /// For each stem the tools that have it, and how much of it.
-    words: BTreeMap<String, Vec<(usize, f64)>>,
+    /// For each stem the tools that have it.
+    words: BTreeMap<String, Vec<Posting>>,
     /// Words of the catalog and of the synonyms, for correcting those of queries.
     dictionary: Dictionary,
+}
+
+/// A stem in the listing of one tool.
+#[derive(Debug, Clone, Copy)]
+struct Posting {
+    /// The place of the tool in the index.
+    tool: usize,
+    /// How much of the stem the fields have together, each by its weight and length.
+    amount: f64,
+    /// Whether a field that names the tool has the stem.
+    is_name: bool,
+}
+
+/// How well a tool matches one word of a query.
+#[derive(Debug, Clone, Copy, Default)]
+struct Match {
+    score: f64,
+    /// How much of one word the names of the tool cover: 0 to 1.
+    named: f64,
+}
+
+/// How well a tool matches all words of a query.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    score: f64,
+    /// How much of the worth of all words the tool covers.
+    covered: f64,
+    /// How many words the tool has.
+    words: u32,
+    /// Whether one of them is not a verb that fits nearly every tool.
+    is_specific: bool,
 }
 
 #[derive(Debug)]
@@ -163,26 +206,24 @@ impl ToolIndex {
         let plain: Vec<&str> =
             terms.iter().filter_map(|term| term.stems.first()).map(|(stem, _)| &**stem).collect();
         let seen: BTreeSet<&str> = plain.iter().copied().collect();
-        let mut scores = vec![0.0; self.tools.len()];
-        let mut found = vec![0_u32; self.tools.len()];
-        let mut worth = 0.0;
-        // What speaks for each tool, verbs that fit every tool apart.
-        let mut evidence = vec![0.0; self.tools.len()];
-        let mut of_verbs = vec![0.0; self.tools.len()];
-        let mut has_unknown = false;
+        let mut totals = vec![Total::default(); self.tools.len()];
+        let mut all_worth = 0.0;
+        let is_verb =
+            |term: &Term| term.stems.first().is_some_and(|(stem, _)| synonyms.is_verb(stem));
         for term in &terms {
-            let (scored, most) = self.scores_of(term);
-            worth += term.weight * most * if scored.is_empty() { UNKNOWN } else { 1.0 };
-            has_unknown |= scored.is_empty();
-            let is_verb = term.stems.first().is_some_and(|(stem, _)| synonyms.is_verb(stem));
-            for (at, score) in scored {
-                if is_verb {
-                    of_verbs[at] += score
-                } else {
-                    evidence[at] += score
-                }
-                scores[at] += score;
-                found[at] += 1;
+            let (found, rarity) = self.matches_of(term);
+            let is_verb = is_verb(term);
+            let worth = term.weight
+                * rarity
+                * if found.is_empty() { UNKNOWN_WORTH } else { 1.0 }
+                * if is_verb { VERB_WORTH } else { 1.0 };
+            all_worth += worth;
+            for (at, one) in found {
+                // A name says what a tool is for; a description also mentions other things.
+                totals[at].covered += worth * (one.named + (one.score / rarity).min(1.0)) / 2.0;
+                totals[at].score += one.score;
+                totals[at].words += 1;
+                totals[at].is_specific |= !is_verb;
             }
         }
         let asks = asks(&split(&text)) || plain.first().is_some_and(|word| is_asking(word));
@@ -196,20 +237,16 @@ impl ToolIndex {
                 .as_ref()
                 .is_none_or(|name| *name == tool.server || *name == tool.key.server)
         };
-        // In one server, which the caller chose, the best is better than nothing.
-        let verbs = if has_unknown { VERB } else { 1.0 };
-        let sums = evidence.iter().zip(&of_verbs).map(|(one, verb)| one + verbs * verb);
-        let best = sums.fold(0.0, f64::max);
-        if query.server.is_none() && best < worth * FITTING {
-            return Vec::new();
-        }
+        let rarest = rarity(self.tools.len(), 1);
+        let only_verbs = terms.iter().all(is_verb);
+        let mut best_fit: f64 = 0.0;
         let mut hits: Vec<ToolHit> = self
             .tools
             .iter()
-            .enumerate()
-            .filter(|(at, tool)| scores[*at] > 0.0 && in_server(tool))
-            .map(|(at, tool)| {
-                let coverage = f64::from(found[at]) / all;
+            .zip(&totals)
+            .filter(|(tool, total)| total.score > 0.0 && in_server(tool))
+            .map(|(tool, total)| {
+                let coverage = f64::from(total.words) / all;
                 let named = tool.server_stems.iter().any(|word| seen.contains(&**word));
                 let whole = tool.name_stems.iter().all(|word| seen.contains(&**word));
                 let boosts = [
@@ -220,10 +257,18 @@ impl ToolIndex {
                     (tool.removes && !removes, REMOVAL_BOOST),
                 ];
                 let boosts = boosts.iter().filter(|(holds, _)| *holds).map(|(_, boost)| boost);
-                let score = scores[at] * (0.4 + 0.6 * coverage) * boosts.product::<f64>();
+                let score = total.score * (0.4 + 0.6 * coverage) * boosts.product::<f64>();
+                if total.is_specific || only_verbs {
+                    let covered = total.covered / all_worth;
+                    best_fit = best_fit.max(covered + SCORE_SHARE * score / rarest);
+                }
                 ToolHit { key: tool.key.clone(), score }
             })
             .collect();
+        // In one server, which the caller chose, the best is better than nothing.
+        if query.server.is_none() && best_fit < MIN_FIT {
+            return Vec::new();
+        }
         hits.sort_by(|one, other| {
             other.score.total_cmp(&one.score).then_with(|| one.key.cmp(&other.key))
         });
@@ -248,9 +293,9 @@ impl ToolIndex {
         terms
     }
 
-    /// How well each tool fits one word of a query, by the word or by what can stand for it, and the most
-    /// that the word can be worth.
-    fn scores_of(&self, term: &Term) -> (BTreeMap<usize, f64>, f64) {
+    /// How well each tool matches one word of a query, by the word or by what can stand for it, and how rare
+    /// the word is.
+    fn matches_of(&self, term: &Term) -> (BTreeMap<usize, Match>, f64) {
         let mut variants: BTreeMap<&str, f64> = BTreeMap::new();
         let mut add = |variant, weight: f64| {
             let slot = variants.entry(variant).or_default();
@@ -270,22 +315,24 @@ impl ToolIndex {
             let again = word.strip_prefix("re").filter(|again| self.words.contains_key(*again));
             again.into_iter().for_each(|again| add(again, BEGINNING));
         }
-        let mut best: BTreeMap<usize, f64> = BTreeMap::new();
+        let mut best: BTreeMap<usize, Match> = BTreeMap::new();
         let meant: BTreeSet<usize> = variants
             .keys()
             .filter_map(|variant| self.words.get(*variant))
             .flatten()
-            .map(|(at, _)| *at)
+            .map(|posting| posting.tool)
             .collect();
         // A rare word for a common thing says little more than the common word.
         let rarity_meant = rarity(self.tools.len(), meant.len());
         for (variant, weight) in variants {
-            let Some(places) = self.words.get(variant) else { continue };
-            let rarity = (rarity(self.tools.len(), places.len()) + rarity_meant) / 2.0;
-            for (at, amount) in places {
-                let score = weight * rarity * amount / (SATURATION + amount);
-                let slot = best.entry(*at).or_default();
-                *slot = slot.max(score);
+            let Some(postings) = self.words.get(variant) else { continue };
+            let rarity = (rarity(self.tools.len(), postings.len()) + rarity_meant) / 2.0;
+            for Posting { tool, amount, is_name } in postings {
+                let slot = best.entry(*tool).or_default();
+                slot.score = slot.score.max(weight * rarity * amount / (SATURATION + amount));
+                if *is_name {
+                    slot.named = slot.named.max(weight);
+                }
             }
         }
         (best, rarity(self.tools.len(), meant.len().max(1)))
@@ -354,8 +401,8 @@ fn names_of(server: &Server) -> String {
     format!("{} {}", server.name(), server.identifier())
 }
 
-/// How much of each word every tool has: all its fields together, each by its weight and length.
-fn weighed(tools: &[[Vec<String>; FIELDS.len()]]) -> BTreeMap<String, Vec<(usize, f64)>> {
+/// The tools that have each word.
+fn weighed(tools: &[[Vec<String>; FIELDS.len()]]) -> BTreeMap<String, Vec<Posting>> {
     let count = |number: usize| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
     let mut average = [0.0; FIELDS.len()];
     for tool in tools {
@@ -363,17 +410,20 @@ fn weighed(tools: &[[Vec<String>; FIELDS.len()]]) -> BTreeMap<String, Vec<(usize
             *sum += count(words.len()) / count(tools.len());
         }
     }
-    let mut weighed: BTreeMap<String, Vec<(usize, f64)>> = BTreeMap::new();
+    let mut weighed: BTreeMap<String, Vec<Posting>> = BTreeMap::new();
     for (at, tool) in tools.iter().enumerate() {
-        let mut amounts: BTreeMap<&str, f64> = BTreeMap::new();
+        let mut postings: BTreeMap<&str, Posting> = BTreeMap::new();
         for ((words, kind), average) in tool.iter().zip(FIELDS).zip(average) {
             let length = 1.0 - kind.length + kind.length * count(words.len()) / average.max(1.0);
             for word in words {
-                *amounts.entry(word).or_default() += kind.weight / length;
+                let none = Posting { tool: at, amount: 0.0, is_name: false };
+                let posting = postings.entry(word).or_insert(none);
+                posting.amount += kind.weight / length;
+                posting.is_name |= kind.role == Names;
             }
         }
-        for (word, amount) in amounts {
-            weighed.entry(word.to_owned()).or_default().push((at, amount));
+        for (word, posting) in postings {
+            weighed.entry(word.to_owned()).or_default().push(posting);
         }
     }
     weighed

@@ -116,6 +116,25 @@ fn a_request_that_no_tool_serves_finds_nothing() {
 }
 
 #[test]
+fn words_of_a_name_tell_more_than_words_of_a_description() {
+    let found = |tool: serde_json::Value| {
+        let other = json!({ "name": "list_channels", "description": "List channels" });
+        let catalog = Catalog::new([ServerListing::read("studio", &[tool, other])]);
+        let text = "paint the turnips".to_owned();
+        !ToolIndex::new(&catalog).search(&ToolQuery { text, server: None, limit: 5 }).is_empty()
+    };
+    let described = "Draw a chart. It has axes, a legend and a title, in ink or paint.";
+    assert!(!found(json!({ "name": "draw_chart", "description": described })));
+    assert!(found(json!({ "name": "paint_chart", "description": "Draw a chart" })));
+}
+
+#[test]
+fn a_verb_alone_fits_only_a_query_of_verbs() {
+    assert_eq!(names(&query("list", None, 1)), ["list_channels"]);
+    assert_eq!(names(&query("list comets", None, 1)), Vec::<&str>::new());
+}
+
+#[test]
 fn only_likely_mistakes_are_corrected() {
     let words = ["ticket", "file", "message", "password", "min", "place", "excel"];
     let dictionary = Dictionary::new(words.into_iter());

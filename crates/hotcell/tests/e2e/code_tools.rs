@@ -171,6 +171,10 @@ fn without_servers_there_are_no_tools(world: &World) {
     let found = client.call("tool_search", json!({ "query": "run", "detail": "name" }));
     let own = |name: &Value| name.as_str().unwrap().starts_with("hotcell.");
     assert!(found["tools"].as_array().unwrap().iter().all(own), "{found}");
+    assert_eq!(found["hint"], Value::Null, "{found}");
+    let nothing = client.call("tool_search", json!({ "query": "xyzzy" }));
+    assert_eq!(nothing["tools"], json!([]), "{nothing}");
+    assert!(nothing["hint"].as_str().unwrap().contains("tools fits"), "{nothing}");
     let ran = run(&mut client, "import tools.github");
     assert_eq!(ran["error"]["type"], "ModuleNotFoundError", "{ran}");
 }

@@ -159,14 +159,7 @@ fn search(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
 }
 
 fn lines(found: &ToolsFound) -> String {
-    let mut text = if found.tools.is_empty() {
-        format!(
-            "none of {} tools fits; use other words for the task, or name a `server` to see its tools",
-            found.of
-        )
-    } else {
-        found.tools.join("\n")
-    };
+    let mut text = found.hint.clone().unwrap_or_else(|| found.tools.join("\n"));
     for fault in &found.faults {
         text.push_str("\nnot known: ");
         text.push_str(fault);
