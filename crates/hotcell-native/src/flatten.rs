@@ -40,6 +40,8 @@ const IDLE_WITHIN: Duration = Duration::from_secs(300);
 /// Often at first: between two commands there may be little time.
 const LOOK_AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
 const OFTEN_FOR: Duration = Duration::from_secs(5);
+/// How long somebody else who merges the layers is waited for.
+const OTHER_WITHIN: Duration = Duration::from_secs(30);
 /// How long a cell may take until it holds still.
 const STILL_WITHIN: Duration = Duration::from_millis(100);
 /// A supervisor that takes longer is stuck.
@@ -66,7 +68,7 @@ pub(crate) struct InTheMaking {
 
 /// Makes the layers of a cell fewer, as long as the cell wants that.
 pub(crate) fn flatten(paths: &CellPaths, aim: Aim) -> io::Result<()> {
-    let Some(_lock) = paths.lock_flattening(LockWait::Try)? else { return Ok(()) };
+    let Some(_lock) = lock_flattening(paths)? else { return Ok(()) };
     let _ = rustix::process::nice(10);
     // What one that was killed left.
     let _ = std::fs::remove_file(paths.in_the_making());
@@ -75,6 +77,19 @@ pub(crate) fn flatten(paths: &CellPaths, aim: Aim) -> io::Result<()> {
     // Also what was made for a cell that went meanwhile.
     LayerStore::new(&paths.native()).collect(&ids)?;
     done
+}
+
+/// `None` while somebody else merges the layers. One that was killed holds the lock until it is gone,
+/// which may take a while where the machine is busy.
+fn lock_flattening(paths: &CellPaths) -> io::Result<Option<HeldLock>> {
+    let begun = Instant::now();
+    loop {
+        let lock = paths.lock_flattening(LockWait::Try)?;
+        if lock.is_some() || begun.elapsed() > OTHER_WITHIN || !paths.placed().exists() {
+            return Ok(lock);
+        }
+        std::thread::sleep(LOOK_AGAIN[1]);
+    }
 }
 
 fn flatten_in_rounds(paths: &CellPaths, aim: Aim, ids: &IdLayout) -> io::Result<()> {

@@ -208,11 +208,11 @@ impl Flattening {
     /// Nobody is told if it fails: it is looked again after a while whether there are still many.
     fn begin(&mut self, paths: &CellPaths, aim: Aim) {
         const AGAIN: Duration = Duration::from_secs(10);
-        const MOST_TRIES: u32 = 6;
+        const MOST_DOUBLINGS: u32 = 6;
         let now = Instant::now();
         self.begun_at = Some(now);
-        self.wanted_at = (self.tries < MOST_TRIES).then(|| now + AGAIN * (1 << self.tries));
-        self.tries = self.tries.saturating_add(1);
+        self.wanted_at = Some(now + AGAIN * (1 << self.tries));
+        self.tries = (self.tries + 1).min(MOST_DOUBLINGS);
         let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
         let (required, egress) = (RequiredIsolation::default(), EgressSettings::default());
         let (together, task) = (Together::default(), Task::Flatten(aim));

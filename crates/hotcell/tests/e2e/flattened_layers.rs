@@ -15,6 +15,7 @@ in_worlds! { [root, rootless]
     layers_made_fewer_by_processes_that_are_killed_show_the_same,
     what_a_cell_removed_gives_room_once_no_checkpoint_needs_it,
     a_cell_that_is_full_of_layers_waits_until_they_are_fewer,
+    layers_become_fewer_once_whoever_held_their_lock_is_gone,
 }
 
 /// Everything that can be seen of files but for their numbers: an overlay tells others for one file
@@ -220,4 +221,24 @@ fn a_cell_that_is_full_of_layers_waits_until_they_are_fewer(world: &World) {
         let seen = world.text(["run", "--cell", "full", "tail -n 1 all; ls -d d*"]);
         assert_eq!(seen, format!("{round}\nd{}\nd{round}\n", round - 1));
     }
+}
+
+fn layers_become_fewer_once_whoever_held_their_lock_is_gone(world: &World) {
+    world.text(["run", "--cell", "held", "true"]);
+    let path = world.native_dir("held").join("flattening.lock");
+    let lock = std::fs::File::create(&path).unwrap();
+    world.own(&path);
+    lock.lock().unwrap();
+    for round in 0..42 {
+        world.text(["run", "--cell", "held", &format!("echo {round} >> all")]);
+        create(world, "held");
+        if depth(world, "held") > 31 {
+            // So long that another one begins each time.
+            std::thread::sleep(Duration::from_millis(600));
+        }
+    }
+    assert!(depth(world, "held") > 31, "somebody merged the layers all the same");
+    drop(lock);
+    eventually("the layers are few", || depth(world, "held") <= 12);
+    assert_eq!(world.text(["run", "--cell", "held", "wc -l < all"]), "42\n");
 }

@@ -25,7 +25,7 @@ fn files_are_gone(world: &World) -> bool {
 }
 
 fn a_ttl_ends_a_cell_and_what_runs_in_it(world: &World) {
-    world.text(["spawn", "brief", "--ttl", "2s"]);
+    world.text(["spawn", "brief", "--ttl", "8s"]);
     let exec = world.detach("brief", "echo up; sleep 1000");
     let supervisor = supervisor_of_only_cell(world);
     eventually("the cell has ended", || !is_alive(supervisor));
@@ -37,9 +37,9 @@ fn a_ttl_ends_a_cell_and_what_runs_in_it(world: &World) {
 }
 
 fn an_idle_ttl_ends_a_cell_in_which_nothing_runs(world: &World) {
-    world.text(["spawn", "idle", "--persistent", "--idle-ttl", "1s"]);
+    world.text(["spawn", "idle", "--persistent", "--idle-ttl", "4s"]);
     let supervisor = supervisor_of_only_cell(world);
-    assert_eq!(world.text(["run", "--cell", "idle", "sleep 1.5; echo busy"]), "busy\n");
+    assert_eq!(world.text(["run", "--cell", "idle", "sleep 5; echo busy"]), "busy\n");
     eventually("the cell has ended", || !is_alive(supervisor));
     eventually("its files are gone", || files_are_gone(world));
     world.hotcell(["info", "idle"]).run().exited(3);

@@ -95,7 +95,7 @@ fn leaves_nothing(world: &World, execs: usize) {
         after = footprint(world, "busy");
         after.processes == 0 && after.descriptors <= before.descriptors + 4
     });
-    assert_eq!((after.processes, after.mounts), (0, before.mounts));
+    assert!(after.processes == 0 && after.mounts <= before.mounts, "{before:?} {after:?}");
     assert!(after.cgroups <= before.cgroups + 8, "{before:?} {after:?}");
 }
 
