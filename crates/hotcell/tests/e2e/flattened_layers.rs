@@ -147,14 +147,15 @@ fn layers_made_fewer_by_processes_that_are_killed_show_the_same(world: &World) {
             let (forgotten, _) = states.swap_remove(chance.below(states.len() as u64) as usize);
             world.text(["checkpoint", "delete", "torn", &forgotten]);
         }
-        // With so many layers somebody begins at once, or when the cell is used again after it fell
-        // asleep with whoever was killed.
+        // With so many layers somebody begins at each checkpoint, or when the cell is used again after
+        // it fell asleep with whoever was killed.
         let (mut looks, mut found) = (0, Vec::new());
         eventually("somebody makes the layers fewer", || {
             looks += 1;
             if looks % 200 == 0 {
                 let used = finish(world, "torn", "true");
                 tell_about_flattening(world, round, looks, &used);
+                states.push((create(world, "torn"), seen.clone()));
             }
             let processes = processes_of(&lock).into_iter().filter_map(Pid::from_raw);
             found = processes.filter_map(|it| pidfd_open(it, PidfdFlags::empty()).ok()).collect();
