@@ -65,19 +65,28 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let shown = match operation.shown {
         Shown::Json(schema) => json!({ "application/json": { "schema": schema(generator) } }),
         Shown::Events => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
-        Shown::Bytes => json!({ "application/octet-stream": {} }),
+        Shown::Bytes(kinds) => {
+            kinds.iter().map(|kind| ((*kind).to_owned(), json!({}))).collect::<Map<_, _>>().into()
+        }
     };
     let error = generator.subschema_for::<Error>();
+    let mut responses = Map::new();
+    for status in operation.statuses {
+        let answer = match status {
+            304 => json!({ "description": "It is what the caller has." }),
+            _ => json!({ "description": "It was done.", "content": shown }),
+        };
+        responses.insert(status.to_string(), answer);
+    }
+    let not_done = json!({
+        "description": "It was not done.",
+        "content": { "application/json": { "schema": error } },
+    });
+    responses.insert("default".to_owned(), not_done);
     let mut described = json!({
         "operationId": operation.name,
         "summary": operation.about,
-        "responses": {
-            operation.status.to_string(): { "description": "It was done.", "content": shown },
-            "default": {
-                "description": "It was not done.",
-                "content": { "application/json": { "schema": error } },
-            },
-        },
+        "responses": responses,
     });
     if !parameters.is_empty() {
         described["parameters"] = parameters.into();
