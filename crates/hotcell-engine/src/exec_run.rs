@@ -276,6 +276,9 @@ pub(crate) async fn collect(
     view: &View,
 ) -> Result<ExecResult> {
     stream.hold_back();
+    if shown.questions != Questions::None {
+        stream.stay_live();
+    }
     let mut kept = HeadAndTail::new(shown.half_bytes);
     let mut next_seq = 0;
     // Once the wait is over: the last seq that belongs to the result.

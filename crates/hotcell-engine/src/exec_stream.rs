@@ -3,13 +3,16 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hotcell_journal::{Align, Batch, Ended, LogReader};
 use hotcell_link::{FollowEvent, Following};
 use hotcell_masking::REACH_BEFORE;
-use hotcell_model::{Dropped, Error, Exec, ExecEnd, ExecState, Pace, Record, Result, Usage};
+use hotcell_model::{
+    Dropped, Error, Exec, ExecEnd, ExecId, ExecState, Pace, Record, Result, Stream, Usage,
+};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::fault;
@@ -61,6 +64,8 @@ pub struct ExecStream {
     holds_back: bool,
     /// The last seq that was left out of a result, though the log has it.
     left_out: u64,
+    /// Whether nothing is left out before the exec has ended.
+    stays_live: bool,
 }
 
 enum Source {
@@ -134,19 +139,45 @@ impl ExecStream {
             after_veil: None,
             holds_back: false,
             left_out: 0,
+            stays_live: false,
         }
     }
 
     /// Reads from the log what was printed so far and has not come from the supervisor yet, so that
-    /// the result of an exec that still runs holds all of it. Returns the last seq known by then.
+    /// the result of an exec that still runs holds all of it, or its head and tail. Returns the last
+    /// seq known by then.
     pub(crate) async fn catch_up(&mut self) -> u64 {
-        if matches!(self.source, Source::Live(_) | Source::Broken) {
-            match self.read_after(READ_BYTES, Ended::NotYet, None).await {
-                Ok(ReadOn { batch, .. }) => batch.into_iter().for_each(|batch| self.apply(batch)),
-                Err(error) => tracing::warn!(exec = %self.exec.id, %error, "cannot read the log"),
-            }
+        if let Err(error) = self.read_what_is_there().await {
+            tracing::warn!(exec = %self.exec.id, %error, "cannot read the log");
         }
         self.last_seq
+    }
+
+    async fn read_what_is_there(&mut self) -> Result<()> {
+        let is_all = match &self.source {
+            Source::Live(_) | Source::Broken => {
+                let read = self.read_after(READ_BYTES, Ended::NotYet, None).await?;
+                let is_all = read.batch.as_ref().is_none_or(|batch| batch.at_end);
+                read.batch.into_iter().for_each(|batch| self.apply(batch));
+                is_all
+            }
+            Source::Beyond(_) => false,
+            Source::Files(_) | Source::Ending(_) | Source::Done => true,
+        };
+        match self.result_bound.filter(|_| !is_all) {
+            Some(bound) => self.skip_to_tail(self.with_reach(bound), None).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A bound with room for what is read to find secrets, by what stands before what is shown.
+    fn with_reach(&self, bound: u64) -> u64 {
+        bound + if self.veil.is_some() { 2 * REACH_BEFORE as u64 } else { 0 }
+    }
+
+    /// From now on output comes this way however much it is: somebody looks at where it ends.
+    pub(crate) fn stay_live(&mut self) {
+        self.stays_live = true;
     }
 
     /// From now on what may be the beginning of a secret waits until it is known: for whoever shows
@@ -422,11 +453,9 @@ impl ExecStream {
             | Source::Done => return Ok(()),
         };
         if let Some(bound) = self.result_bound.take() {
-            // Secrets are found by what stands before what is shown.
-            let reach = if self.veil.is_some() { 2 * REACH_BEFORE as u64 } else { 0 };
-            let bound = bound + reach;
+            let bound = self.with_reach(bound);
             if self.seen_bytes.is_some_and(|seen| printed(&end.usage) > seen + bound) {
-                return self.skip_to_tail(bound, printed(&end.usage)).await;
+                return self.skip_to_tail(bound, Some(printed(&end.usage))).await;
             }
         }
         if self.seen_bytes != Some(printed(&end.usage))
@@ -451,35 +480,38 @@ impl ExecStream {
     /// come this way.
     async fn leave_out_the_middle(&mut self) -> Result<()> {
         let full = |bound| self.seen_bytes.is_some_and(|seen| seen > bound);
-        if self.held.is_none() && self.result_bound.is_some_and(full) {
+        if !self.stays_live && self.held.is_none() && self.result_bound.is_some_and(full) {
             let beyond = self.site.find_following(&self.exec, u64::MAX, Pace::Free).await?;
             self.source = beyond.map_or(Source::Broken, Source::Beyond);
         }
         Ok(())
     }
 
-    /// Delivers the last bytes of an exec that has ended, and states what was left out before them.
-    async fn skip_to_tail(&mut self, bound: u64, printed: u64) -> Result<()> {
+    /// Delivers the last bytes of each stream, and states what was left out before them. More may be
+    /// left out between them, of streams that go on. How much was printed is known of an exec that
+    /// has ended.
+    async fn skip_to_tail(&mut self, bound: u64, printed: Option<u64>) -> Result<()> {
         let exec = self.exec.id.clone();
         let records = self.site.records(&self.exec.cell);
         let tail = fault::blocking(move || {
-            LogReader::at(&records, &exec)
-                .and_then(|mut reader| reader.tail_lines(u64::MAX, None, bound))
+            last_of_each_stream(&records, &exec, bound)
                 .map_err(|error| fault::io(format_args!("read the output of exec {exec}"), &error))
         })
         .await?;
-        let tail_bytes: u64 = tail.records.iter().map(|record| record.bytes.len() as u64).sum();
-        if let (Some(first), Some(seen)) = (tail.records.first(), self.seen_bytes)
+        let tail: Vec<Record> =
+            tail.into_iter().filter(|record| record.seq > self.last_seq).collect();
+        let tail_bytes: u64 = tail.iter().map(|record| record.bytes.len() as u64).sum();
+        if let (Some(first), Some(seen)) = (tail.first(), self.seen_bytes)
             && first.seq > self.last_seq + 1
         {
             self.left_out = first.seq - 1;
             self.state(Dropped {
-                dropped_bytes: printed.saturating_sub(seen + tail_bytes),
+                dropped_bytes: printed.map_or(0, |all| all.saturating_sub(seen + tail_bytes)),
                 from_seq: self.last_seq + 1,
                 to_seq: first.seq - 1,
             });
         }
-        for record in tail.records {
+        for record in tail {
             self.deliver(record);
         }
         // The first record of the tail may be cut: the sum says nothing any more.
@@ -511,6 +543,17 @@ impl ExecStream {
         })
         .await
     }
+}
+
+/// The last bytes of each stream, in order.
+fn last_of_each_stream(records: &Path, exec: &ExecId, bound: u64) -> io::Result<Vec<Record>> {
+    let mut reader = LogReader::at(records, exec)?;
+    let mut all = Vec::new();
+    for stream in [Stream::Stdout, Stream::Stderr, Stream::Pty] {
+        all.append(&mut reader.tail_lines(u64::MAX, Some(stream), bound)?.records);
+    }
+    all.sort_by_key(|record| record.seq);
+    Ok(all)
 }
 
 struct ReadOn {

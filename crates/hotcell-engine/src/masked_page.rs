@@ -27,6 +27,8 @@ const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// A line longer than this is matched in pieces.
 const LINE_BYTES: usize = 64 * 1024;
 
+const STREAMS: [Stream; 3] = [Stream::Stdout, Stream::Stderr, Stream::Pty];
+
 /// One page that is being read.
 struct Reading<'a> {
     wanted: &'a Wanted,
@@ -95,17 +97,33 @@ impl Reading<'_> {
         let after_seq = self.page.next_seq;
         let most = self.wanted.max_bytes;
         let room = most + 2 * REACH;
-        let batch = self.reader.tail_lines(u64::MAX, self.wanted.stream, room)?;
-        // What stands before the first bytes that were read is not known, unless they are the first.
-        let bytes: u64 = batch.records.iter().map(|record| record.bytes.len() as u64).sum();
-        let begins = bytes < room && !batch.is_crowded() && batch.dropped.is_empty();
+        // Each stream by itself: secrets are found by what the same stream has before them.
+        let mut batch = Batch::default();
+        let mut begins = [false; STREAMS.len()];
+        for (stream, begins) in STREAMS.into_iter().zip(&mut begins) {
+            if self.wanted.stream.is_some_and(|wanted| wanted != stream) {
+                continue;
+            }
+            let tail = self.reader.tail_lines(u64::MAX, Some(stream), room)?;
+            // What stands before the first bytes that were read is not known, unless they are the first.
+            let bytes: u64 = tail.records.iter().map(|record| record.bytes.len() as u64).sum();
+            *begins = bytes < room && !tail.is_crowded() && tail.dropped.is_empty();
+            batch.next_seq = batch.next_seq.max(tail.next_seq);
+            batch.records.extend(tail.records);
+            batch.dropped.extend(tail.dropped);
+        }
+        batch.records.sort_by_key(|record| record.seq);
+        batch.dropped.sort_by_key(|gap| gap.from_seq);
+        batch.dropped.dedup();
         let (dropped, next_seq) = (batch.dropped.clone(), batch.next_seq);
         let mut shown = Batch { dropped, next_seq, ..Batch::default() };
         self.page.at_end = true;
         self.push_all(batch);
         self.settle();
         while let Some(Shown { record, start }) = self.veil.pop() {
-            if (begins || start >= REACH) && record.seq > after_seq && !record.bytes.is_empty() {
+            let of_stream = STREAMS.into_iter().position(|stream| stream == record.stream);
+            let is_known = of_stream.is_some_and(|place| begins[place]) || start >= REACH;
+            if is_known && record.seq > after_seq && !record.bytes.is_empty() {
                 shown.records.push(record);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hotcell_model::Record;
+use hotcell_model::{Record, Stream};
 
 /// The most that a result holds, whatever is asked for: it is kept in memory.
 const MOST_BYTES: u64 = 4 << 20;
@@ -12,15 +12,22 @@ pub(crate) fn half_of(result_bytes: u64) -> u64 {
     result_bytes.min(MOST_BYTES) / 2
 }
 
-/// Keeps the first and the last records that were offered, within a bound.
+/// Keeps the first and the last records that were offered, within a bound. A stream that prints much
+/// leaves the others their last records.
 #[derive(Debug)]
 pub(crate) struct HeadAndTail {
     half_bytes: u64,
     head: Vec<Record>,
     head_bytes: u64,
-    tail: VecDeque<Record>,
-    tail_bytes: u64,
+    tails: [Tail; 3],
     left_out: bool,
+}
+
+/// The last records of one stream.
+#[derive(Debug, Default)]
+struct Tail {
+    records: VecDeque<Record>,
+    bytes: u64,
 }
 
 impl HeadAndTail {
@@ -30,25 +37,31 @@ impl HeadAndTail {
             half_bytes,
             head: Vec::new(),
             head_bytes: 0,
-            tail: VecDeque::new(),
-            tail_bytes: 0,
+            tails: Default::default(),
             left_out: false,
         }
     }
 
     /// Takes the next record.
     pub(crate) fn push(&mut self, record: Record) {
-        if self.tail.is_empty() && self.head_bytes + record.bytes.len() as u64 <= self.half_bytes {
+        let has_tail = self.tails.iter().any(|tail| !tail.records.is_empty());
+        if !has_tail && self.head_bytes + record.bytes.len() as u64 <= self.half_bytes {
             self.head_bytes += record.bytes.len() as u64;
             self.head.push(record);
             return;
         }
-        self.tail_bytes += record.bytes.len() as u64;
-        self.tail.push_back(record);
-        while self.tail_bytes > self.half_bytes
-            && let Some(oldest) = self.tail.pop_front()
+        let tail = match record.stream {
+            Stream::Stdout => &mut self.tails[0],
+            Stream::Stderr => &mut self.tails[1],
+            Stream::Pty => &mut self.tails[2],
+        };
+        tail.bytes += record.bytes.len() as u64;
+        tail.records.push_back(record);
+        while self.tails.iter().map(|tail| tail.bytes).sum::<u64>() > self.half_bytes
+            && let Some(longest) = self.tails.iter_mut().max_by_key(|tail| tail.bytes)
+            && let Some(oldest) = longest.records.pop_front()
         {
-            self.tail_bytes -= oldest.bytes.len() as u64;
+            longest.bytes -= oldest.bytes.len() as u64;
             self.left_out = true;
         }
     }
@@ -60,8 +73,10 @@ impl HeadAndTail {
 
     /// The records in order, and whether any are missing.
     pub(crate) fn finish(self) -> (Vec<Record>, bool) {
+        let mut tail: Vec<Record> = self.tails.into_iter().flat_map(|tail| tail.records).collect();
+        tail.sort_by_key(|record| record.seq);
         let mut records = self.head;
-        records.extend(self.tail);
+        records.append(&mut tail);
         (records, self.left_out)
     }
 }

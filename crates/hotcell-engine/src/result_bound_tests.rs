@@ -30,6 +30,20 @@ fn past_the_bound_head_and_tail_are_kept() {
 }
 
 #[test]
+fn a_stream_that_prints_much_leaves_the_other_its_end() {
+    let mut bound = HeadAndTail::new(HALF_BYTES);
+    let of = |stream, seq| Record { stream, ..record(seq) };
+    (1..=100).for_each(|seq| bound.push(of(Stream::Stdout, seq)));
+    (101..=300).for_each(|seq| bound.push(of(Stream::Stderr, seq)));
+    let (records, left_out) = bound.finish();
+    assert!(left_out && records.is_sorted_by_key(|record| record.seq));
+    let last = |stream| records.iter().rfind(|record| record.stream == stream).unwrap().seq;
+    assert_eq!((last(Stream::Stdout), last(Stream::Stderr)), (100, 300));
+    let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
+    assert!(bytes as u64 <= 2 * HALF_BYTES, "{bytes}");
+}
+
+#[test]
 fn a_gap_elsewhere_counts_as_left_out() {
     let mut bound = HeadAndTail::new(HALF_BYTES);
     bound.push(record(1));

@@ -15,6 +15,8 @@ in_worlds! { [root, rootless]
     two_servers_share_a_state_directory,
     a_thousand_waiting_polls_cost_nothing,
     a_wait_that_is_over_returns_what_was_printed,
+    a_result_has_the_end_of_both_streams,
+    a_wait_that_is_over_returns_the_end_of_much_output,
 }
 
 /// The exec of a call that waits, once it runs.
@@ -235,7 +237,7 @@ fn a_thousand_waiting_polls_cost_nothing(world: &World) {
     const POLLS: usize = 1000;
     // How long the machine is watched; not a bound on anything.
     const WATCH: Duration = Duration::from_secs(4);
-    const SETTLE: Duration = Duration::from_millis(200);
+    const SETTLE: Duration = Duration::from_secs(1);
     // 1 % of one processor, where a poll that looked ten times a second would cost all of it.
     const ALLOWED_TICKS: i32 = 4;
     let mut client = McpClient::start(world, Era::Modern);
@@ -272,6 +274,38 @@ fn a_thousand_waiting_polls_cost_nothing(world: &World) {
 }
 
 /// Nearly every client sends a progress token, which must not cost it the output.
+fn a_result_has_the_end_of_both_streams(world: &World) {
+    let mut client = McpClient::start(world, Era::Modern);
+    let command = "seq 1 30000; seq 1 60000 >&2";
+    let ran = client.call("exec_run", json!({ "command": command, "wait_s": 50 }));
+    assert_eq!((&ran["exit_code"], &ran["truncated"]), (&json!(0), &json!(true)), "{ran}");
+    for (stream, last) in [("stdout", "\n30000\n"), ("stderr", "\n60000\n")] {
+        let text = ran[stream].as_str().unwrap();
+        assert!(text.ends_with(last) && text.contains("[cut:"), "{stream}: {text}");
+    }
+}
+
+fn a_wait_that_is_over_returns_the_end_of_much_output(world: &World) {
+    let mut client = McpClient::start(world, Era::Modern);
+    let command = "seq 1 30000; echo problem >&2; sleep 1000";
+    let ran = client.call("exec_run", json!({ "command": command, "wait_s": 3 }));
+    assert_eq!((&ran["status"], &ran["truncated"]), (&json!("running"), &json!(true)), "{ran}");
+    assert!(ran["stdout"].as_str().unwrap().ends_with("\n30000\n"), "{ran}");
+    assert_eq!(ran["stderr"], "problem\n");
+    let rest = json!({ "exec_id": ran["exec_id"], "after_seq": ran["next_seq"] });
+    assert_eq!(client.call("exec_poll", rest)["messages"], json!([]));
+    // The last lines are those of both streams.
+    let last = json!({ "exec_id": ran["exec_id"], "tail_lines": 2 });
+    let last = client.call("exec_poll", last)["messages"].clone();
+    assert_eq!((&last[0]["data"], &last[1]["data"]), (&json!("30000\n"), &json!("problem\n")));
+    // A question is found after it, too.
+    let command = "seq 1 30000; printf 'Proceed? '; read -r answer";
+    let run = json!({ "command": command, "stdin_open": true, "wait_s": 50 });
+    let asked = client.call("exec_run", run);
+    assert_eq!(asked["waiting_for_input"], "Proceed? ", "{asked}");
+    assert!(asked["stdout"].as_str().unwrap().ends_with("\n30000\nProceed? "), "{asked}");
+}
+
 fn a_wait_that_is_over_returns_what_was_printed(world: &World) {
     let shell = json!({ "command": "echo early; exec sleep 1000", "wait_s": 3 });
     let code =

@@ -32,10 +32,11 @@ pub(super) fn of_stream(exec: &Exec, records: &[Record], wanted: &[Stream], gap:
             bytes.extend_from_slice(&record.bytes);
         }
     }
-    // What is missing may all be of the other stream.
-    let gap_at = gap_at.filter(|_| match printed(exec, wanted) {
+    // What is missing may all be of the other stream; while it runs, that is not known of one that
+    // had printed nothing before.
+    let gap_at = gap_at.filter(|gap_at| match printed(exec, wanted) {
         Some(printed) => (bytes.len() as u64) < printed,
-        None => !bytes.is_empty(),
+        None => *gap_at > 0,
     });
     if bytes.len() <= STREAM_BYTES && gap_at.is_none() {
         return Shown { text: valid(&bytes), cut: false };

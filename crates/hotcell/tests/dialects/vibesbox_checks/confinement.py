@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp import Client
 
-from harness import Server, check, children, eventually, stat_of
+from harness import Server, check, children, eventually, reap_orphans, stat_of
 from vibesbox_checks.commands import execute, prints, processes
 
 COMMANDS = 60
@@ -132,6 +132,7 @@ async def no_zombies_are_left(server: Server):
         assert "running" not in [each["status"] for each in await processes(session)]
 
         async def none_is_left() -> bool:
+            reap_orphans()
             return not [pid for pid in descendants() if (stat_of(pid) or "?")[0] == "Z"]
 
         await eventually("there is no zombie", none_is_left)
