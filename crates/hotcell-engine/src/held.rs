@@ -48,7 +48,7 @@ pub(crate) async fn await_word(
     };
     loop {
         let held = take_down(site, caller, request, &need, &digest).await?;
-        let _pending = calling_exec(request).map(|exec| site.pending_calls.begin(exec));
+        let _pending = calling_exec(caller, request).map(|exec| site.pending_calls.begin(exec));
         let granted = answered(site, caller, held).await?;
         // The rules may be others than when it was asked.
         if let Judged::Denied { rule, error } = judge(site, caller, request).await? {
@@ -64,10 +64,10 @@ pub(crate) async fn await_word(
     }
 }
 
-/// The exec whose code makes a call.
-fn calling_exec(request: &Request) -> Option<&ExecId> {
-    let Request::ToolRun(call) = request else { return None };
-    call.exec.as_ref()
+/// The exec whose code makes a call, or has one of our own tools make it.
+fn calling_exec<'a>(caller: &'a Caller, request: &'a Request) -> Option<&'a ExecId> {
+    let of_call = if let Request::ToolRun(call) = request { call.exec.as_ref() } else { None };
+    of_call.or(caller.code_of.as_ref())
 }
 
 /// The call as it is held, by now or since before.
@@ -87,7 +87,7 @@ async fn take_down(
         tenant: caller.tenant.clone(),
         tool: tool_of(request).to_owned(),
         cell: cell_of(request).map(ToString::to_string),
-        exec: calling_exec(request).cloned(),
+        exec: calling_exec(caller, request).cloned(),
         what: glass.map_or_else(|| what.clone(), |glass| glass.text(&what)),
         asked_at: now,
         approval: Approval::pending(need.clone(), now),

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hotcell_model::{
-    Caller, Error, NamesFound, OWN_SERVER, OwnCall, OwnTools, PassedTool, PolicyDecision, Request,
-    Result, Tenant, ToolAnswer, ToolCall, ToolDetail, ToolListings, ToolNames, ToolRan, ToolRun,
-    ToolSearch, ToolServers, ToolsFound,
+    Caller, Error, ExecId, NamesFound, OWN_SERVER, OwnCall, OwnTools, PassedTool, PolicyDecision,
+    Request, Result, Tenant, ToolAnswer, ToolCall, ToolDetail, ToolListings, ToolNames, ToolRan,
+    ToolRun, ToolSearch, ToolServers, ToolsFound,
 };
 use hotcell_toolbox::{
     Catalog, CatalogChanges, MAX_HITS, Observations, SearchDetail, ServerListing, Tool, ToolIndex,
@@ -266,9 +266,10 @@ pub(crate) async fn tool_run(engine: &Engine, caller: &Caller, call: ToolRun) ->
     let key = tool.key().clone();
     let ToolKey { server, tool } = key.clone();
     if server == OWN_SERVER {
-        let own = toolbox.own.as_ref().filter(|_| call.exec.is_some());
-        let own = own.ok_or_else(|| Error::internal("only code calls Hotcell's tools so"))?;
-        return own_run(engine, caller, own.call(&tool, arguments)?).await;
+        let (Some(own), Some(exec)) = (&toolbox.own, call.exec) else {
+            return Err(Error::internal("only code calls Hotcell's tools so"));
+        };
+        return own_run(engine, caller, exec, own.call(&tool, arguments)?).await;
     }
     let servers = toolbox.servers().ok_or_else(|| shelf.no_server(&server))?;
     let answer = servers.call(ToolCall { server, tool, arguments, timeout: None }).await?;
@@ -282,7 +283,7 @@ pub(crate) async fn tool_run(engine: &Engine, caller: &Caller, call: ToolRun) ->
 
 /// Does for code what one of Hotcell's own tools does for its caller: through the same door, under the same
 /// rules.
-async fn own_run(engine: &Engine, caller: &Caller, call: OwnCall) -> Result<ToolRan> {
+async fn own_run(engine: &Engine, caller: &Caller, exec: ExecId, call: OwnCall) -> Result<ToolRan> {
     let OwnCall { request, value } = call;
     let depth = caller.depth.saturating_add(1);
     if depth > MOST_DEPTH && matches!(request, Request::ExecRun(_)) {
@@ -291,7 +292,7 @@ async fn own_run(engine: &Engine, caller: &Caller, call: OwnCall) -> Result<Tool
         ))
         .hint("do it in the run that began"));
     }
-    let caller = Caller { depth, ..caller.clone() };
+    let caller = Caller { depth, code_of: Some(exec), ..caller.clone() };
     let reply = match engine.call(&caller, request).await {
         Ok(Answer::Reply(reply)) => Ok(reply),
         Ok(Answer::Stream(_) | Answer::Files(_) | Answer::Port(_)) => {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Alias, Error, Network, Reach, Role, Scope, Tenant, Workspace};
+use crate::{Alias, Error, ExecId, Network, Reach, Role, Scope, Tenant, Workspace};
 
 /// The party on whose behalf a request is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,9 @@ pub struct Caller {
     /// How many runs of code lie between whoever began and this call.
     #[serde(skip)]
     pub depth: u8,
+    /// The exec whose code makes the call; none where the caller makes it.
+    #[serde(skip)]
+    pub code_of: Option<ExecId>,
     /// What the call is known by in logs, traces and the ledger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
@@ -72,6 +75,7 @@ impl Caller {
             sight: Sight::Masked,
             patience: Patience::UntilAnswered,
             depth: 0,
+            code_of: None,
             call_id: None,
             default_cell: None,
             default_workspace: None,

@@ -9,6 +9,7 @@ use crate::world::{Era, McpClient, World, eventually_some};
 in_worlds! { [root]
     code_uses_cells_as_its_caller_does,
     what_code_asks_of_hotcell_waits_for_a_person,
+    what_a_tool_does_for_code_is_asked_about_too,
     the_rules_for_callers_hold_for_code_too,
     code_does_not_run_code_without_end,
 }
@@ -45,6 +46,24 @@ fn code_uses_cells_as_its_caller_does(world: &World) {
     // Arguments are held against the same schema as those of callers.
     let ran = run(&mut client, "from tools.hotcell import exec_run\nexec_run(order='true')");
     assert!(ran["error"]["message"].to_string().contains("order"), "{ran}");
+}
+
+fn what_a_tool_does_for_code_is_asked_about_too(world: &World) {
+    let rules = format!(
+        "{ALLOW}[[rule]]\nid = \"guarded\"\nverdict = \"ask\"\nwrites = [\"/workspace/guarded/**\"]\n"
+    );
+    let mut client = agent(world, &rules);
+    let code = "from tools.hotcell import fs_write\n\
+                fs_write(path='guarded/r.txt', content='x')['size']";
+    let asked = run(&mut client, code);
+    assert_eq!(asked["status"], "awaiting_approval", "{asked}");
+    let how = asked["approval"].as_str().unwrap();
+    assert!(how.contains("guarded/r.txt") && how.contains("hotcell approve h_"), "{how}");
+    let held = world.json(["approvals", "--json"])[0]["id"].as_str().unwrap().to_owned();
+    world.text(["approve", "--yes", &held]);
+    let arguments = json!({ "exec_id": asked["exec_id"], "until": "end", "wait_s": 50 });
+    let ended = client.call("exec_poll", arguments);
+    assert_eq!((&ended["status"], &ended["code"]["result"]), (&json!("ended"), &json!(1)));
 }
 
 fn what_code_asks_of_hotcell_waits_for_a_person(world: &World) {
