@@ -64,7 +64,7 @@ pub struct ExecStream {
     holds_back: bool,
     /// The last seq that was left out of a result, though the log has it.
     left_out: u64,
-    /// Whether nothing is left out before the exec has ended.
+    /// Whether the output is followed past the bound of the result.
     stays_live: bool,
 }
 
@@ -175,7 +175,8 @@ impl ExecStream {
         bound + if self.veil.is_some() { 2 * REACH_BEFORE as u64 } else { 0 }
     }
 
-    /// From now on output comes this way however much it is: somebody looks at where it ends.
+    /// Keeps following the output past the bound of the result: the caller looks for a question at
+    /// its end.
     pub(crate) fn stay_live(&mut self) {
         self.stays_live = true;
     }

@@ -40,8 +40,8 @@ const IDLE_WITHIN: Duration = Duration::from_secs(300);
 /// Often at first: between two commands there may be little time.
 const LOOK_AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
 const OFTEN_FOR: Duration = Duration::from_secs(5);
-/// How long somebody else who merges the layers is waited for.
-const OTHER_WITHIN: Duration = Duration::from_secs(30);
+/// How long to wait for the lock of another process that merges the layers.
+const OTHER_WITHIN: Duration = IDLE_WITHIN;
 /// How long a cell may take until it holds still.
 const STILL_WITHIN: Duration = Duration::from_millis(100);
 /// A supervisor that takes longer is stuck.
@@ -79,9 +79,10 @@ pub(crate) fn flatten(paths: &CellPaths, aim: Aim) -> io::Result<()> {
     done
 }
 
-/// `None` while somebody else merges the layers. One that was killed holds the lock until it is gone,
-/// which may take a while where the machine is busy.
+/// Waits for the lock: a process that was killed holds it until the kernel has ended it. `None` if
+/// another process waits already, or the wait takes too long.
 fn lock_flattening(paths: &CellPaths) -> io::Result<Option<HeldLock>> {
+    let Some(_next) = paths.lock_next_flattening()? else { return Ok(None) };
     let begun = Instant::now();
     loop {
         let lock = paths.lock_flattening(LockWait::Try)?;

@@ -222,8 +222,7 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
     }
 }
 
-/// Keeps why a cell's layers could not be merged where somebody who looks for it finds it: nobody
-/// waits for the result.
+/// Writes the reason of a failed merge to a file of the cell, because no process waits for the result.
 fn note_flattening(paths: &CellPaths, done: io::Result<()>) -> io::Result<()> {
     match &done {
         Ok(()) => {

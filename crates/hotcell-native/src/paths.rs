@@ -194,6 +194,11 @@ impl CellPaths {
         self.lock("flattening.lock", wait)
     }
 
+    /// Held by the one process that waits to merge the cell's layers.
+    pub(crate) fn lock_next_flattening(&self) -> io::Result<Option<HeldLock>> {
+        self.lock("flattening-next.lock", LockWait::Try)
+    }
+
     /// Held while something is done with the cell's project.
     pub(crate) fn lock_project(&self) -> io::Result<Option<HeldLock>> {
         self.lock("project.lock", LockWait::Wait)
