@@ -335,8 +335,13 @@ impl Native {
             let seen = seen_by_another(&parts, &placed.ids);
             let mut forked = placed.on(&seen, upper);
             (forked.spec, forked.ids, forked.records) = (spec, ids, records);
-            if parent.applied().exists() {
-                fs::copy(parent.applied(), paths.applied())?;
+            for (from, to) in [
+                (parent.applied(), paths.applied()),
+                (parent.starting_names(), paths.starting_names()),
+            ] {
+                if from.exists() {
+                    fs::copy(from, to)?;
+                }
             }
             write_json(&paths.placed(), &forked)
         };

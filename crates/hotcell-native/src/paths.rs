@@ -144,6 +144,11 @@ impl CellPaths {
         self.root.join("applied.json")
     }
 
+    /// The names of the files that the cell's project began with.
+    pub(crate) fn starting_names(&self) -> PathBuf {
+        self.root.join("starting-names")
+    }
+
     /// How changes that are being brought to real files are undone.
     pub(crate) fn apply_journal(&self) -> PathBuf {
         self.root.join("apply.json")

@@ -50,7 +50,7 @@ pub(crate) fn watch(
     let mut link = paths.connect()?.map(WatchLink::open).transpose()?;
     let mut account = DiskAccount::new(&placed);
     let listener = paths.kept().listen_as_keeper()?;
-    let mut project = watch_project(&placed);
+    let mut project = watch_project(paths, &placed);
     let mut flattening = Flattening::default();
     flattening.plan(paths, &placed);
     loop {
@@ -250,9 +250,10 @@ fn swap(paths: &CellPaths, placed: &mut Placed, namespaces: Option<&CellNamespac
 }
 
 /// Watches the project of a cell that does not write to it itself.
-fn watch_project(placed: &Placed) -> Option<ProjectWatch> {
+fn watch_project(paths: &CellPaths, placed: &Placed) -> Option<ProjectWatch> {
     let project = placed.project.as_ref()?;
-    (project.mode == WorkspaceMode::Cow).then(|| ProjectWatch::new(project.dir.clone()))
+    (project.mode == WorkspaceMode::Cow)
+        .then(|| ProjectWatch::new(project.dir.clone(), paths.starting_names()))
 }
 
 /// Makes what the host changed in the cell's project visible.

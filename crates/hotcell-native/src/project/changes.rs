@@ -11,15 +11,31 @@ use rustix::fs::{FileType, Stat, lgetxattr, readlinkat};
 
 use super::place::Project;
 use super::stamps::{Stamps, changed};
+use super::starting_names::StartingNames;
 use super::{TARGET, guarded, journal};
 use crate::compare::{Change, ModeBits, compare_views};
 use crate::order::Placed;
+use crate::paths::CellPaths;
 use crate::tree;
+
+/// What is known of the host's files since the cell began to work on them.
+#[derive(Debug)]
+pub(super) struct Baseline {
+    pub(super) stamps: Stamps,
+    names: StartingNames,
+}
+
+impl Baseline {
+    pub(super) fn load(paths: &CellPaths) -> io::Result<Self> {
+        let names = StartingNames::open(&paths.starting_names())?;
+        Ok(Self { stamps: Stamps::load(paths)?, names })
+    }
+}
 
 /// A project beside what its cell makes of it.
 pub(super) struct Sides<'a> {
     pub(super) project: &'a Project,
-    pub(super) stamps: &'a Stamps,
+    baseline: &'a Baseline,
     /// The real files; can be written to.
     pub(super) host: &'a OwnedFd,
     /// As the cell sees them.
@@ -81,7 +97,7 @@ pub(super) fn written(layer: &Layer, project: &Project) -> Vec<PathBuf> {
 pub(super) fn with_sides(
     placed: &Placed,
     project: &Project,
-    stamps: &Stamps,
+    baseline: &Baseline,
     work: impl FnOnce(&Sides<'_>) -> io::Result<Vec<u8>>,
 ) -> io::Result<Vec<u8>> {
     let layer = layer_of(placed).ok_or_else(|| io::Error::other("the cell has no project"))?;
@@ -90,7 +106,7 @@ pub(super) fn with_sides(
     let now: Vec<Lower> = written.iter().map(own).chain([project.lower()]).collect();
     let views = [vec![project.lower()], now];
     let done = with_views(&placed.ids, &views, |views| {
-        work(&Sides { project, stamps, host: &views[0], cell: &views[1], written: &written })
+        work(&Sides { project, baseline, host: &views[0], cell: &views[1], written: &written })
     });
     done.map_err(io::Error::other)
 }
@@ -189,6 +205,15 @@ impl Sides<'_> {
         }
         match &found.host {
             Some(_) => Ok(!self.is_sound(path)?),
+            None => self.was_removed(path),
+        }
+    }
+
+    /// Whether the user removed a file of the host that the cell has a version of.
+    fn was_removed(&self, path: &Path) -> io::Result<bool> {
+        match self.baseline.stamps.was_there(path) {
+            Some(was_there) => Ok(was_there),
+            None if self.baseline.names.has(path)? => Ok(true),
             None => Ok(self.began_with_the_hosts(path) && self.something_went_from(path)?),
         }
     }
@@ -219,7 +244,7 @@ impl Sides<'_> {
     /// Whether nobody but the cell changed a real file or directory since the cell began with it.
     pub(super) fn is_sound(&self, path: &Path) -> io::Result<bool> {
         Ok(journal::look_at(self.host, path)?.is_none_or(|stat| {
-            self.stamps.holds(path, &stat) || changed(&stat) < self.project.attached
+            self.baseline.stamps.holds(path, &stat) || changed(&stat) < self.project.attached
         }))
     }
 }

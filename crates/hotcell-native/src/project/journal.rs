@@ -4,6 +4,7 @@
 //! there. The journal says what is to be done with it; it is written before anything is. Whether a
 //! step was done is seen from the files, so undoing can itself be interrupted.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -15,8 +16,8 @@ use hotcell_jail::mounts::{open_true, path_of};
 use hotcell_model::CellId;
 use hotcell_place::read_json;
 use rustix::fs::{
-    AtFlags, Gid, Mode, RenameFlags, Stat, Uid, chownat, fchmod, fstat, mkdirat, renameat_with,
-    unlinkat,
+    AtFlags, FileType, Gid, Mode, RenameFlags, Stat, Uid, chownat, fchmod, fstat, mkdirat,
+    renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -222,10 +223,15 @@ impl<'a> Site<'a> {
         }
         self.clear()?;
         let known = if journal.done { &journal.touched } else { &journal.sound };
+        let sound: BTreeSet<PathBuf> = journal.sound.iter().map(Bytes::path).collect();
         let mut stamps = Stamps::load(paths)?;
         for path in known.iter().map(Bytes::path) {
-            if let Some(stat) = look_at(self.root, &path)? {
-                stamps.set(&path, Stamp::of(&stat));
+            match look_at(self.root, &path)? {
+                // Names that came or went in it before are still the user's doing.
+                Some(stat) if is_directory(&stat) && !sound.contains(&path) => {}
+                Some(stat) => stamps.set(&path, Some(Stamp::of(&stat))),
+                None if journal.done => stamps.set(&path, None),
+                None => {}
             }
         }
         stamps.save(paths)?;
@@ -239,6 +245,10 @@ impl<'a> Site<'a> {
     pub(super) fn clear(&self) -> io::Result<()> {
         std::fs::remove_dir_all(path_of(self.root).join(&self.name))
     }
+}
+
+fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
 /// What is at a path, or at the top for `.`.

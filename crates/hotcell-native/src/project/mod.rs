@@ -10,6 +10,7 @@ mod own;
 mod place;
 mod port;
 mod stamps;
+mod starting_names;
 mod task;
 pub(crate) mod watch;
 

@@ -31,9 +31,10 @@ pub(super) fn changed(stat: &Stat) -> Moment {
     Moment::new(stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(i64::MAX))
 }
 
-/// Stamps by path. A name that is no text has none, and counts as changed by somebody else.
+/// Stamps by path; `None` for a file that the host does not have, as the cell knows. A name that is
+/// not UTF-8 has none, and counts as changed by the user.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Stamps(BTreeMap<String, Stamp>);
+pub(super) struct Stamps(BTreeMap<String, Option<Stamp>>);
 
 impl Stamps {
     pub(super) fn load(paths: &CellPaths) -> io::Result<Self> {
@@ -46,11 +47,21 @@ impl Stamps {
 
     /// Whether a file is as it was left.
     pub(super) fn holds(&self, path: &Path, stat: &Stat) -> bool {
-        let stamp = path.to_str().and_then(|path| self.0.get(path));
-        stamp.is_some_and(|stamp| *stamp == Stamp::of(stat))
+        self.get(path).flatten() == Some(Stamp::of(stat))
     }
 
-    pub(super) fn set(&mut self, path: &Path, stamp: Stamp) {
+    /// Whether the host had a file when the cell's changes were last applied. `None` if nothing of
+    /// the cell was applied there.
+    pub(super) fn was_there(&self, path: &Path) -> Option<bool> {
+        self.get(path).map(|stamp| stamp.is_some())
+    }
+
+    fn get(&self, path: &Path) -> Option<Option<Stamp>> {
+        self.0.get(path.to_str()?).copied()
+    }
+
+    /// Notes what the host has at a path now.
+    pub(super) fn set(&mut self, path: &Path, stamp: Option<Stamp>) {
         if let Some(path) = path.to_str() {
             self.0.insert(path.to_owned(), stamp);
         }

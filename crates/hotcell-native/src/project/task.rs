@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 use hotcell_jail::Step;
 use hotcell_jail::ids::IdLayout;
 use hotcell_jail::namespace_work::child_with_ids;
-use hotcell_model::{DriftedFiles, Error, Occupancy, Patch, PlanFor, ProjectChange, ProjectPlan};
+use hotcell_model::{
+    ChangeKind, DriftedFiles, Error, Occupancy, Patch, PlanFor, ProjectChange, ProjectPlan,
+};
 use hotcell_place::read_json;
 use serde::{Deserialize, Serialize};
 
 use super::apply::{Applied, Split, apply};
 use super::change_digest::{digest_of_changes, is_expected, not_expected};
-use super::changes::{Found, layer_of, with_sides, written};
+use super::changes::{Baseline, Found, layer_of, with_sides, written};
 use super::discard::Written;
 use super::journal::{self, Bytes};
 use super::place::{FILES, Project};
-use super::stamps::Stamps;
 use crate::driver::at;
 use crate::order::{Outcome, Placed};
 use crate::patch::patch;
@@ -117,9 +118,9 @@ pub(crate) fn leave(paths: &CellPaths, placed: &Placed) {
 }
 
 /// The same comes before anything else that is done with a project.
-fn prepare(paths: &CellPaths, placed: &Placed, project: &Project) -> Result<Stamps, Error> {
+fn prepare(paths: &CellPaths, placed: &Placed, project: &Project) -> Result<Baseline, Error> {
     journal::recover(paths, &placed.spec.id, &project.dir)
-        .and_then(|()| Stamps::load(paths))
+        .and_then(|()| Baseline::load(paths))
         .map_err(|error| failed(project, &error))
 }
 
@@ -130,8 +131,8 @@ fn tell(
     asked: &[PathBuf],
     (limit, patch_bytes, plan_for): (u32, u64, Option<PlanFor>),
 ) -> Result<ProjectOutcome, Error> {
-    let stamps = prepare(paths, placed, project)?;
-    let told = with_sides(placed, project, &stamps, |sides| {
+    let baseline = prepare(paths, placed, project)?;
+    let told = with_sides(placed, project, &baseline, |sides| {
         // Paths are chosen afterwards, so there can be no bound before.
         let mut found = sides.changes(usize::MAX - 1)?;
         found.retain(|found| found.is_in(asked));
@@ -172,9 +173,9 @@ fn bring(
     drifted: DriftedFiles,
     occupancy: Occupancy,
 ) -> Result<ProjectOutcome, Error> {
-    let stamps = prepare(paths, placed, project)?;
+    let baseline = prepare(paths, placed, project)?;
     let failed = |error: io::Error| failed(project, &error);
-    let done = with_sides(placed, project, &stamps, |sides| {
+    let done = with_sides(placed, project, &baseline, |sides| {
         let done = apply(sides, paths, &placed.spec.id, chosen, drifted)?;
         let differing = match &done {
             Applied::Done { .. } => sides.changes(usize::MAX - 1)?,
@@ -210,8 +211,8 @@ fn discard(
     chosen: &Chosen,
 ) -> Result<ProjectOutcome, Error> {
     let asked = chosen.paths.as_slice();
-    let stamps = prepare(paths, placed, project)?;
-    let found = with_sides(placed, project, &stamps, |sides| {
+    let mut baseline = prepare(paths, placed, project)?;
+    let found = with_sides(placed, project, &baseline, |sides| {
         let mut found = sides.changes(usize::MAX - 1)?;
         found.retain(|found| found.is_in(asked));
         let is_expected = is_expected(sides, &mut found, chosen.expected.as_deref())?;
@@ -237,6 +238,13 @@ fn discard(
             return Err(refused);
         }
     }
+    // From here on the cell knows that the user removed these.
+    for change in
+        discarded.iter().filter(|found| found.drifted && found.change == ChangeKind::Added)
+    {
+        baseline.stamps.set(Path::new(&change.path), None);
+    }
+    baseline.stamps.save(paths).map_err(|error| failed(project, &error))?;
     Ok(ProjectOutcome::Discarded { discarded })
 }
 

@@ -2,13 +2,14 @@
 //!
 //! The kernel's overlay remembers what it looked up in the directory below, and does not learn of
 //! changes there. So the keeper watches that directory, and lets the overlay forget what it knows
-//! once something has changed.
+//! once something has changed. Its first walk also keeps the names of the project's files.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use super::starting_names::NamesWriter;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 /// Directories that are watched at most; a project of more counts as changed all the time.
@@ -25,6 +26,8 @@ const READS_AT_A_TIME: usize = 64;
 pub(crate) struct ProjectWatch {
     dir: PathBuf,
     state: State,
+    /// Collects the names during the first walk.
+    names: Option<NamesWriter>,
 }
 
 #[derive(Debug)]
@@ -41,12 +44,17 @@ enum State {
 }
 
 impl ProjectWatch {
-    pub(crate) fn new(dir: PathBuf) -> Self {
+    /// Names are kept in the file `names` unless it is there.
+    pub(crate) fn new(dir: PathBuf, names: PathBuf) -> Self {
+        let names = NamesWriter::begin(&dir, &names).unwrap_or_else(|error| {
+            tracing::warn!(%error, names = %names.display(), "cannot keep a project's names");
+            None
+        });
         let state = match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
             Ok(inotify) => State::begin(inotify, &dir),
             Err(_) => State::Unwatched,
         };
-        Self { dir, state }
+        Self { dir, state, names }
     }
 
     /// To be polled: something happens there.
@@ -70,13 +78,17 @@ impl ProjectWatch {
         for _ in 0..AT_A_TIME {
             let Some(directory) = to_visit.pop() else { break };
             *visited += 1;
-            let added = add(inotify.as_fd(), &directory, to_visit);
+            let added = add(inotify.as_fd(), &directory, to_visit, &mut self.names);
             if added.is_err() || *visited > MOST_DIRECTORIES {
                 self.state = State::Unwatched;
+                self.names = None;
                 return;
             }
         }
         if to_visit.is_empty() {
+            if let Some(Err(error)) = self.names.take().map(NamesWriter::finish) {
+                tracing::warn!(%error, dir = %self.dir.display(), "cannot keep a project's names");
+            }
             self.state = match std::mem::replace(&mut self.state, State::Unwatched) {
                 State::Beginning { inotify, .. } => State::Watching { inotify, seen: false },
                 other @ (State::Watching { .. } | State::Changed { .. } | State::Unwatched) => {
@@ -140,8 +152,13 @@ fn takes_events(inotify: BorrowedFd<'_>) -> bool {
     taken
 }
 
-/// Watches a directory, and notes those in it.
-fn add(inotify: BorrowedFd<'_>, directory: &PathBuf, found: &mut Vec<PathBuf>) -> io::Result<()> {
+/// Watches a directory, notes the directories in it, and keeps the names of the files.
+fn add(
+    inotify: BorrowedFd<'_>,
+    directory: &PathBuf,
+    found: &mut Vec<PathBuf>,
+    names: &mut Option<NamesWriter>,
+) -> io::Result<()> {
     let what = WatchFlags::CREATE
         | WatchFlags::DELETE
         | WatchFlags::MOVE
@@ -168,6 +185,9 @@ fn add(inotify: BorrowedFd<'_>, directory: &PathBuf, found: &mut Vec<PathBuf>) -
     for entry in entries.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             found.push(entry.path());
+        } else if let Some(Err(error)) = names.as_mut().map(|names| names.add(&entry.path())) {
+            tracing::warn!(%error, directory = %directory.display(), "cannot keep a project's names");
+            *names = None;
         }
     }
     Ok(())

@@ -16,6 +16,7 @@ in_every_world! {
     real_files_change_when_their_owner_says_so,
     what_makes_the_host_run_something_is_applied_only_when_named,
     real_files_that_changed_meanwhile_are_not_replaced,
+    files_that_the_user_removed_meanwhile_are_not_brought_back,
     changes_of_the_host_are_seen_at_the_next_command,
     changes_are_part_of_checkpoints_and_each_fork_has_its_own,
     what_is_discarded_is_as_the_host_has_it,
@@ -206,6 +207,51 @@ fn real_files_that_changed_meanwhile_are_not_replaced(world: &World) {
         ("a\ncell\n".to_owned(), "d\ncell\n".to_owned())
     );
     assert!(!project.has("c") && !project.has("dir"));
+}
+
+fn files_that_the_user_removed_meanwhile_are_not_brought_back(world: &World) {
+    let project = Project::new(world, "mkdir sub; for f in a b c sub/d e; do echo $f > $f; done");
+    // Written in place, by renaming a new file, and both in a directory that goes as a whole.
+    project.cell("echo cell >> a; sed -i s/b/cell/ b; echo cell > sub/d; echo n > n; rm c");
+    eventually("the cell's keeper has walked the project", || {
+        let state = world.state_dir();
+        let script = format!("find '{}' -name starting-names | wc -l", state.display());
+        world.other("sh", ["-ec", &script]).run().succeeded().stdout().trim() == "1"
+    });
+    project.host("rm -r a b sub");
+    let all_three = |diff: &Finished| {
+        for path in ["a", "b", "sub/d"] {
+            assert!(diff.stderr().contains(&format!("{path} changed on the host")), "{diff:?}");
+        }
+        assert!(!diff.stderr().contains("n changed"), "{diff:?}");
+    };
+    let diff = || project.shell("\"$HOTCELL\" diff --name-status").succeeded();
+    all_three(&diff());
+    // What is applied beside them changes nothing about that.
+    assert_eq!(project.host("\"$HOTCELL\" apply n c"), "D c\nA n\n");
+    all_three(&diff());
+    project.shell("\"$HOTCELL\" apply").exited(4);
+    assert!(!project.has("a") && !project.has("b") && !project.has("sub"));
+
+    // Nor is a file of the cell that was applied, and that the user removed then.
+    let dir = project.dir.to_str().unwrap();
+    let exec = world.text(["run", "-d", "--workspace", dir, "sleep 1000"]);
+    project.cell("echo m > m");
+    project.host("\"$HOTCELL\" apply m");
+    project.host("rm m");
+    project.shell("\"$HOTCELL\" apply m").exited(4);
+    assert!(!project.has("m"));
+    // But the cell may make a file again that it had removed itself.
+    project.cell("echo again > c");
+    assert_eq!(project.host("\"$HOTCELL\" apply c"), "A c\n");
+    world.text(["cancel", exec.trim()]);
+
+    // Once the cell's version is discarded, a new file of that name is just that.
+    project.host("\"$HOTCELL\" discard b");
+    project.cell("echo new > b");
+    assert_eq!(project.host("\"$HOTCELL\" apply b"), "A b\n");
+    project.host("\"$HOTCELL\" apply --force");
+    assert_eq!(project.read("a"), "a\ncell\n");
 }
 
 fn changes_of_the_host_are_seen_at_the_next_command(world: &World) {
