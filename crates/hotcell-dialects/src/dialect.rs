@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use hotcell_model::{Error, ExecResult, Reply, Request, Result};
+use hotcell_model::{Error, ErrorCode, ExecResult, Reply, Request, Result};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool};
 
 use crate::talk::Talk;
@@ -149,6 +149,12 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         usual
     }
 
+    /// Arguments that a tool accepts, as JSON; a caller with wrong ones is shown them.
+    fn example(&self, tool: &str) -> Option<&str> {
+        let _ = tool;
+        None
+    }
+
     /// A hint in the words of the dialect; the engine's name commands of the command line.
     fn hint(&self, hint: &str) -> String {
         hint.to_owned()
@@ -158,8 +164,14 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// beside the result, where no output schema applies. Clients hold whatever is structured
     /// content against the schema, and would show its fault instead of ours.
     fn failure(&self, tool: &str, error: &Error) -> CallToolResult {
-        let _ = tool;
         let hint = error.hint.as_deref().map(|hint| self.hint(hint));
+        let hint = match (error.code, self.example(tool), hint) {
+            (ErrorCode::Invalid, Some(example), Some(hint)) => {
+                Some(format!("{hint}; example: {example}"))
+            }
+            (ErrorCode::Invalid, Some(example), None) => Some(format!("example: {example}")),
+            (_, _, hint) => hint,
+        };
         let error = Error { hint, ..error.clone() };
         let text = match (&error.held, &error.hint) {
             (Some(held), _) => format!(
@@ -172,7 +184,12 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         };
         let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
         let mut meta = MetaObject::default();
-        meta.0.insert(ERROR_META.to_owned(), serde_json::to_value(error).unwrap_or_default());
+        let is_held = error.held.is_some();
+        let mut shown = serde_json::to_value(error).unwrap_or_default();
+        if is_held {
+            shown["status"] = AWAITING_APPROVAL.into();
+        }
+        meta.0.insert(ERROR_META.to_owned(), shown);
         result.meta = Some(meta);
         result
     }

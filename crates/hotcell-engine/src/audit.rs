@@ -67,8 +67,8 @@ pub(crate) async fn audit(site: &Site, caller: &Caller, call: AuditCall) -> Resu
 async fn audit_query(site: &Site, caller: &Caller, request: AuditQuery) -> Result<AuditPage> {
     let ledger = ledger(site)?;
     if request.limit == 0 || request.limit > MOST_ENTRIES {
-        return Err(Error::invalid(format!("{} entries cannot be told at once", request.limit))
-            .hint(format!("choose between 1 and {MOST_ENTRIES}")));
+        let range = format!("between 1 and {MOST_ENTRIES}");
+        return Err(Error::argument("limit", range, request.limit));
     }
     let sight = Sight::of(caller);
     if let (Sight::Own(_), Some(_)) = (&sight, request.after) {

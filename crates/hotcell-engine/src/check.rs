@@ -36,8 +36,8 @@ pub(crate) fn cell_spawn(request: &CellSpawn) -> Result<()> {
     variables(&request.env)?;
     secrets(&request.secrets)?;
     labels(&request.on)?;
-    ttl("ttl", request.ttl_s)?;
-    ttl("idle ttl", request.idle_ttl_s)?;
+    ttl("ttl_s", request.ttl_s)?;
+    ttl("idle_ttl_s", request.idle_ttl_s)?;
     idempotency_key(request.idempotency_key.as_deref())
 }
 
@@ -45,14 +45,13 @@ pub(crate) fn cell_spawn(request: &CellSpawn) -> Result<()> {
 pub(crate) fn cell_fork(request: &CellFork) -> Result<()> {
     let count = request.count;
     if count == 0 || count > MAX_FORKS {
-        return Err(Error::invalid(format!("a cell cannot be forked {count} times"))
-            .hint(format!("ask for 1 to {MAX_FORKS} forks")));
+        return Err(Error::argument("count", format!("between 1 and {MAX_FORKS}"), count));
     }
     if request.idempotency_key.is_some() && count > 1 {
         return Err(Error::invalid(format!("a key cannot stand for {count} forks"))
             .hint("fork the cell once for each key"));
     }
-    ttl("ttl", request.ttl_s)?;
+    ttl("ttl_s", request.ttl_s)?;
     idempotency_key(request.idempotency_key.as_deref())
 }
 
@@ -119,8 +118,8 @@ pub(crate) fn exec_run(request: &ExecRun) -> Result<()> {
         .hint("write them to a file in the cell and pass its path"));
     }
     if request.cwd.is_empty() || request.cwd.contains('\0') || request.cwd.len() > MAX_PATH_BYTES {
-        return Err(Error::invalid(format!("{:?} is no directory to start in", request.cwd))
-            .hint("give a path in the cell; a relative one is below /workspace"));
+        return Err(Error::argument("cwd", "a path in the cell", format!("{:?}", request.cwd))
+            .hint("relative paths are below /workspace"));
     }
     stdin(&request.stdin)?;
     if let Some(size) = request.pty {
@@ -129,8 +128,8 @@ pub(crate) fn exec_run(request: &ExecRun) -> Result<()> {
     if let Some(timeout_s) = request.timeout_s {
         let most = LIMITS.max_seconds as f64;
         if !(timeout_s.is_finite() && timeout_s > 0.0 && timeout_s <= most) {
-            return Err(Error::invalid(format!("a timeout of {timeout_s} s cannot be set"))
-                .hint(format!("choose more than 0 and at most {} seconds", LIMITS.max_seconds)));
+            let range = format!("more than 0 and at most {} seconds", LIMITS.max_seconds);
+            return Err(Error::argument("timeout_s", range, timeout_s));
         }
     }
     wait(request.wait_s)?;
@@ -141,22 +140,16 @@ pub(crate) fn exec_run(request: &ExecRun) -> Result<()> {
 /// Checks the bounds of one run.
 fn bounds(bounds: &ExecBounds) -> Result<()> {
     let ExecBounds { most_live, output_bytes, keep_s, grace_ms } = *bounds;
-    let within = |what: &str, value: Option<u64>, least: u64, most: u64| match value {
+    let within = |name: &str, value: Option<u64>, least: u64, most: u64| match value {
         Some(value) if !(least..=most).contains(&value) => {
-            Err(Error::invalid(format!("{what} of {value} cannot be set"))
-                .hint(format!("choose between {least} and {most}")))
+            Err(Error::argument(name, format!("between {least} and {most}"), value))
         }
         Some(_) | None => Ok(()),
     };
-    within("a bound of live execs", most_live.map(u64::from), 1, u64::from(u32::MAX))?;
-    within(
-        "a bound of output bytes",
-        output_bytes,
-        LIMITS.min_output_bytes,
-        LIMITS.max_output_bytes,
-    )?;
-    within("a time to keep output, in seconds,", keep_s, 0, LIMITS.max_seconds)?;
-    within("a grace, in milliseconds,", grace_ms, 0, LIMITS.max_seconds)
+    within("most_live", most_live.map(u64::from), 1, u64::from(u32::MAX))?;
+    within("output_bytes", output_bytes, LIMITS.min_output_bytes, LIMITS.max_output_bytes)?;
+    within("keep_s", keep_s, 0, LIMITS.max_seconds)?;
+    within("grace_ms", grace_ms, 0, LIMITS.max_seconds)
 }
 
 /// Checks that a run may be root in its cell, if it wants to be.
@@ -176,41 +169,38 @@ pub(crate) fn may_be_root(as_root: bool, settings: &Settings) -> Result<()> {
 
 /// A wait as a duration.
 pub(crate) fn wait(wait_s: f64) -> Result<Duration> {
-    seconds("wait", wait_s)
+    seconds("wait_s", wait_s)
 }
 
 /// A grace as a duration.
 pub(crate) fn grace(grace_s: f64) -> Result<Duration> {
-    seconds("grace", grace_s)
+    seconds("grace_s", grace_s)
 }
 
 /// A terminal has at least one character, and no more than programs can be expected to draw.
 pub(crate) fn terminal_size(size: TerminalSize) -> Result<()> {
     let sides = 1..=MAX_TERMINAL_SIDE;
     if !sides.contains(&size.rows) || !sides.contains(&size.cols) {
-        return Err(Error::invalid(format!(
-            "a terminal of {} rows and {} columns cannot be made",
-            size.rows, size.cols
-        ))
-        .hint(format!("choose 1 to {MAX_TERMINAL_SIDE} of each; 24 and 80 are usual")));
+        let range = format!("between 1 and {MAX_TERMINAL_SIDE}");
+        let given = format!("{} and {}", size.rows, size.cols);
+        return Err(Error::argument("rows and cols", range, given).hint("24 and 80 are usual"));
     }
     Ok(())
 }
 
-fn seconds(what: &str, value: f64) -> Result<Duration> {
+fn seconds(name: &str, value: f64) -> Result<Duration> {
     if value.is_finite() && (0.0..=MAX_WAIT_S).contains(&value) {
         Ok(Duration::from_secs_f64(value))
     } else {
-        Err(Error::invalid(format!("a {what} of {value} s cannot be set"))
-            .hint(format!("choose between 0 and {MAX_WAIT_S} seconds")))
+        Err(Error::argument(name, format!("between 0 and {MAX_WAIT_S} seconds"), value))
     }
 }
 
-fn ttl(what: &str, value: Option<u64>) -> Result<()> {
+fn ttl(name: &str, value: Option<u64>) -> Result<()> {
     match value {
         Some(seconds) if !(1..=LIMITS.max_seconds).contains(&seconds) => {
-            Err(Error::invalid(format!("a {what} of {seconds} s cannot be set"))
-                .hint(format!("choose between 1 and {} seconds", LIMITS.max_seconds)))
+            let range = format!("between 1 and {} seconds", LIMITS.max_seconds);
+            Err(Error::argument(name, range, seconds))
         }
         Some(_) | None => Ok(()),
     }
@@ -219,8 +209,8 @@ fn ttl(what: &str, value: Option<u64>) -> Result<()> {
 fn idempotency_key(key: Option<&str>) -> Result<()> {
     match key {
         Some(key) if key.is_empty() || key.len() > MAX_KEY_BYTES => {
-            Err(Error::invalid(format!("an idempotency key of {} bytes cannot be used", key.len()))
-                .hint(format!("use 1 to {MAX_KEY_BYTES} bytes, such as a UUID")))
+            let range = format!("1 to {MAX_KEY_BYTES} bytes, such as a UUID");
+            Err(Error::argument("idempotency_key", range, format!("{} bytes", key.len())))
         }
         Some(_) | None => Ok(()),
     }
@@ -230,7 +220,7 @@ fn idempotency_key(key: Option<&str>) -> Result<()> {
 fn command(command: &Command) -> Result<usize> {
     let words: &[String] = match command {
         Command::Code(code) if code.text.trim().is_empty() => {
-            return Err(Error::invalid("the code is empty").hint("say what to run"));
+            return Err(Error::invalid("code is empty").hint("pass the code to run"));
         }
         // It is no argument of anything.
         Command::Code(code) if code.text.len() > MAX_CODE_BYTES => {
@@ -248,13 +238,15 @@ fn command(command: &Command) -> Result<usize> {
         }
         Command::Code(_) => return Ok(0),
         Command::Shell(text) if text.trim().is_empty() => {
-            return Err(Error::invalid("the command is empty").hint("say what to run"));
+            return Err(Error::invalid("command is empty").hint("pass the command to run"));
         }
         Command::Shell(text) => std::slice::from_ref(text),
         Command::Argv(words) => words,
     };
     if words.first().is_none_or(String::is_empty) {
-        return Err(Error::invalid("the command names no program").hint("say what to run"));
+        return Err(
+            Error::invalid("argv names no program").hint("pass a program and its arguments")
+        );
     }
     for word in words {
         if word.contains('\0') {
@@ -276,16 +268,16 @@ fn command(command: &Command) -> Result<usize> {
 fn variables(env: &BTreeMap<String, String>) -> Result<()> {
     for (name, value) in env {
         if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(Error::invalid(format!("{name:?} cannot name a variable"))
+            return Err(Error::invalid(format!("env: {name:?} cannot be the name of a variable"))
                 .hint("a name is not empty and has no `=` and no NUL byte"));
         }
         if value.contains('\0') {
-            return Err(Error::invalid(format!("the variable {name} contains a NUL byte"))
+            return Err(Error::invalid(format!("env: the value of {name} contains a NUL byte"))
                 .hint("no variable can; pass such bytes through a file in the cell"));
         }
         if name.len() + 1 + value.len() > LIMITS.max_argument_bytes {
             return Err(Error::invalid(format!(
-                "the variable {name} of {} bytes is longer than the {} the kernel passes on",
+                "env: {name} with {} bytes is longer than the {} the kernel passes on",
                 value.len(),
                 LIMITS.max_argument_bytes
             ))
@@ -298,7 +290,7 @@ fn variables(env: &BTreeMap<String, String>) -> Result<()> {
 fn stdin(stdin: &Stdin) -> Result<()> {
     match stdin {
         Stdin::Text(text) if text.len() > MAX_STDIN_BYTES => Err(Error::invalid(format!(
-            "a standard input of {} bytes is longer than the {MAX_STDIN_BYTES} sent at once",
+            "stdin must be at most {MAX_STDIN_BYTES} bytes, not {}",
             text.len()
         ))
         .hint("leave the input open and send it piece by piece, or write it to a file")),

@@ -22,7 +22,7 @@ fn assert_invalid(result: Result<(), Error>, part: &str) {
     let error = result.unwrap_err();
     assert_eq!(error.code, ErrorCode::Invalid, "{error}");
     assert!(error.message.contains(part), "{error}");
-    assert!(error.hint.is_some());
+    assert!(error.hint.is_some() || error.message.contains(" must be "), "{error}");
 }
 
 #[test]
@@ -50,9 +50,12 @@ fn commands_that_cannot_run_are_refused() {
 fn variables_that_cannot_be_set_are_refused() {
     for name in ["", "A=B", "A\0"] {
         let env = variables(name, "x");
-        assert_invalid(check::exec_run(&ExecRun { env: env.clone(), ..run() }), "name a variable");
+        assert_invalid(
+            check::exec_run(&ExecRun { env: env.clone(), ..run() }),
+            "name of a variable",
+        );
         let spawn = CellSpawn { env, ..CellSpawn::default() };
-        assert_invalid(check::cell_spawn(&spawn), "name a variable");
+        assert_invalid(check::cell_spawn(&spawn), "name of a variable");
     }
     assert_invalid(check::exec_run(&ExecRun { env: variables("A", "\0"), ..run() }), "NUL");
     let long = variables("A", &"x".repeat(LIMITS.max_argument_bytes));
@@ -78,28 +81,34 @@ fn labels_that_no_place_has_are_refused() {
 fn times_out_of_bounds_are_refused() {
     for timeout_s in [0.0, -1.0, f64::NAN, f64::INFINITY, 4e7] {
         let timed = ExecRun { timeout_s: Some(timeout_s), ..run() };
-        assert_invalid(check::exec_run(&timed), "timeout");
+        assert_invalid(check::exec_run(&timed), "timeout_s must be more than 0");
     }
     for wait_s in [-0.1, f64::NAN, 3600.5] {
-        assert_invalid(check::exec_run(&ExecRun { wait_s, ..run() }), "wait");
+        assert_invalid(
+            check::exec_run(&ExecRun { wait_s, ..run() }),
+            "wait_s must be between 0 and 3600 seconds, not",
+        );
     }
     for ttl_s in [0, LIMITS.max_seconds + 1] {
         let spawn = CellSpawn { ttl_s: Some(ttl_s), ..CellSpawn::default() };
-        assert_invalid(check::cell_spawn(&spawn), "ttl");
+        assert_invalid(check::cell_spawn(&spawn), "ttl_s must be between 1");
         let spawn = CellSpawn { idle_ttl_s: Some(ttl_s), ..CellSpawn::default() };
-        assert_invalid(check::cell_spawn(&spawn), "idle ttl");
+        assert_invalid(check::cell_spawn(&spawn), "idle_ttl_s must be between 1");
     }
 }
 
 #[test]
 fn other_values_out_of_bounds_are_refused() {
     for cwd in [String::new(), "a\0b".to_owned(), "x".repeat(5000)] {
-        assert_invalid(check::exec_run(&ExecRun { cwd, ..run() }), "directory");
+        assert_invalid(check::exec_run(&ExecRun { cwd, ..run() }), "cwd must be");
     }
     let stdin = Stdin::Text("x".repeat((1 << 20) + 1));
-    assert_invalid(check::exec_run(&ExecRun { stdin, ..run() }), "standard input");
+    assert_invalid(check::exec_run(&ExecRun { stdin, ..run() }), "stdin must be");
     let pty = Some(TerminalSize { rows: 0, cols: 80 });
-    assert_invalid(check::exec_run(&ExecRun { pty, ..run() }), "0 rows");
+    assert_invalid(
+        check::exec_run(&ExecRun { pty, ..run() }),
+        "rows and cols must be between 1 and 1000, not 0 and 80",
+    );
     let idempotency_key = Some(String::new());
     assert_invalid(check::exec_run(&ExecRun { idempotency_key, ..run() }), "key");
     let image = String::new();

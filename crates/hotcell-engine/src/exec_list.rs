@@ -14,8 +14,7 @@ const MAX_LIMIT: u32 = 1000;
 /// One page of the execs of these tenants.
 pub(crate) async fn exec_list(site: &Site, tenants: Tenants, request: ExecList) -> Result<Execs> {
     if request.limit == 0 {
-        return Err(Error::invalid("a list of 0 execs cannot be asked for")
-            .hint(format!("choose between 1 and {MAX_LIMIT}")));
+        return Err(Error::argument("limit", format!("between 1 and {MAX_LIMIT}"), 0));
     }
     let limit = request.limit.min(MAX_LIMIT);
     let before = request.cursor.as_deref().map(parse_cursor).transpose()?;
@@ -88,7 +87,7 @@ fn parse_cursor(text: &str) -> Result<(Timestamp, ExecId)> {
         Some((Timestamp(queued_at.parse().ok()?), exec.parse().ok()?))
     });
     parsed.ok_or_else(|| {
-        Error::invalid(format!("{text:?} is no cursor"))
-            .hint("pass on the cursor that came with the page before, or none for the first page")
+        Error::argument("cursor", "the next_cursor of a page", format_args!("{text:?}"))
+            .hint("leave cursor out for the first page")
     })
 }

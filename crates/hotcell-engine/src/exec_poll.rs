@@ -75,6 +75,7 @@ async fn screen(site: &Site, exec: Exec, view: &View) -> Result<ExecPage> {
     Ok(ExecPage {
         awaiting: site.calls_awaiting_approval(&exec).await,
         complete: exec.state == ExecState::Ended,
+        more: false,
         exec,
         records: Vec::new(),
         next_seq: seq,
@@ -113,6 +114,7 @@ async fn finished(site: &Site, exec: Exec, page: Page, view: &View) -> ExecPage 
     ExecPage {
         awaiting,
         complete,
+        more: !page.at_end,
         code,
         exec,
         records: page.records,

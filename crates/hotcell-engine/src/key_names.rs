@@ -94,7 +94,7 @@ pub(crate) fn depend_on_mode(keys: &[String]) -> bool {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::invalid(format!("there is no key {name:?}"))
+    Error::invalid(format!("keys: there is no key {name:?}"))
         .hint(format!("use names such as {EXAMPLES}; send words as text"))
 }
 

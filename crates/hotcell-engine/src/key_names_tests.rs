@@ -58,7 +58,7 @@ fn cursor_keys_follow_the_mode_of_the_terminal() {
 fn an_unknown_key_is_named_with_examples() {
     for name in ["hello", "ctrl-hello", "hyper-x", "", "ctrl-", "ctrl-é"] {
         let error = bytes_of(&[name.to_owned()], CursorKeys::Normal).unwrap_err();
-        assert_eq!(error.message, format!("there is no key {name:?}"));
+        assert_eq!(error.message, format!("keys: there is no key {name:?}"));
         assert!(error.hint.unwrap().contains("ctrl-c"));
     }
     let many = vec!["a".to_owned(); MOST_KEYS + 1];

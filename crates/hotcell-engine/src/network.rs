@@ -45,8 +45,8 @@ pub(crate) async fn net_change(site: &Site, request: NetChange) -> Result<Networ
 /// Tells what a cell did, also one that has ended, as long as its records are kept.
 pub(crate) async fn net_log(site: &Site, request: NetLog) -> Result<NetRecords> {
     if request.limit > MOST_RECORDS {
-        return Err(Error::invalid(format!("{} records cannot be told at once", request.limit))
-            .hint(format!("ask for at most {MOST_RECORDS}")));
+        let range = format!("at most {MOST_RECORDS}");
+        return Err(Error::argument("limit", range, request.limit));
     }
     let cell = site.get_cell_or_ended(&request.cell).await?;
     let networks = networks(&**site.driver(&cell.spec.driver)?)?;

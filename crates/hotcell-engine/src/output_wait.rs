@@ -234,7 +234,7 @@ impl<'a> OutputWait<'a> {
         deadline: Instant,
     ) -> Result<Waited> {
         if let Until::Match(pattern) = until {
-            let pattern = Matching::new(compile(pattern)?, &self.exec, after_seq);
+            let pattern = Matching::new(compile("pattern", pattern)?, &self.exec, after_seq);
             let matched = Some(self.wait_for_match(pattern, deadline).await?);
             return Ok(Waited { asking: Asking::No, matched });
         }

@@ -80,7 +80,7 @@ impl Wanted {
         let OutputFilter { tail_lines, grep, stream } = &request.filter;
         let grep = match grep {
             None => None,
-            Some(pattern) => Some(compile(pattern)?),
+            Some(pattern) => Some(compile("grep", pattern)?),
         };
         let max_bytes = request.max_bytes.clamp(1, MAX_PAGE_BYTES);
         Ok(Self { tail_lines: *tail_lines, grep, stream: *stream, max_bytes })
@@ -183,13 +183,18 @@ impl Wanted {
     }
 }
 
-/// A pattern that output is searched for.
-pub(crate) fn compile(pattern: &str) -> Result<Regex> {
+/// The pattern of an argument that output is searched for.
+pub(crate) fn compile(argument: &str, pattern: &str) -> Result<Regex> {
     let mut builder = RegexBuilder::new(pattern);
     // Patterns are about lines, and those of terminals end in \r\n.
     builder.size_limit(MAX_PATTERN_BYTES).multi_line(true).crlf(true);
     builder.build().map_err(|error| {
-        Error::invalid(format!("{pattern:?} cannot be searched for: {error}"))
-            .hint("write a regular expression; put \\ before characters that are meant as they are")
+        // The error comes with lines that point into the pattern.
+        let error = error.to_string();
+        let reason = error.lines().next_back().unwrap_or_default();
+        let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+        let value = format_args!("{pattern:?}: {reason}");
+        Error::argument(argument, "a regular expression", value)
+            .hint("write \\ before characters that stand for themselves, for example \\(")
     })
 }

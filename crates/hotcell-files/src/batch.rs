@@ -44,8 +44,8 @@ impl Ready {
     ) -> Result<Self> {
         if request.operations.is_empty() || request.operations.len() > MOST_OPERATIONS {
             let count = request.operations.len();
-            return Err(Error::invalid(format!("a batch cannot have {count} operations"))
-                .hint(format!("give 1 to {MOST_OPERATIONS}")));
+            let range = format!("1 to {MOST_OPERATIONS} items");
+            return Err(Error::argument("operations", range, count));
         }
         let what = || "take the content of the batch".to_owned();
         let (mut content, read) = (tree.nameless()?, tree.nameless()?);

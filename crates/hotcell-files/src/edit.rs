@@ -37,7 +37,7 @@ pub(crate) fn edit(
     let path = CellPath::parse(&request.path)?;
     let what = || format!("edit {path}");
     if request.edits.is_empty() {
-        return Err(Error::invalid("there is nothing to edit").hint("give at least one edit"));
+        return Err(Error::argument("edits", "at least one item", "empty"));
     }
     let slot = tree.slot(&path, Parents::Expected, Links::Followed)?;
     let (mut file, _) = tree.read(&slot.path)?;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use hotcell_model::{
-    Error, FileEntries, FileEntry, FileKind, FileList, FileNames, FileResult, FileStat, Result,
+    Error, FileEntries, FileEntry, FileKind, FileList, FileNames, FileResult, FileStat, PageRoom,
+    Result,
 };
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
@@ -76,8 +77,8 @@ pub(crate) fn list(
     let directory = tree.directory(&path)?;
     let pattern = request.glob.as_deref().map(Pattern::parse).transpose()?;
     if request.limit == 0 || request.limit > MOST_ENTRIES {
-        return Err(Error::invalid(format!("a page cannot have {} entries", request.limit))
-            .hint(format!("ask for 1 to {MOST_ENTRIES}")));
+        let range = format!("between 1 and {MOST_ENTRIES}");
+        return Err(Error::argument("limit", range, request.limit));
     }
     let mut walk = Walk {
         tree,
@@ -93,6 +94,7 @@ pub(crate) fn list(
             false => Page::Entries(Vec::new()),
         },
         mime_types: request.mime_types,
+        room: request.room,
         bytes: 0,
         last: PathBuf::new(),
         more: false,
@@ -135,6 +137,7 @@ struct Walk<'a> {
     /// Whether files are looked into.
     mime_types: bool,
     /// How long it is on the wire.
+    room: Option<PageRoom>,
     bytes: usize,
     last: PathBuf,
     more: bool,
@@ -235,8 +238,8 @@ impl Walk<'_> {
             Err(errno) => return Err(fault(&format!("look at {}", self.base.join(path)), errno)),
         };
         let target = entry.target.as_deref().map_or(0, json_bytes);
-        let bytes = ENTRY_BYTES + json_bytes(&entry.path) + target;
-        if self.takes(bytes, path)
+        let bytes = json_bytes(&entry.path) + target;
+        if self.takes(ENTRY_BYTES, bytes, path)
             && let Page::Entries(entries) = &mut self.page
         {
             entries.push(entry);
@@ -250,7 +253,7 @@ impl Walk<'_> {
         if is_directory(directory, name, kind) {
             shown.push('/');
         }
-        if self.takes(NAME_BYTES + json_bytes(&shown), path)
+        if self.takes(NAME_BYTES, json_bytes(&shown), path)
             && let Page::Names(names) = &mut self.page
         {
             names.push(shown);
@@ -258,8 +261,14 @@ impl Walk<'_> {
     }
 
     /// Whether there is room for one more; it is then the last one so far.
-    fn takes(&mut self, bytes: usize, path: &Path) -> bool {
-        self.more = self.page.len() == self.limit || self.bytes > MOST_BYTES;
+    fn takes(&mut self, usual: usize, bytes: usize, path: &Path) -> bool {
+        let clamped = |bytes: u64| usize::try_from(bytes).unwrap_or(MOST_BYTES).min(MOST_BYTES);
+        let bytes = bytes + self.room.map_or(usual, |room| clamped(room.per_entry));
+        let is_full = match self.room {
+            None => self.bytes > MOST_BYTES,
+            Some(room) => self.page.len() > 0 && self.bytes + bytes > clamped(room.bytes),
+        };
+        self.more = self.page.len() == self.limit || is_full;
         if !self.more {
             self.bytes += bytes;
             path.clone_into(&mut self.last);
@@ -386,8 +395,8 @@ fn write_cursor(path: &Path) -> String {
 
 fn read_cursor(text: &str) -> Result<PathBuf> {
     let refused = || {
-        Error::invalid(format!("`{text}` is no cursor of a listing"))
-            .hint("pass next_cursor as the page before gave it")
+        Error::argument("cursor", "the next_cursor of a page", format!("{text:?}"))
+            .hint("leave cursor out for the first page")
     };
     let mut bytes = Vec::with_capacity(text.len() / 2);
     for pair in text.as_bytes().chunks(2) {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hotcell_model::{FileEntries, FileEntry, FileList, FileNames, FileResult};
+use hotcell_model::{FileEntries, FileEntry, FileList, FileNames, FileResult, PageRoom};
 
 use crate::list::{list, stat};
 use crate::settled::Ticks;
@@ -91,4 +91,34 @@ fn names_alone_are_those_of_the_entries() {
         }
     }
     assert_eq!(pages, shown);
+}
+
+#[test]
+fn a_page_is_no_larger_than_its_room_and_the_next_one_continues() {
+    let place = Place::new();
+    for number in 0..50 {
+        place.put(&format!("many/{}{number:02}", "n".repeat(number)), "");
+    }
+    for names_only in [false, true] {
+        let (mut seen, mut cursor) = (0, None);
+        loop {
+            let room = Some(PageRoom { bytes: 200, per_entry: 10 });
+            let request = FileList { room, names_only, ..request(1000, cursor) };
+            let page = listed(&place, &request);
+            let (names, next): (Vec<String>, _) = if let FileResult::Names(page) = page {
+                (page.names, page.next_cursor)
+            } else {
+                let page = FileEntries::try_from(page).unwrap();
+                (page.entries.into_iter().map(|entry| entry.path).collect(), page.next_cursor)
+            };
+            let bytes: usize = names.iter().map(|name| name.len() + 12).sum();
+            assert!(!names.is_empty() && (bytes <= 200 || names.len() == 1), "{names:?}");
+            seen += names.len();
+            cursor = next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, 50);
+    }
 }

@@ -20,8 +20,8 @@ impl Pattern {
             .empty_alternates(true)
             .build();
         let glob = glob.map_err(|error| {
-            Error::invalid(format!("the pattern `{text}` cannot be read: {}", error.kind()))
-                .hint("patterns are written like *.rs, src/**/*.{ts,tsx} or docs/**")
+            let value = format!("{text:?}: {}", error.kind());
+            Error::argument("glob", "like *.rs, src/**/*.{ts,tsx} or docs/**", value)
         })?;
         Ok(Self { glob: glob.compile_matcher(), names_only: !text.contains('/') })
     }

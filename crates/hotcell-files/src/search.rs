@@ -100,15 +100,13 @@ impl<'a> Hunt<'a> {
         conversation: &'a Conversation,
     ) -> Result<Self> {
         if request.limit == 0 || request.limit > MOST_MATCHES {
-            return Err(Error::invalid(format!("a search cannot find {} matches", request.limit))
-                .hint(format!("ask for 1 to {MOST_MATCHES}")));
+            let range = format!("between 1 and {MOST_MATCHES}");
+            return Err(Error::argument("limit", range, request.limit));
         }
         if request.context_lines > MOST_CONTEXT {
-            let lines = request.context_lines;
-            return Err(Error::invalid(format!(
-                "a match cannot be shown with {lines} lines around it"
-            ))
-            .hint(format!("ask for up to {MOST_CONTEXT}, and read the file for more")));
+            let range = format!("at most {MOST_CONTEXT}");
+            return Err(Error::argument("context_lines", range, request.context_lines)
+                .hint("read the file for more"));
         }
         Ok(Self {
             conversation,
@@ -288,8 +286,9 @@ fn matcher(request: &FileSearch) -> Result<RegexMatcher> {
         let error = error.to_string();
         let reason = error.lines().next_back().unwrap_or_default();
         let reason = reason.strip_prefix("error: ").unwrap_or(reason);
-        Error::invalid(format!("the pattern `{}` cannot be read: {reason}", shown.escape_debug()))
-            .hint("it is a regular expression about one line; pass literal to look for plain text")
+        let value = format!("{shown:?}: {reason}");
+        Error::argument("pattern", "a regular expression for one line", value)
+            .hint("pass literal to search for plain text")
     })
 }
 

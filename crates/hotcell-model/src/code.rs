@@ -165,8 +165,9 @@ impl FromStr for CodeLanguage {
             .into_iter()
             .find(|language| language.as_str() == name)
             .ok_or_else(|| {
-                Error::invalid(format!("no cell runs {name:?} as code"))
-                    .hint("use python, typescript or javascript; run others with exec_run")
+                let names = "python, typescript or javascript";
+                Error::argument("language", names, format_args!("{name:?}"))
+                    .hint("run other languages with exec_run")
             })
     }
 }

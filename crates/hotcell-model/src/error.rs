@@ -154,6 +154,12 @@ impl Error {
         internal => Internal,
     }
 
+    /// An argument has a value that is not accepted: `limit must be between 1 and 50, not 0`.
+    #[must_use]
+    pub fn argument(name: &str, must_be: impl fmt::Display, value: impl fmt::Display) -> Self {
+        Self::invalid(format!("{name} must be {must_be}, not {value}"))
+    }
+
     /// The same error with when to try again.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {

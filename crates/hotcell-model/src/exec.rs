@@ -431,8 +431,8 @@ impl FromStr for Signal {
         let name = upper.strip_prefix("SIG").unwrap_or(&upper);
         let by_name = SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
         by_name.or_else(|| name.parse().ok()).and_then(Self::from_number).ok_or_else(|| {
-            Error::invalid(format!("there is no signal {text:?}"))
-                .hint("use a name such as TERM, INT, HUP, KILL, USR1, or a number from 1 to 64")
+            let names = "a name such as TERM, INT, HUP, KILL, USR1, or a number from 1 to 64";
+            Error::argument("signal", names, format_args!("{text:?}"))
         })
     }
 }

@@ -27,7 +27,7 @@ fn signals_are_read_by_name_and_by_number() {
     for text in ["", "0", "-1", "65", "SIG", "SIGSIGTERM", "TERMINATE", " TERM", "99999999999"] {
         let error = text.parse::<Signal>().unwrap_err();
         assert_eq!(error.code, ErrorCode::Invalid, "{text:?}");
-        assert!(error.message.contains(&format!("{text:?}")) && error.hint.is_some());
+        assert!(error.message.ends_with(&format!("from 1 to 64, not {text:?}")), "{error}");
     }
     for number in [i32::MIN, -1, 0, 65, i32::MAX] {
         assert_eq!(Signal::from_number(number), None);

@@ -150,8 +150,8 @@ impl FromStr for LineRange {
             }),
         };
         range.ok_or_else(|| {
-            Error::invalid(format!("{text:?} names no lines"))
-                .hint("write 10-20, 10- or 10; lines are counted from 1")
+            Error::argument("lines", "10-20, 10- or 10", format_args!("{text:?}"))
+                .hint("lines are counted from 1")
         })
     }
 }
@@ -247,6 +247,18 @@ pub struct FileList {
     /// Whether files are looked into to tell what they are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mime_types: bool,
+    /// How large a page may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<PageRoom>,
+}
+
+/// How large a page of a listing may be, whatever the number of its entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageRoom {
+    /// Paths and link targets as JSON, with `per_entry` for each entry.
+    pub bytes: u64,
+    /// What an entry takes beside its path and target.
+    pub per_entry: u64,
 }
 
 /// Shows one file or directory; of a link, the link itself.

@@ -31,7 +31,7 @@ pub(crate) fn is_encoded(prefix: &str, text: &str) -> bool {
 }
 
 macro_rules! id {
-    ($name:ident, $prefix:literal, $word:literal, $doc:literal) => {
+    ($name:ident, $prefix:literal, $word:literal, $list:literal, $doc:literal) => {
         #[doc = $doc]
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(String);
@@ -64,12 +64,7 @@ macro_rules! id {
                     Ok(Self(text.to_owned()))
                 } else {
                     Err(Error::invalid(format!(concat!("{:?} is not ", $word, " id"), text)).hint(
-                        concat!(
-                            "ids look like ",
-                            $prefix,
-                            "4k7m2x9qpa; list them with `hotcell ",
-                            "cells` and `hotcell ps`"
-                        ),
+                        concat!("ids look like ", $prefix, "4k7m2x9qpa; list them with ", $list),
                     ))
                 }
             }
@@ -90,10 +85,22 @@ macro_rules! id {
     };
 }
 
-id!(CellId, "c_", "a cell", "Names one cell for ever: `c_…`.");
-id!(ExecId, "e_", "an exec", "Names one exec for ever: `e_…`.");
-id!(CheckpointId, "k_", "a checkpoint", "Names one checkpoint for ever: `k_…`.");
-id!(HeldId, "h_", "a held call's", "Names one call that waits for approval: `h_…`.");
+id!(CellId, "c_", "a cell", "`hotcell cells`", "Names one cell for ever: `c_…`.");
+id!(ExecId, "e_", "an exec", "`hotcell ps --all`", "Names one exec for ever: `e_…`.");
+id!(
+    CheckpointId,
+    "k_",
+    "a checkpoint",
+    "`hotcell checkpoint list`",
+    "Names one checkpoint for ever: `k_…`."
+);
+id!(
+    HeldId,
+    "h_",
+    "a held call's",
+    "`hotcell approvals`",
+    "Names one call that waits for approval: `h_…`."
+);
 
 /// A name that a user gave to a cell; unique among the cells that exist.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

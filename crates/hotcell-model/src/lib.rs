@@ -104,8 +104,8 @@ pub use exec::{
 pub use file_op::{
     BatchPart, Compression, EtagMatch, FILE_CONTENT_BYTES, FileBatch, FileCall, FileDelete,
     FileEdit, FileExport, FileImport, FileList, FileMakeDirectory, FileMove, FileOp, FileRead,
-    FileScope, FileSearch, FileStat, FileStream, FileWatch, FileWrite, LineRange, Precondition,
-    SearchIn, TextEdit,
+    FileScope, FileSearch, FileStat, FileStream, FileWatch, FileWrite, LineRange, PageRoom,
+    Precondition, SearchIn, TextEdit,
 };
 pub use file_result::{
     BatchOutcome, BatchResult, Etag, FileContent, FileDeleted, FileDone, FileEdited, FileEntries,

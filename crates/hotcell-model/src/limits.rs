@@ -119,7 +119,7 @@ impl RequestedLimits {
     pub fn resolve(self, machine: &Machine) -> Result<Limits> {
         let memory_mb = match self.memory_mb {
             None => LIMITS.default_memory_mb.min(machine.memory_mb / 2).max(LIMITS.min_memory_mb),
-            Some(mb) => within("memory", mb, LIMITS.min_memory_mb, machine.memory_mb, "MiB")?,
+            Some(mb) => within("memory_mb", mb, LIMITS.min_memory_mb, machine.memory_mb)?,
         };
         let cpus = match self.cpus {
             None => None,
@@ -127,8 +127,8 @@ impl RequestedLimits {
                 Some(cpus)
             }
             Some(cpus) => {
-                return Err(Error::invalid(format!("a limit of {cpus} cpus cannot be set"))
-                    .hint(format!("choose between 0.01 and {}", machine.cpus)));
+                let range = format!("between 0.01 and {} on this machine", machine.cpus);
+                return Err(Error::argument("cpus", range, cpus));
             }
         };
         let pids = match self.pids {
@@ -139,31 +139,30 @@ impl RequestedLimits {
                     u64::from(pids),
                     u64::from(LIMITS.min_pids),
                     u64::from(machine.pids),
-                    "processes",
                 )?;
                 u32::try_from(bounded).unwrap_or(u32::MAX)
             }
         };
         let disk_mb = match self.disk_mb {
             None => LIMITS.default_disk_mb.min(machine.disk_mb.max(1)),
-            Some(mb) => within("disk", mb, 1, machine.disk_mb, "MiB")?,
+            Some(mb) => within("disk_mb", mb, 1, machine.disk_mb)?,
         };
         let disk_files = match self.disk_files {
             None => LIMITS.default_disk_files,
             Some(files) => {
                 let (least, most) = (LIMITS.min_disk_files, LIMITS.max_disk_files);
-                within("disk", files, least, most, "files")?
+                within("disk_files", files, least, most)?
             }
         };
         Ok(Limits { memory_mb, cpus, pids, disk_mb, disk_files })
     }
 }
 
-fn within(what: &str, value: u64, least: u64, most: u64, unit: &str) -> Result<u64> {
+fn within(name: &str, value: u64, least: u64, most: u64) -> Result<u64> {
     if value >= least && value <= most {
         Ok(value)
     } else {
-        Err(Error::invalid(format!("a {what} limit of {value} {unit} cannot be set"))
-            .hint(format!("choose between {least} and {most} on this machine")))
+        let range = format!("between {least} and {most} on this machine");
+        Err(Error::argument(name, range, value))
     }
 }

@@ -212,6 +212,8 @@ pub struct ExecPage {
     pub next_seq: u64,
     /// Whether the exec has ended and there is nothing after `next_seq`.
     pub complete: bool,
+    /// Whether output after `next_seq` is there already.
+    pub more: bool,
     /// What is missing within this page because it was not kept.
     pub dropped: Option<Dropped>,
     /// The last line of its output, if it is blocked reading its input.

@@ -93,8 +93,10 @@ impl ReadFile {
         if let Some(limit) = self.limit
             && limit > most
         {
-            return Err(Error::limit_exceeded(format!("{limit} bytes are more than {most}"))
-                .hint("read part after part, with offset and limit"));
+            return Err(Error::limit_exceeded(format!(
+                "limit must be at most {most} bytes, not {limit}"
+            ))
+            .hint("read part after part, with offset and limit"));
         }
         Ok(FileRead {
             path: self.path,
@@ -463,7 +465,7 @@ pub(crate) fn mode(text: &str) -> Result<u32> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     u32::from_str_radix(digits, 8).ok().filter(|mode| plain && *mode <= 0o7777).ok_or_else(|| {
-        Error::invalid(format!("the mode {text:?} is no octal number up to 7777"))
+        Error::argument("mode", "an octal number up to 7777", format!("{text:?}"))
             .hint("write it as for chmod, for example 644 or 755")
     })
 }

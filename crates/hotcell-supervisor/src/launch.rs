@@ -201,6 +201,17 @@ fn environment(plan: &Plan, spec: &ExecSpec, shell: &str) -> BTreeMap<String, St
             env.insert(name.to_owned(), file.to_owned());
         }
     }
+    if plan.spec.workspace.is_some() {
+        // The owner and inode of the host's files differ in the cell: without this, `git status`
+        // would compare them all and rewrite the index of the project.
+        for (name, value) in [
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "core.checkStat"),
+            ("GIT_CONFIG_VALUE_0", "minimal"),
+        ] {
+            env.insert(name.to_owned(), value.to_owned());
+        }
+    }
     if spec.pty.is_some() {
         env.insert("TERM".to_owned(), "xterm-256color".to_owned());
     }

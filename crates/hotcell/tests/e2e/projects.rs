@@ -356,6 +356,8 @@ fn git_make_npm_and_cargo_work_on_a_project(world: &World) {
          printf 'target\\nnode_modules\\nout\\n.toolchain\\n' > .gitignore; \
          git add .; git commit -qm first",
     );
+    assert_eq!(project.cell("git status --short; git diff"), "");
+    assert_eq!(project.names(), "", "looking changes nothing, also not the index");
     assert_eq!(
         project.cell("git status --short; echo more >> src/main.rs; git status --short"),
         " M src/main.rs\n"

@@ -1,8 +1,8 @@
 //! Arguments as models write them: read as they are meant where that is clear, and refused with the
-//! name of the argument, its value and an example where it is not.
+//! name of the argument and its value where it is not.
 
 use hotcell_dialects::as_meant;
-use hotcell_model::{Error, ErrorCode, Result};
+use hotcell_model::{Error, Result};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const QUOTED_CHARS: usize = 80;
 /// The arguments of a call, of the types that the tool's schema names.
 ///
 /// # Errors
-/// `invalid`: names the argument, its value and an example that works.
+/// `invalid`: names the argument and its value.
 pub(super) fn prepare(
     kind: &ToolKind,
     schema: &JsonObject,
@@ -35,21 +35,8 @@ pub(super) fn prepare(
     let arguments = as_meant(schema, without_nulls(schema, arguments));
     match fault_in_object(schema, "", &arguments) {
         None => Ok(arguments),
-        Some(fault) => Err(with_example(kind, Error::invalid(format!("{}: {fault}", kind.name)))),
+        Some(fault) => Err(Error::invalid(format!("{}: {fault}", kind.name))),
     }
-}
-
-/// An error about arguments with an example beside its hint.
-pub(super) fn with_example(kind: &ToolKind, error: Error) -> Error {
-    if error.code != ErrorCode::Invalid {
-        return error;
-    }
-    let example = format!("example: {}", kind.example);
-    let hint = match error.hint.as_deref() {
-        Some(hint) => format!("{hint}; {example}"),
-        None => example,
-    };
-    error.hint(hint)
 }
 
 /// Without optional arguments that are null, or an empty text in place of another type, at every

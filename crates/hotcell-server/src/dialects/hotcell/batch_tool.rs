@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::file_tool::{answer, asked, call, input, request};
 use super::schema::{self, Object};
-use super::text::{SHOWN_BYTES, end_line, short_path};
+use super::text::{SHOWN_BYTES, end_line, shown_path};
 use super::tool::{Effect, ToolBounds, ToolKind};
 use crate::file_asked::{Batch, BatchFiles, Replacement, yes};
 use crate::file_shown::{BatchShown, PartShown};
@@ -138,7 +138,7 @@ fn add_part(text: &mut String, part: &PartShown) {
     let field = |name: &str| result.get(name).and_then(Value::as_str);
     text.push_str(part.status);
     if let Some(path) = field("path").or_else(|| field("to")) {
-        text.push_str(&format!(" {}", short_path(path)));
+        text.push_str(&format!(" {}", shown_path(path)));
     }
     if let Some(etag) = field("etag") {
         text.push_str(&format!(", etag {etag}"));

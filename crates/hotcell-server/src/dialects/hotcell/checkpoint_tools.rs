@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell_tools::{cell_ref, cells};
 use super::schema::{self, Object};
-use super::text::SHOWN_BYTES;
+use super::text::{SHOWN_BYTES, path_in_line};
 use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
 use crate::toolsets::Toolset;
 use hotcell_dialects::Question;
@@ -100,8 +100,10 @@ fn checkpoint(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let Asked { cell, action, checkpoint, force, content } = read(arguments)?;
     let cell = cell_ref(cell.as_deref())?;
     let named = || -> Result<CheckpointId> {
-        let missing =
-            || Error::invalid("checkpoint is missing").hint("action list shows the checkpoints");
+        let missing = || {
+            Error::invalid("checkpoint is missing")
+                .hint("use the id that action list or create returned")
+        };
         checkpoint.as_deref().ok_or_else(missing)?.parse()
     };
     let request: Request = match action {
@@ -177,5 +179,6 @@ fn change_line(change: &PathChange) -> String {
         ChangeKind::Changed => 'M',
         ChangeKind::Removed => 'D',
     };
-    format!("{letter} {}{}", change.path, if change.directory { "/" } else { "" })
+    let path = path_in_line(&change.path);
+    format!("{letter} {path}{}", if change.directory { "/" } else { "" })
 }

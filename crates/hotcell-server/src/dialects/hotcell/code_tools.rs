@@ -139,8 +139,8 @@ fn run(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
 
 fn strategy_of(name: &str) -> Result<CutStrategy> {
     serde_json::from_value(Value::String(name.to_owned())).map_err(|_| {
-        Error::invalid(format!("there is no strategy {name:?}"))
-            .hint("use auto, truncate, summarise or sample")
+        let names = "auto, truncate, summarise or sample";
+        Error::argument("strategy", names, format!("{name:?}"))
     })
 }
 
@@ -148,8 +148,7 @@ fn search(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let Search { query, detail, server, limit } = read(arguments)?;
     let detail: ToolDetail =
         serde_json::from_value(Value::String(detail.clone())).map_err(|_| {
-            Error::invalid(format!("there is no detail {detail:?}"))
-                .hint("use name, stub, full or whole")
+            Error::argument("detail", "name, stub, full or whole", format!("{detail:?}"))
         })?;
     Ok(question(ToolSearch { query, detail, server, limit }, |reply| {
         let Reply::ToolsFound(found) = reply else { return None };

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::cell_tools::cell_ref;
 use super::code_tools::with_images;
 use super::schema::{self, Object};
-use super::text::{self, STREAM_BYTES, bounded, end_line};
+use super::text::{self, STREAM_BYTES, end_line};
 use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
-use super::views::{Detail, ExecView, LinesBefore, PageView, Standing, plain};
+use super::views::{Detail, ExecView, LeftOut, PageView, Rest, Standing, plain};
 use crate::exec_parts::{self, terminal_size};
 use crate::terminal_args::{UntilName, input_wait, output_view, poll_wait};
 use crate::toolsets::Toolset;
@@ -23,6 +23,8 @@ use hotcell_dialects::Question;
 
 /// What the engine is asked for: enough for both streams of a result.
 const RESULT_BYTES: u64 = 8 * STREAM_BYTES as u64;
+/// How much output a page has by default: the longest record, or several shorter ones.
+const PAGE_BYTES: u64 = 16 << 10;
 
 pub(super) const TOOLS: &[ToolKind] = &[
     ToolKind {
@@ -148,7 +150,7 @@ struct Poll {
     grep: Option<String>,
     /// stdout, stderr or pty; default all
     stream: Option<String>,
-    /// default 16000
+    /// default 16384
     max_bytes: Option<u64>,
     /// add times and usage
     #[serde(default)]
@@ -199,7 +201,7 @@ struct List {
     cell: Option<String>,
     /// live or ended; default both
     status: Option<String>,
-    /// default 50
+    /// default 50, at most 150, with details 40
     #[serde(default = "limit")]
     limit: u32,
     /// next_cursor of the page before
@@ -290,7 +292,8 @@ pub(super) fn ran(result: ExecResult, detail: Detail) -> CallToolResult {
         shown.push_str(&view.stderr);
         end_line(&mut shown);
     }
-    shown.push_str(&view.standing.line_at(next_seq, exec.state == ExecState::Ended));
+    let rest = if exec.state == ExecState::Ended { Rest::None } else { Rest::MayCome };
+    shown.push_str(&view.standing.line_at(next_seq, rest));
     if let Some(usage) = &view.usage {
         shown.push_str(&format!("\n[{}]", plain(usage)));
     }
@@ -301,11 +304,12 @@ fn poll(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let asked: Poll = read(arguments)?;
     let detail = Detail::of(asked.details);
     let view = output_view(asked.until, asked.pattern, asked.screen)?;
-    let max_bytes = asked.max_bytes.unwrap_or(2 * STREAM_BYTES as u64);
+    let max_bytes = asked.max_bytes.unwrap_or(PAGE_BYTES);
+    let after_seq = asked.after_seq;
     let is_tail = asked.tail_lines.is_some();
     let poll = ExecPoll {
         exec: asked.exec_id.parse()?,
-        after_seq: asked.after_seq,
+        after_seq,
         wait_s: poll_wait(asked.wait_s, &view).min(bounds.most_wait_s),
         filter: OutputFilter {
             tail_lines: asked.tail_lines,
@@ -317,24 +321,24 @@ fn poll(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     };
     Ok(question(poll, move |reply| {
         let Reply::ExecPage(mut page) = reply else { return None };
-        let before = match is_tail {
+        let left_out = match is_tail {
             true => text::begin_with_a_line(&mut page.records, max_bytes),
-            false => LinesBefore::None,
+            false => text::cut_to(&mut page.records, max_bytes, after_seq),
         };
-        Some(page_result(page, before, detail))
+        Some(page_result(page, left_out, detail))
     }))
 }
 
 fn stream(name: &str) -> Result<Stream> {
     let all = [Stream::Stdout, Stream::Stderr, Stream::Pty];
-    all.into_iter().find(|stream| stream.as_str() == name).ok_or_else(|| {
-        Error::invalid(format!("there is no stream {name:?}")).hint("use stdout, stderr or pty")
-    })
+    all.into_iter()
+        .find(|stream| stream.as_str() == name)
+        .ok_or_else(|| Error::argument("stream", "stdout, stderr or pty", format!("{name:?}")))
 }
 
-fn page_result(mut page: ExecPage, before: LinesBefore, detail: Detail) -> CallToolResult {
+fn page_result(mut page: ExecPage, left_out: LeftOut, detail: Detail) -> CallToolResult {
     let images = page.code.as_deref_mut().map(|code| std::mem::take(&mut code.images));
-    let view = PageView::new(page, before, detail);
+    let view = PageView::new(page, left_out, detail);
     let text = view.text();
     with_images(answer(&view, text), &images.unwrap_or_default())
 }
@@ -355,7 +359,7 @@ fn input(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     };
     Ok(question(input, |reply| {
         let Reply::InputAccepted(accepted) = reply else { return None };
-        accepted.output.map(|page| page_result(page, LinesBefore::None, Detail::Brief))
+        accepted.output.map(|page| page_result(page, LeftOut::Nothing, Detail::Brief))
     }))
 }
 
@@ -393,15 +397,18 @@ fn list(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
         Some("live") => Some(ExecStatusFilter::Live),
         Some(name) if name == ExecState::Ended.as_str() => Some(ExecStatusFilter::Ended),
         Some(other) => {
-            return Err(
-                Error::invalid(format!("there is no status {other:?}")).hint("use live or ended")
-            );
+            return Err(Error::argument("status", "live or ended", format!("{other:?}")));
         }
+    };
+    // So many fit into a result.
+    let most = match detail {
+        Detail::Brief => 150,
+        Detail::Full => 40,
     };
     let list = ExecList {
         cell: asked.cell.as_deref().map(str::parse).transpose()?,
         status,
-        limit: asked.limit,
+        limit: asked.limit.min(most),
         cursor: asked.cursor,
     };
     Ok(question(list, move |reply| listed(reply, detail)))
@@ -437,13 +444,10 @@ fn listed(reply: Reply, detail: Detail) -> Option<CallToolResult> {
         execs: execs.execs.iter().map(|exec| ExecView::new(exec, detail)).collect(),
         next_cursor: execs.next_cursor,
     };
-    let (mut text, left_out) = bounded(exec_lines(&view.execs).into_iter());
-    if text.is_empty() {
-        text.push_str("no execs\n");
-    }
-    if left_out > 0 {
-        text.push_str(&format!("[{left_out} more: ask with a smaller limit]\n"));
-    }
+    let mut text = match view.execs.is_empty() {
+        true => "no execs\n".to_owned(),
+        false => exec_lines(&view.execs).join("\n") + "\n",
+    };
     if let Some(cursor) = &view.next_cursor {
         text.push_str(&format!("[more: continue with cursor {cursor}]\n"));
     }

@@ -1,13 +1,15 @@
 //! `fs_read`, `fs_write`, `fs_edit`, `fs_list`, `fs_stat`, `fs_delete`, `fs_search`.
 
-use hotcell_model::{FileCall, FileList, FileMatches, FileResult, FileSearch, FileStat, Result};
+use hotcell_model::{
+    FileCall, FileList, FileMatches, FileResult, FileSearch, FileStat, PageRoom, Result,
+};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::file_tool::{answer, asked, call, input, request};
 use super::schema::{self, Object};
-use super::text::{SHOWN_BYTES, bounded, path_in_line, short_path};
+use super::text::{SHOWN_BYTES, path_in_line, short_path, shown_path};
 use super::tool::{Effect, ToolBounds, ToolKind, answer_value};
 use super::views::{Detail, plain};
 use crate::encoded::encoded;
@@ -20,6 +22,12 @@ use hotcell_dialects::Question;
 
 /// The most of a found line in a result.
 const LINE_BYTES: usize = 500;
+/// What a name takes in a listing beside its characters.
+const NAME_BYTES: u64 = 3;
+/// What an entry takes beside its path.
+const BRIEF_BYTES: u64 = 40;
+/// What an entry with all details takes beside its path.
+const FULL_BYTES: u64 = 220;
 /// The largest picture that a model is shown.
 const IMAGE_BYTES: u64 = 3 << 20;
 /// Pictures that models can look at.
@@ -137,7 +145,7 @@ fn read_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
 /// What there is to know of a file beside its content.
 pub(super) fn about(view: &ContentShown) -> String {
     let ContentShown { path, size, etag, .. } = view;
-    let mut about = format!("[{}: {size} bytes, etag {etag}", short_path(path));
+    let mut about = format!("[{}: {size} bytes, etag {etag}", shown_path(path));
     if view.encoding == BASE64 {
         about.push_str(&format!(", {} as base64", view.mime_type));
     }
@@ -169,7 +177,7 @@ fn write_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
             created: written.created,
         };
         let verb = if view.created { "created" } else { "wrote" };
-        let path = short_path(&view.path);
+        let path = shown_path(&view.path);
         let text = format!("{verb} {path}: {} bytes, etag {}", view.size, view.etag);
         answer(&view, text)
     }))
@@ -196,7 +204,7 @@ fn edit_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
             replaced: edited.replaced,
             diff: edited.diff,
         };
-        let text = format!("{}[{}: etag {}]", view.diff, short_path(&view.path), view.etag);
+        let text = format!("{}[{}: etag {}]", view.diff, shown_path(&view.path), view.etag);
         answer(&view, text)
     }))
 }
@@ -273,9 +281,6 @@ struct Listed<'a> {
     names: Option<&'a [String]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<&'a str>,
-    /// entries that did not fit: ask with a smaller limit
-    #[serde(skip_serializing_if = "Option::is_none")]
-    left_out: Option<usize>,
 }
 
 fn list_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
@@ -284,48 +289,43 @@ fn list_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let List { path, recursive, glob, limit, cursor, names_only, .. } = asked;
     let limit = limit.min(1000);
     let list = ListFiles { path, recursive, glob, limit, cursor, names_only };
-    Ok(call(request(cell, FileList::from(list), bounds), move |done| {
+    let per_entry = match (names_only, detail) {
+        (true, _) => NAME_BYTES,
+        (false, Detail::Brief) => BRIEF_BYTES,
+        (false, Detail::Full) => FULL_BYTES,
+    };
+    let room = Some(PageRoom { bytes: SHOWN_BYTES as u64, per_entry });
+    let list = FileList { room, ..list.into() };
+    Ok(call(request(cell, list, bounds), move |done| {
         let page = ListShown::try_from(done.result).ok()?;
+        let next_cursor = page.next_cursor();
         Some(match (&page, detail) {
             (ListShown::Entries(found), Detail::Full) => {
-                let (text, left_out) = bounded(found.entries.iter().map(plain));
-                answer_value(encoded(&page), page_text(text, left_out, page.next_cursor()))
+                let lines = found.entries.iter().map(plain);
+                answer_value(encoded(&page), page_text(lines, next_cursor))
             }
             (ListShown::Entries(found), Detail::Brief) => {
-                let mut entries: Vec<Entry<'_>> = found.entries.iter().map(Entry::of).collect();
-                let (text, left_out) = bounded(entries.iter().map(Entry::line));
-                entries.truncate(entries.len() - left_out);
-                listing(Some(entries), None, (text, left_out), page.next_cursor())
+                let entries: Vec<Entry<'_>> = found.entries.iter().map(Entry::of).collect();
+                let text = page_text(entries.iter().map(Entry::line), next_cursor);
+                let view = Listed { entries: Some(entries), names: None, next_cursor };
+                answer_value(encoded(&view), text)
             }
             (ListShown::Names(found), _) => {
-                let (text, left_out) =
-                    bounded(found.names.iter().map(|name| path_in_line(name).into_owned()));
-                let names = &found.names[..found.names.len() - left_out];
-                listing(None, Some(names), (text, left_out), page.next_cursor())
+                let lines = found.names.iter().map(|name| path_in_line(name).into_owned());
+                let text = page_text(lines, next_cursor);
+                let view = Listed { entries: None, names: Some(&found.names), next_cursor };
+                answer_value(encoded(&view), text)
             }
         })
     }))
 }
 
-fn listing(
-    entries: Option<Vec<Entry<'_>>>,
-    names: Option<&[String]>,
-    (text, left_out): (String, usize),
-    cursor: Option<&str>,
-) -> CallToolResult {
-    // What was left out comes before the next page.
-    let next_cursor = cursor.filter(|_| left_out == 0);
-    let view = Listed { entries, names, next_cursor, left_out: (left_out > 0).then_some(left_out) };
-    answer_value(encoded(&view), page_text(text, left_out, next_cursor))
-}
-
-fn page_text(mut text: String, left_out: usize, cursor: Option<&str>) -> String {
+fn page_text(lines: impl Iterator<Item = String>, cursor: Option<&str>) -> String {
+    let mut text: String = lines.map(|line| line + "\n").collect();
     if text.is_empty() {
         text.push_str("[nothing]\n");
     }
-    if left_out > 0 {
-        text.push_str(&format!("[{left_out} more: ask with a smaller limit]\n"));
-    } else if let Some(cursor) = cursor {
+    if let Some(cursor) = cursor {
         text.push_str(&format!("[more: continue with cursor {cursor}]\n"));
     }
     text
@@ -355,7 +355,7 @@ fn delete_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     Ok(call(request(cell, op, bounds), |done| {
         let FileResult::Deleted(deleted) = done.result else { return None };
         let view = Deleted { status: "deleted", path: deleted.path, removed: deleted.removed };
-        let text = format!("deleted {} ({} in all)", short_path(&view.path), view.removed);
+        let text = format!("deleted {} ({} in all)", shown_path(&view.path), view.removed);
         answer(&view, text)
     }))
 }
@@ -382,6 +382,7 @@ fn search_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
 pub(super) fn found_result(found: FileMatches) -> Option<CallToolResult> {
     let mut view = Found { matches: Vec::new(), files: found.files, truncated: found.truncated };
     let mut text = String::new();
+    let mut advice = "narrow path, glob or pattern, or raise limit";
     for mut one in found.matches {
         let lines = one.text.iter_mut().chain(&mut one.before).chain(&mut one.after);
         lines.for_each(shorten);
@@ -391,6 +392,7 @@ pub(super) fn found_result(found: FileMatches) -> Option<CallToolResult> {
         let shown = heading + &match_lines(&one);
         if text.len() + shown.len() > SHOWN_BYTES {
             view.truncated = true;
+            advice = "narrow path, glob or pattern";
             break;
         }
         text.push_str(&shown);
@@ -400,7 +402,7 @@ pub(super) fn found_result(found: FileMatches) -> Option<CallToolResult> {
         text.push_str(&format!("[nothing found in {} files]\n", view.files));
     }
     if view.truncated {
-        text.push_str("[more: narrow path, glob or pattern, or raise limit]\n");
+        text.push_str(&format!("[more: {advice}]\n"));
     }
     answer(&view, text)
 }

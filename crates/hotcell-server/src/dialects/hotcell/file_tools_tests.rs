@@ -368,25 +368,14 @@ fn a_listing_is_shown_as_it_would_be_serialised() {
 }
 
 #[test]
-fn a_listing_is_cut_alike_in_both_forms() {
-    let entry = |number: usize| FileEntry {
-        path: format!("/workspace/{}{number}", "d".repeat(100)),
-        kind: FileKind::File,
-        size: 1,
-        mode: 0o644,
-        modified: Timestamp(0),
-        etag: None,
-        mime_type: None,
-        target: None,
+fn a_listing_asks_for_a_page_that_fits_into_a_result() {
+    let room = |arguments: Value| {
+        let FileOp::List(list) = asked("fs_list", arguments).op else { panic!() };
+        list.room.unwrap()
     };
-    let entries = FileEntries { entries: (0..900).map(entry).collect(), next_cursor: None };
-    let mut listed = shown("fs_list", json!({ "limit": 900 }), FileResult::Entries(entries), b"");
-    crate::encoded::decode(&mut listed);
-    let shown = value(&listed)["entries"].as_array().unwrap().len();
-    let left_out = value(&listed)["left_out"].as_u64().unwrap() as usize;
-    assert_eq!(shown + left_out, 900);
-    assert!(text(&listed).len() < 33_000 && shown > 100, "{shown}");
-    assert!(text(&listed).ends_with(&format!("[{left_out} more: ask with a smaller limit]\n")));
+    assert_eq!(room(json!({})).bytes, 32 << 10);
+    assert!(room(json!({ "details": true })).per_entry > room(json!({})).per_entry);
+    assert!(room(json!({ "names_only": true })).per_entry < room(json!({})).per_entry);
 }
 
 #[test]

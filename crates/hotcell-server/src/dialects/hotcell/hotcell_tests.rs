@@ -1,14 +1,16 @@
 //! Tests of the default dialect.
 
+use std::collections::BTreeMap;
+
 use hotcell_model::{
-    Asked, CellRef, Command, ErrorCode, Exec, ExecPage, ExecResult, Keep, Record, Reply, Request,
-    Stdin, Stream, Timestamp, WorkspaceMode,
+    Asked, CellRef, Command, Error, ErrorCode, Exec, ExecPage, ExecResult, ExecState, Execs, Keep,
+    Record, Reply, Request, Stdin, Stream, Timestamp, WorkspaceMode,
 };
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 use serde_json::{Value, json};
 
 use crate::dialects::hotcell::text::begin_with_a_line;
-use crate::dialects::hotcell::views::LinesBefore;
+use crate::dialects::hotcell::views::LeftOut;
 use crate::dialects::hotcell::{HotcellDialect, Reach, ToolBounds};
 use crate::project_offer::ProjectOffer;
 use crate::toolsets::Toolsets;
@@ -141,6 +143,7 @@ fn labels_of_a_place_are_told_in_one_text() {
 
 #[test]
 fn a_refusal_names_the_argument_its_value_and_an_example() {
+    let all = of(&"cell,exec,fs,code,admin".parse().unwrap(), Reach::default());
     for (tool, asked, named) in [
         ("exec_run", json!({ "command": "ls", "colour": 1 }), "colour is not an argument"),
         ("exec_run", json!({ "command": 5 }), "command must be a string, not 5"),
@@ -179,10 +182,19 @@ fn a_refusal_names_the_argument_its_value_and_an_example() {
         let error = question(tool, asked.clone()).unwrap_err();
         assert!(error.message.contains(named), "{tool} {asked}: {error:?}");
         assert_eq!(error.code, ErrorCode::Invalid);
-        assert!(error.hint.as_deref().unwrap_or_default().contains("example: {"), "{error:?}");
+        let failure = all.failure(tool, &error);
+        assert!(text(&failure).contains("example: {"), "{failure:?}");
     }
     let error = question("nothing", json!({})).unwrap_err();
     assert_eq!(error.code, ErrorCode::NotFound);
+    // Those of the engine have one too.
+    let refused = Error::argument("wait_s", "between 0 and 3600 seconds", -1);
+    assert_eq!(
+        text(&all.failure("exec_cancel", &refused)),
+        "invalid: wait_s must be between 0 and 3600 seconds, not -1\n\
+         hint: example: {\"exec_id\": \"e_0123456789\"}"
+    );
+    assert!(!text(&all.failure("exec_cancel", &Error::not_found("x"))).contains("example"));
 }
 
 #[test]
@@ -361,13 +373,13 @@ fn a_running_exec_says_how_to_continue_in_both_forms() {
 fn last_lines_that_do_not_fit_begin_with_a_whole_line() {
     let mut records =
         vec![record(7, Stream::Stdout, "of a line\nse"), record(8, Stream::Stdout, "cond\n")];
-    assert_eq!(begin_with_a_line(&mut records, 18), LinesBefore::None, "it is not full");
+    assert_eq!(begin_with_a_line(&mut records, 18), LeftOut::Nothing, "it is not full");
     assert_eq!(records.len(), 2);
-    assert_eq!(begin_with_a_line(&mut records, 17), LinesBefore::LeftOut);
+    assert_eq!(begin_with_a_line(&mut records, 17), LeftOut::Beginning);
     let left: Vec<u8> = records.iter().flat_map(|record| record.bytes.clone()).collect();
     assert_eq!(left, b"second\n");
     let mut one_line = vec![record(1, Stream::Stdout, "abc\n")];
-    assert_eq!(begin_with_a_line(&mut one_line, 4), LinesBefore::LeftOut);
+    assert_eq!(begin_with_a_line(&mut one_line, 4), LeftOut::Beginning);
     assert_eq!(one_line[0].bytes, b"abc\n", "there is no whole line after it");
 }
 
@@ -388,6 +400,7 @@ fn adjacent_output_of_one_stream_is_one_message() {
             records,
             next_seq,
             complete,
+            more: false,
             dropped,
             waiting_for_input,
             matched,
@@ -412,6 +425,52 @@ fn adjacent_output_of_one_stream_is_one_message() {
     let full = page(true).structured_content.unwrap();
     assert_eq!(full["messages"].as_array().unwrap().len(), 4);
     assert!(full["messages"][0]["ts"].is_string() && full["usage"]["stdout_bytes"] == 6, "{full}");
+}
+
+#[test]
+fn a_page_says_that_more_is_there_and_cuts_a_record_that_is_too_long() {
+    let page = |asked: Value, waiting_for_input: Option<String>| {
+        let mut exec = ended(0, 0);
+        (exec.end, exec.state) = (None, ExecState::Running);
+        let records = vec![record(4, Stream::Stdout, "0123456789é")];
+        let page = ExecPage {
+            exec,
+            records,
+            next_seq: 4,
+            complete: false,
+            more: true,
+            dropped: None,
+            waiting_for_input,
+            matched: None,
+            screen: None,
+            code: None,
+            awaiting: Vec::new(),
+        };
+        shown("exec_poll", asked, Reply::ExecPage(page))
+    };
+    let whole = page(json!({ "exec_id": "e_0000000001" }), None);
+    assert_eq!(
+        text(&whole),
+        "0123456789é\n[e_0000000001 running; more output: exec_poll with after_seq 4]"
+    );
+    assert_eq!(whole.structured_content.unwrap()["more"], true);
+    let asked = json!({ "exec_id": "e_0000000001", "after_seq": 3, "max_bytes": 11 });
+    let cut = page(asked, Some("Name? ".to_owned()));
+    assert_eq!(
+        text(&cut),
+        "[cut: read all of it with after_seq 3 and max_bytes 12]\n0123456789\n\
+         [e_0000000001 running, waiting for input: \"Name? \"; \
+         more output: exec_poll with after_seq 4]"
+    );
+}
+
+#[test]
+fn names_with_control_characters_stay_in_one_line() {
+    let mut exec = ended(0, 0);
+    exec.command = Command::Shell("echo a\necho \u{1b}[31mb".to_owned());
+    let execs = Execs { execs: vec![exec], next_cursor: None, tenants: BTreeMap::new() };
+    let listed = shown("exec_list", json!({}), Reply::Execs(execs));
+    assert!(text(&listed).ends_with("\"echo a\\necho \\u{1b}[31mb\"\n"), "{}", text(&listed));
 }
 
 #[test]

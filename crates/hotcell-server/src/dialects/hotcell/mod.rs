@@ -151,6 +151,10 @@ impl Dialect for HotcellDialect {
         self.passes_tools
     }
 
+    fn example(&self, tool: &str) -> Option<&str> {
+        self.kinds.iter().find(|kind| kind.name == tool).map(|kind| kind.example)
+    }
+
     fn hint(&self, hint: &str) -> String {
         TOOLS_FOR_COMMANDS
             .iter()
@@ -165,8 +169,7 @@ impl Dialect for HotcellDialect {
         let known = self.kinds.iter().zip(&self.inputs).find(|(kind, _)| kind.name == tool);
         let (kind, input) = known.ok_or_else(|| self.unknown(tool))?;
         let arguments = arguments::prepare(kind, input, arguments)?;
-        let question = (kind.call)(arguments, self.bounds.for_client(client));
-        question.map(ToolCall::from).map_err(|error| arguments::with_example(kind, error))
+        (kind.call)(arguments, self.bounds.for_client(client)).map(ToolCall::from)
     }
 
     fn exec_result(&self, result: ExecResult) -> CallToolResult {

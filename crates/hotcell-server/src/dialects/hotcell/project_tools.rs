@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file_tool::{asked, input};
 use super::schema;
+use super::text::path_in_line;
 use super::tool::{Effect, ToolKind, answer};
 use crate::toolsets::Toolset;
 use hotcell_dialects::{Outcome, Question};
@@ -314,7 +315,7 @@ fn line(change: &ProjectChange) -> String {
 }
 
 fn path(change: &ProjectChange) -> String {
-    format!("{}{}", change.path, if change.directory { "/" } else { "" })
+    format!("{}{}", path_in_line(&change.path), if change.directory { "/" } else { "" })
 }
 
 fn guard(change: &ProjectChange) -> Option<String> {

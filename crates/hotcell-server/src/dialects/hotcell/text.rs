@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hotcell_model::{Exec, Record, Stream};
 
-use super::views::LinesBefore;
+use super::views::LeftOut;
 
 /// How much of one stream a result holds: about 2,000 tokens.
 pub(super) const STREAM_BYTES: usize = 8000;
@@ -50,12 +50,31 @@ pub(super) fn of_stream(exec: &Exec, records: &[Record], wanted: &[Stream], gap:
     Shown { text, cut: true }
 }
 
+/// Cuts a record that is longer than a page may be.
+pub(super) fn cut_to(records: &mut Vec<Record>, max_bytes: u64, after_seq: u64) -> LeftOut {
+    let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
+    let most = usize::try_from(max_bytes).unwrap_or(usize::MAX).max(1);
+    if bytes <= most {
+        return LeftOut::Nothing;
+    }
+    let mut left = most;
+    for record in records.iter_mut() {
+        if record.bytes.len() > left {
+            let whole = valid(&record.bytes[..left]).into_bytes();
+            record.bytes = whole;
+        }
+        left = left.saturating_sub(record.bytes.len());
+    }
+    records.retain(|record| !record.bytes.is_empty());
+    LeftOut::End { bytes, after_seq }
+}
+
 /// Takes the rest of a line away from the front of last lines that filled their bound, if a whole line
 /// comes after it.
-pub(super) fn begin_with_a_line(records: &mut Vec<Record>, max_bytes: u64) -> LinesBefore {
+pub(super) fn begin_with_a_line(records: &mut Vec<Record>, max_bytes: u64) -> LeftOut {
     let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
     if (bytes as u64) < max_bytes {
-        return LinesBefore::None;
+        return LeftOut::Nothing;
     }
     let newline = records.iter().flat_map(|record| &record.bytes).position(|byte| *byte == b'\n');
     if let Some(newline) = newline.filter(|newline| newline + 1 < bytes) {
@@ -67,7 +86,7 @@ pub(super) fn begin_with_a_line(records: &mut Vec<Record>, max_bytes: u64) -> Li
         }
         records.retain(|record| !record.bytes.is_empty());
     }
-    LinesBefore::LeftOut
+    LeftOut::Beginning
 }
 
 /// How much an exec that has ended printed to some streams.
@@ -109,12 +128,17 @@ pub(super) fn short_path(path: &str) -> &str {
     }
 }
 
-/// A path in a line of its own: quoted where it would not stay in that line.
+/// A name, path or command in one line: quoted if it has control characters.
 pub(super) fn path_in_line(path: &str) -> Cow<'_, str> {
     match path.contains(char::is_control) {
         true => Cow::Owned(format!("{path:?}")),
         false => Cow::Borrowed(path),
     }
+}
+
+/// A path as a result's text shows it.
+pub(super) fn shown_path(path: &str) -> Cow<'_, str> {
+    path_in_line(short_path(path))
 }
 
 /// Lines up to the bound of a result, and how many were left out.

@@ -132,11 +132,15 @@ impl ToolKind {
 /// `invalid`, with the name of the argument.
 pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
-        let (path, inner) = (error.path().to_string(), error.inner());
-        match path.as_str() {
-            "." | "?" => Error::invalid(format!("wrong arguments: {inner}")),
-            path => Error::invalid(format!("wrong arguments: {path}: {inner}")),
-        }
+        let (path, inner) = (error.path().to_string(), error.inner().to_string());
+        let at = if matches!(path.as_str(), "." | "?") { String::new() } else { path };
+        let missing = inner.strip_prefix("missing field `").and_then(|it| it.strip_suffix('`'));
+        Error::invalid(match missing {
+            Some(name) if at.is_empty() => format!("{name} is missing"),
+            Some(name) => format!("{at}.{name} is missing"),
+            None if at.is_empty() => inner,
+            None => format!("{at}: {inner}"),
+        })
     })
 }
 

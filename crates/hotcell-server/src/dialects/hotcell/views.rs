@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::code_tools::CodeView;
 use super::schema::Object;
-use super::text::end_line;
+use super::text::{end_line, path_in_line};
 use crate::screen_view::ScreenView;
 
 /// Whether times, usage and other details are part of a result.
@@ -84,7 +84,7 @@ impl CellView {
             line.push_str(&format!(" on {driver}"));
         }
         match &self.network {
-            Network::None => {}
+            Network::None => line.push_str(", network none"),
             Network::Names(rules) => {
                 let names: Vec<String> = rules.allow.iter().map(ToString::to_string).collect();
                 line.push_str(&format!(", network {}", names.join(" ")));
@@ -128,9 +128,20 @@ fn flat(value: &serde_json::Value) -> String {
             parts.join(", ")
         }
         Value::Array(values) => values.iter().map(flat).collect::<Vec<_>>().join(" "),
-        Value::String(text) => text.clone(),
+        Value::String(text) => path_in_line(text).into_owned(),
         other @ (Value::Null | Value::Bool(_) | Value::Number(_)) => other.to_string(),
     }
+}
+
+/// The output after what a result shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// There is none and will be none.
+    None,
+    /// There is none yet.
+    MayCome,
+    /// There is some.
+    Unread,
 }
 
 /// The status of an exec.
@@ -224,18 +235,22 @@ impl Standing {
         format!("[{}]", self.words())
     }
 
-    /// The same with how to continue, while more output may come after a seq.
-    pub(super) fn line_at(&self, next_seq: u64, complete: bool) -> String {
+    /// The same with how to read the output after a seq.
+    pub(super) fn line_at(&self, next_seq: u64, rest: Rest) -> String {
         let words = self.words();
-        if let Some(prompt) = &self.waiting_for_input {
-            return format!(
+        let unread = format!("more output: exec_poll with after_seq {next_seq}");
+        match (&self.waiting_for_input, rest) {
+            (Some(prompt), Rest::Unread) => {
+                format!("[{words}, waiting for input: {prompt:?}; {unread}]")
+            }
+            (Some(prompt), Rest::None | Rest::MayCome) => format!(
                 "[{words}, waiting for input: {prompt:?}; answer with exec_input; next_seq {next_seq}]"
-            );
-        }
-        match (complete, self.end_cause.is_some()) {
-            (true, _) => format!("[{words}]"),
-            (false, true) => format!("[{words}; more: exec_poll with after_seq {next_seq}]"),
-            (false, false) => format!("[{words}; next_seq {next_seq}: continue with exec_poll]"),
+            ),
+            (None, Rest::None) => format!("[{words}]"),
+            (None, Rest::Unread) => format!("[{words}; {unread}]"),
+            (None, Rest::MayCome) => {
+                format!("[{words}; next_seq {next_seq}: continue with exec_poll]")
+            }
         }
     }
 
@@ -253,7 +268,9 @@ impl Standing {
         if let Some(checkpoint) = &self.checkpoint {
             words.push_str(&format!("; checkpoint before it: {checkpoint}"));
         }
-        if let Some(approval) = self.approval.as_ref().filter(|_| self.exit_code.is_none()) {
+        // Of one that has ended, only a refusal is of interest.
+        let shows_approval = self.end_cause.as_deref().is_none_or(|cause| cause == "denied");
+        if let Some(approval) = self.approval.as_ref().filter(|_| shows_approval) {
             words.push_str(&format!(": {approval}"));
         }
         words
@@ -300,7 +317,8 @@ impl ExecView {
 
     /// The exec in one line.
     pub(super) fn line(&self) -> String {
-        let mut line = format!("{} {}", self.standing.line(), self.command);
+        let command = path_in_line(&self.command);
+        let mut line = format!("{} {command}", self.standing.line());
         if let Some(at) = self.queued_at {
             line.push_str(&format!(" (queued {at})"));
         }
@@ -357,12 +375,15 @@ pub(super) struct PageView {
     next_seq: u64,
     /// ended and nothing more to read
     complete: bool,
+    /// unread output is there after next_seq
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     dropped: Option<Dropped>,
     /// what is missing, or was not found
     #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<&'static str>,
+    note: Option<String>,
     /// rows, cursor, title, alternate_screen, size
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
@@ -375,25 +396,35 @@ pub(super) struct PageView {
     code: Option<CodeView>,
 }
 
-/// Lines before the first of a page that were asked for and did not fit.
+/// What a page leaves out of the output that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LinesBefore {
-    None,
-    LeftOut,
+pub(super) enum LeftOut {
+    Nothing,
+    /// The beginning of the last lines.
+    Beginning,
+    /// The end of a record that is longer than a page may be.
+    End {
+        bytes: usize,
+        after_seq: u64,
+    },
 }
 
 impl PageView {
-    pub(super) fn new(page: ExecPage, before: LinesBefore, detail: Detail) -> Self {
+    pub(super) fn new(page: ExecPage, left_out: LeftOut, detail: Detail) -> Self {
         let end = page.exec.end.as_ref();
-        let note = match (before, page.matched) {
-            (LinesBefore::LeftOut, _) => {
-                Some("earlier lines did not fit: raise max_bytes or ask for fewer")
+        let note = match (left_out, page.matched) {
+            (LeftOut::Beginning, _) => {
+                Some("the beginning did not fit: raise max_bytes or ask for fewer lines".to_owned())
             }
-            (LinesBefore::None, Some(false)) => Some("the pattern was not printed"),
-            (LinesBefore::None, Some(true) | None) => None,
+            (LeftOut::End { bytes, after_seq }, _) => Some(format!(
+                "cut: read all of it with after_seq {after_seq} and max_bytes {bytes}"
+            )),
+            (LeftOut::Nothing, Some(false)) => Some("the pattern was not printed".to_owned()),
+            (LeftOut::Nothing, Some(true) | None) => None,
         };
         Self {
             note,
+            more: page.more.then_some(true),
             standing: Standing::new(&page.exec, &page.awaiting).asking(page.waiting_for_input),
             screen: page.screen.map(|screen| ScreenView::from(*screen)),
             usage: end.and_then(|end| detail.only_full(|| end.usage)),
@@ -411,12 +442,15 @@ impl PageView {
         if let Some(dropped) = &self.dropped {
             text.push_str(&format!("[{} bytes were not kept]\n", dropped.dropped_bytes));
         }
-        if let Some(note) = self.note {
+        if let Some(note) = &self.note {
             text.push_str(&format!("[{note}]\n"));
         }
         let mut current = Stream::Stdout;
         for message in &self.messages {
-            if message.stream != current && message.stream != Stream::Pty {
+            if let Some(ts) = message.ts {
+                end_line(&mut text);
+                text.push_str(&format!("[{} {ts}]\n", message.stream.as_str()));
+            } else if message.stream != current && message.stream != Stream::Pty {
                 end_line(&mut text);
                 text.push_str(&format!("[{}]\n", message.stream.as_str()));
             }
@@ -431,7 +465,12 @@ impl PageView {
             code.add_to(&mut text);
             end_line(&mut text);
         }
-        text.push_str(&self.standing.line_at(self.next_seq, self.complete));
+        let rest = match (self.complete, self.more) {
+            (true, _) => Rest::None,
+            (false, Some(true)) => Rest::Unread,
+            (false, Some(false) | None) => Rest::MayCome,
+        };
+        text.push_str(&self.standing.line_at(self.next_seq, rest));
         if let Some(usage) = &self.usage {
             text.push_str(&format!("\n[{}]", plain(usage)));
         }
