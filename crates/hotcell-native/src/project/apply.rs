@@ -168,11 +168,13 @@ fn make_all(
     let sound = touched.iter().filter(sound).map(|path| Bytes::of(path)).collect();
     let touched = touched.iter().map(|path| Bytes::of(path)).collect();
     let site = Site::make(sides.host, cell).map_err(|error| nothing_done(sides, &error))?;
-    let mut journal = Journal { moves: Vec::new(), done: false, touched, sound };
+    let root = fstat(sides.host).ok().map(|stat| stat.st_ino);
+    let mut journal = Journal { moves: Vec::new(), done: false, touched, sound, root };
     let mut perform = || -> io::Result<()> {
         let (moves, checks) = stage(sides, &site, chosen)?;
         journal.moves = moves;
         journal.save(paths)?;
+        site.mark()?;
         for step in &journal.moves {
             site.perform(step)?;
         }

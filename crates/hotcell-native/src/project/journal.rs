@@ -3,6 +3,10 @@
 //! Everything new is first put into a staging directory of the project, and what it replaces ends up
 //! there. The journal says what is to be done with it; it is written before anything is. Whether a
 //! step was done is seen from the files, so undoing can itself be interrupted.
+//!
+//! While the staging directory may hold the only copy of a user's file it has a marker. A marked
+//! directory is never removed without its journal, and a journal is kept for as long as the project
+//! may only be out of reach, such as on a disk that is not mounted.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -16,8 +20,8 @@ use hotcell_jail::mounts::{open_true, path_of};
 use hotcell_model::CellId;
 use hotcell_place::read_json;
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, RenameFlags, Stat, Uid, chownat, fchmod, fstat, mkdirat,
-    renameat_with, unlinkat,
+    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fchmod, fstat, fsync,
+    mkdirat, openat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -68,9 +72,18 @@ pub(super) struct Journal {
     pub(super) touched: Vec<Bytes>,
     /// What had not drifted before, and has not once all is undone.
     pub(super) sound: Vec<Bytes>,
+    /// The inode of the project's directory; older journals have none.
+    #[serde(default)]
+    pub(super) root: Option<u64>,
 }
 
 impl Journal {
+    /// Whether a project without a staging directory shows that all was done or undone.
+    fn is_over_in(&self, root: &OwnedFd) -> bool {
+        let is_same = |inode| fstat(root).is_ok_and(|it| it.st_ino == inode);
+        self.done || self.root.is_none_or(is_same)
+    }
+
     /// Writes it down, so that it is there even if the machine stops right after.
     pub(super) fn save(&self, paths: &CellPaths) -> io::Result<()> {
         let path = paths.apply_journal();
@@ -84,6 +97,13 @@ impl Journal {
 }
 
 const STAGING: &str = ".hotcell-apply-";
+
+/// The name of the marker in a staging directory that may hold the only copy of a file.
+const MARKER: &str = "UNFINISHED";
+
+/// What a person finds in it.
+const ABOUT_MARKER: &str = "An apply of Hotcell was interrupted. This directory holds the files it \
+    replaced. `hotcell diff` in the project puts them back. Do not remove it before.\n";
 
 /// The staging directory of a cell in its project.
 fn staging_name(cell: &CellId) -> OsString {
@@ -114,6 +134,20 @@ impl<'a> Site<'a> {
         let name = staging_name(cell);
         let staging = tree::directory(root, Path::new(&name))?;
         Ok(Self { root, staging, name })
+    }
+
+    /// Marks the staging directory, before the first file of the user comes into it.
+    pub(super) fn mark(&self) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let marker = openat(&self.staging, MARKER, flags, Mode::from_raw_mode(0o600))?;
+        let mut marker = File::from(marker);
+        io::Write::write_all(&mut marker, ABOUT_MARKER.as_bytes())?;
+        marker.sync_all()?;
+        Ok(fsync(&self.staging)?)
+    }
+
+    fn is_marked(&self) -> io::Result<bool> {
+        Ok(tree::look_in(&self.staging, OsStr::new(MARKER))?.is_some())
     }
 
     /// Does one step.
@@ -241,8 +275,12 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Removes the staging directory with all that is in it.
+    /// Removes the staging directory with all that is in it; nothing of it is needed.
     pub(super) fn clear(&self) -> io::Result<()> {
+        match unlinkat(&self.staging, MARKER, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
         std::fs::remove_dir_all(path_of(self.root).join(&self.name))
     }
 }
@@ -287,7 +325,19 @@ pub(super) fn recover(paths: &CellPaths, cell: &CellId, dir: &Path) -> io::Resul
     let journal: Option<Journal> = read_json(&paths.apply_journal())?;
     match (Site::open(&root, cell), journal) {
         (Ok(site), Some(journal)) => site.finish(&journal, paths),
+        (Ok(site), None) if site.is_marked()? => Err(io::Error::other(format!(
+            "{} holds files that an interrupted apply replaced, and its journal is lost; move them \
+             back by hand, then remove that directory",
+            dir.join(&site.name).display()
+        ))),
         (Ok(site), None) => site.clear(),
+        (Err(error), Some(journal)) if tree::is_absent(&error) && !journal.is_over_in(&root) => {
+            Err(io::Error::other(format!(
+                "an apply was interrupted, and {} is not the directory it began in; mount the disk \
+                 of the project, or end the cell if the directory was removed on purpose",
+                dir.display()
+            )))
+        }
         // Nothing was begun, or nothing is left to be ended.
         (Err(error), _) if tree::is_absent(&error) => {
             match std::fs::remove_file(paths.apply_journal()) {

@@ -7,15 +7,15 @@ use std::path::Path;
 use hotcell_model::CellId;
 use rustix::fs::{Mode, OFlags};
 
-use super::journal::{Bytes, Journal, Move, Site, slot_name};
+use super::journal::{Bytes, Journal, Move, Site, recover, slot_name};
 use crate::paths::CellPaths;
 
 fn bytes(path: &str) -> Bytes {
     Bytes::of(Path::new(path))
 }
 
-/// Begins some changes, does the first ones, lets somebody else come in between, and undoes them.
-fn undo_after(done: usize, between: impl FnOnce(&Path)) -> tempfile::TempDir {
+/// Begins some changes and does the first ones.
+fn interrupted_after(done: usize) -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
     let (project, state) = (place.path().join("project"), place.path().join("state"));
     fs::create_dir(&project).unwrap();
@@ -40,13 +40,29 @@ fn undo_after(done: usize, between: impl FnOnce(&Path)) -> tempfile::TempDir {
         Move::Put { slot: 2, inode: staged(2), path: bytes("d/e/f") },
         Move::Put { slot: 3, inode: staged(3), path: bytes("top") },
     ];
-    for step in &moves[..done] {
+    let inode = Some(fs::metadata(&project).unwrap().ino());
+    let journal =
+        Journal { moves, done: false, touched: Vec::new(), sound: Vec::new(), root: inode };
+    journal.save(&CellPaths::at(state.clone())).unwrap();
+    site.mark().unwrap();
+    for step in &journal.moves[..done] {
         site.perform(step).unwrap();
     }
-    between(&project);
-    let journal = Journal { moves, done: false, touched: Vec::new(), sound: Vec::new() };
-    site.finish(&journal, &CellPaths::at(state)).unwrap();
     place
+}
+
+/// Begins some changes, does the first ones, lets somebody else come in between, and undoes them.
+fn undo_after(done: usize, between: impl FnOnce(&Path)) -> tempfile::TempDir {
+    let place = interrupted_after(done);
+    between(&place.path().join("project"));
+    recover_in(&place).unwrap();
+    assert!(!CellPaths::at(place.path().join("state")).apply_journal().exists());
+    place
+}
+
+fn recover_in(place: &tempfile::TempDir) -> std::io::Result<()> {
+    let paths = CellPaths::at(place.path().join("state"));
+    recover(&paths, &CellId::from_random(1), &place.path().join("project"))
 }
 
 #[test]
@@ -71,4 +87,36 @@ fn a_file_that_somebody_else_made_meanwhile_stays() {
         let kept = fs::read_to_string(place.path().join("project/top")).unwrap();
         assert_eq!(kept, "mine", "{done} steps were done");
     }
+}
+
+#[test]
+fn a_project_that_is_out_of_reach_keeps_its_files_and_its_journal() {
+    let place = interrupted_after(6);
+    let (project, unmounted) = (place.path().join("project"), place.path().join("disk"));
+    fs::rename(&project, &unmounted).unwrap();
+    // Neither a missing directory nor an empty mount point tells that all is over.
+    recover_in(&place).unwrap();
+    fs::create_dir(&project).unwrap();
+    let error = recover_in(&place).unwrap_err();
+    assert!(error.to_string().contains("mount the disk"), "{error}");
+    assert!(!unmounted.join("gone").exists(), "it is still only in the staging directory");
+
+    fs::remove_dir(&project).unwrap();
+    fs::rename(&unmounted, &project).unwrap();
+    recover_in(&place).unwrap();
+    assert_eq!(fs::read_to_string(project.join("gone")).unwrap(), "gone");
+    assert_eq!(fs::read_dir(&project).unwrap().count(), 2);
+}
+
+#[test]
+fn replaced_files_are_not_removed_without_their_journal() {
+    let place = interrupted_after(6);
+    fs::remove_file(CellPaths::at(place.path().join("state")).apply_journal()).unwrap();
+    let error = recover_in(&place).unwrap_err();
+    assert!(error.to_string().contains("move them back by hand"), "{error}");
+    let project = place.path().join("project");
+    let staging = fs::read_dir(&project).unwrap().flatten().map(|entry| entry.path());
+    let staging = staging.into_iter().find(|path| path.join("0").exists()).unwrap();
+    assert_eq!(fs::read_to_string(staging.join("0")).unwrap(), "gone");
+    assert!(fs::read_to_string(staging.join("UNFINISHED")).unwrap().contains("hotcell diff"));
 }
