@@ -19,7 +19,8 @@ use hotcell_model::{
     Thrift,
 };
 use hotcell_place::{
-    ImageScan, add_image_env, connect_in, keep_image_env, read_json, remove_if_there, write_json,
+    ImageScan, add_image_env, connect_in, keep_image_env, read_json, read_previous,
+    remove_if_there, save_json_keeping_previous, write_json,
 };
 use hotcell_registry::DockerConfig;
 use rustix::process::{getegid, geteuid};
@@ -204,7 +205,8 @@ impl Driver for DockerDriver {
         if !placed.prepared {
             preparing::prepare(host, &placed, &paths, &state).await?;
             placed.prepared = true;
-            write_json(&paths.placed(), &placed).map_err(|error| at("write", &paths, &error))?;
+            save_json_keeping_previous(&paths.placed(), &placed)
+                .map_err(|error| at("write", &paths, &error))?;
         }
         // What separated it in a former life: whoever dies before it is looked at leaves nothing that
         // passes for this one.
@@ -286,32 +288,29 @@ impl Driver for DockerDriver {
     async fn clear(&self, cell: &CellId) -> Result<()> {
         let paths = self.paths.cell(cell);
         // Where it cannot be read what a cell is, nothing of it is removed.
-        let placed = read::<Placed>(&paths, &paths.placed())?;
-        let hosts = match &placed {
-            Some(placed) => vec![self.engines.of(placed).await?],
-            // Of a start that was killed, at whichever engine.
-            None => self.every_host().await?,
+        let placed = read_json::<Placed>(&paths.placed());
+        let placed = placed.map_err(|error| unreadable(&paths, &error))?;
+        self.remove_all_of(cell, placed).await
+    }
+
+    async fn check_description(&self, cell: &CellId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        match read_json::<Placed>(&paths.placed()) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(unreadable(&paths, &error)),
+        }
+    }
+
+    async fn remove_unreadable(&self, cell: &CellId) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let placed = match read_json::<Placed>(&paths.placed()) {
+            Ok(placed) => placed,
+            Err(error) => {
+                tracing::warn!(%cell, %error, "a cell is removed whose description cannot be read");
+                read_previous(&paths.placed()).unwrap_or_default()
+            }
         };
-        for host in &hosts {
-            remove_container(host, &container::name(cell)).await?;
-            // Of a start that was killed.
-            remove_container(host, &preparing::name(cell)).await?;
-            remove_container(host, &remote::program_name(cell)).await?;
-            if let Some(placed) = placed.as_ref().filter(|placed| placed.outpost) {
-                self.take_last_records(&paths, placed).await?;
-            }
-            remove_container(host, &remote::outpost_name(cell)).await?;
-        }
-        let _no_keeper = await_keeper_end(&paths).await?;
-        for host in &hosts {
-            volumes::remove(host, cell).await?;
-        }
-        match fs::remove_dir_all(paths.root()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(at("remove", &paths, &error))
-            }
-            Ok(()) | Err(_) => Ok(()),
-        }
+        self.remove_all_of(cell, placed).await
     }
 
     async fn collect(&self, thrift: &Thrift) -> Result<Vec<Removed>> {
@@ -364,7 +363,8 @@ impl Driver for DockerDriver {
             return Ok(());
         }
         placed.spec = spec;
-        write_json(&paths.placed(), &placed).map_err(|error| at("give out", &paths, &error))
+        save_json_keeping_previous(&paths.placed(), &placed)
+            .map_err(|error| at("give out", &paths, &error))
     }
 
     async fn remains(&self) -> Result<Remains> {
@@ -394,11 +394,13 @@ impl Driver for DockerDriver {
         let entries = fs::read_dir(self.paths.cells()).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         found.extend(names.filter_map(|name| name.parse::<CellId>().ok()));
-        Ok(Remains { cells: found.into_iter().collect(), unseen })
+        let unreadable = self.placed_cells()?.unreadable;
+        found.retain(|cell| !unreadable.iter().any(|(damaged, _)| damaged == cell));
+        Ok(Remains { cells: found.into_iter().collect(), unreadable, unseen })
     }
 
     async fn list(&self) -> Result<Vec<PlacedCell>> {
-        let cells = self.placed_cells()?.into_iter().map(|(placed, paths)| PlacedCell {
+        let cells = self.placed_cells()?.cells.into_iter().map(|(placed, paths)| PlacedCell {
             spec: placed.spec,
             isolation: read_json(&paths.isolation()).unwrap_or_default(),
         });
@@ -412,7 +414,7 @@ impl DockerDriver {
         let engines = self.engines.all()?;
         let mut given = BTreeMap::new();
         if engines.len() > 1 {
-            for (placed, _) in self.placed_cells()? {
+            for (placed, _) in self.placed_cells()?.cells {
                 let engine = placed.engine_name.unwrap_or(placed.engine);
                 *given.entry(engine).or_default() += placed.spec.limits.memory_mb;
             }
@@ -439,25 +441,67 @@ impl DockerDriver {
         }
     }
 
-    /// What is written down of every cell that can be used.
-    fn placed_cells(&self) -> Result<Vec<(Placed, CellPaths)>> {
+    /// Removes everything of a cell; where it is not known what it is, at every engine.
+    async fn remove_all_of(&self, cell: &CellId, placed: Option<Placed>) -> Result<()> {
+        let paths = self.paths.cell(cell);
+        let hosts = match &placed {
+            Some(placed) => vec![self.engines.of(placed).await?],
+            // Of a start that was killed, at whichever engine.
+            None => self.every_host().await?,
+        };
+        for host in &hosts {
+            remove_container(host, &container::name(cell)).await?;
+            // Of a start that was killed.
+            remove_container(host, &preparing::name(cell)).await?;
+            remove_container(host, &remote::program_name(cell)).await?;
+            if let Some(placed) = placed.as_ref().filter(|placed| placed.outpost) {
+                self.take_last_records(&paths, placed).await?;
+            }
+            remove_container(host, &remote::outpost_name(cell)).await?;
+        }
+        let _no_keeper = await_keeper_end(&paths).await?;
+        for host in &hosts {
+            volumes::remove(host, cell).await?;
+        }
+        match fs::remove_dir_all(paths.root()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(at("remove", &paths, &error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// What is written down of every cell.
+    fn placed_cells(&self) -> Result<PlacedCells> {
         let directory = self.paths.cells();
         let failed = |error: io::Error| {
             Error::unavailable(format!("cannot list {}: {error}", directory.display()))
         };
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(PlacedCells::default());
+            }
             Err(error) => return Err(failed(error)),
         };
-        let mut cells = Vec::new();
+        let mut found = PlacedCells::default();
         for entry in entries {
-            let paths = CellPaths::at(entry.map_err(failed)?.path());
-            // A cell whose description cannot be read is not one that can be used.
-            let Ok(Some(placed)) = read_json::<Placed>(&paths.placed()) else { continue };
-            cells.push((placed, paths));
+            let entry = entry.map_err(failed)?;
+            let paths = CellPaths::at(entry.path());
+            match read_json::<Placed>(&paths.placed()) {
+                Ok(Some(placed)) => found.cells.push((placed, paths)),
+                Ok(None) => {}
+                Err(error) => {
+                    if let Some(cell) = entry.file_name().to_str().and_then(|it| it.parse().ok()) {
+                        found.unreadable.push((cell, unreadable(&paths, &error)));
+                    }
+                    if let Ok(Some(previous)) = read_previous::<Placed>(&paths.placed()) {
+                        found.cells.push((previous, paths));
+                    }
+                }
+            }
         }
-        Ok(cells)
+        Ok(found)
     }
 
     /// Every engine; one that cannot be reached is an error.
@@ -511,11 +555,33 @@ impl DockerDriver {
             user: user(host),
             prepared: false,
         };
-        let written =
-            fs::create_dir_all(paths.root()).and_then(|()| write_json(&paths.placed(), &placed));
+        let written = fs::create_dir_all(paths.root())
+            .and_then(|()| save_json_keeping_previous(&paths.placed(), &placed));
         written.map_err(|error| at("make", paths, &error))?;
         Ok(placed)
     }
+}
+
+/// What is written down of cells.
+#[derive(Debug, Default)]
+struct PlacedCells {
+    /// Those that can be read, or whose version before the current one can.
+    cells: Vec<(Placed, CellPaths)>,
+    /// Those that cannot be read.
+    unreadable: Vec<(CellId, Error)>,
+}
+
+/// The error about a cell whose description cannot be read.
+fn unreadable(paths: &CellPaths, error: &io::Error) -> Error {
+    let cell = paths.root().file_name().unwrap_or_default().to_string_lossy();
+    let description = paths.placed();
+    Error::unavailable(format!(
+        "cannot use cell {cell}: {} cannot be read: {error}",
+        description.display()
+    ))
+    .hint(format!(
+        "restore the file from a backup, or remove the cell with `hotcell kill --force {cell}`"
+    ))
 }
 
 /// Whether a cell in a container can be what was asked for.

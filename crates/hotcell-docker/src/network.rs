@@ -10,7 +10,7 @@ use hotcell_model::{
     CellId, CellSpec, Error, LentSecret, NetCursor, NetRecord, NetTail, Network, NetworkStats,
     Networks, Result,
 };
-use hotcell_place::{connect_in, write_json};
+use hotcell_place::{connect_in, save_json};
 
 use crate::driver::{DockerDriver, at};
 use crate::keeper::KeeperAsk;
@@ -86,7 +86,7 @@ fn enforce(keeping: &Keeping, paths: &CellPaths, cell: &CellId, network: &Networ
     if !paths.placed().exists() {
         return Err(Error::not_found(format!("there is no cell {cell} here")));
     }
-    write_json(&paths.kept().network(), network).map_err(failed)?;
+    save_json(&paths.kept().network(), network).map_err(failed)?;
     if connect_in(paths.root(), LINK_SOCKET).map_err(failed)?.is_none() {
         // Nothing runs in it. It obeys when it wakes.
         if Begun::find(paths).map_err(failed)?.is_none() {

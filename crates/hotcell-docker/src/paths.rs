@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hotcell_keeper::KeptPlace;
 use hotcell_model::{CellId, CellSpec};
-use hotcell_place::{Accounts, read_json, write_json};
+use hotcell_place::{Accounts, read_json, save_json};
 use serde::{Deserialize, Serialize};
 
 /// The driver's part of the state directory.
@@ -90,7 +90,7 @@ impl DockerPaths {
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
         let id = format!("{:016x}", u64::from_be_bytes(bytes));
         let temporary = self.root.join(format!("id-{id}"));
-        write_json(&temporary, &id)?;
+        save_json(&temporary, &id)?;
         // Whoever comes first is right.
         let linked = fs::hard_link(&temporary, &path);
         fs::remove_file(&temporary)?;

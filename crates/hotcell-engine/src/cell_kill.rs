@@ -49,13 +49,14 @@ pub(crate) async fn cell_kill(site: &Site, request: CellKill) -> Result<CellKill
             site.remove_cell(&stored.spec, &*lock).await?;
         }
         // Nothing says that it has ended: half removed it would wake with what is left.
-        (_, Closed::Gone) => site.remove_volume(&stored.spec, &*lock).await?,
+        (_, Closed::Gone) => site.remove_volume(&stored.spec, force, &*lock).await?,
     }
     Ok(CellKilled { cell: id, status: KillStatus::Killed, volume: None })
 }
 
+/// Whether a cell is ended that does not answer, and removed if its description cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Force {
+pub(crate) enum Force {
     Yes,
     No,
 }

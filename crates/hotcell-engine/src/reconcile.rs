@@ -7,6 +7,7 @@ use hotcell_model::{
     CellId, Collectable, Collected, Driver, Error, Reconciled, Result, StoredCell, Tenants,
 };
 
+use crate::cell_kill::Force;
 use crate::cell_standing::Standing;
 use crate::site::Site;
 use crate::sweep::Sweep;
@@ -49,7 +50,15 @@ async fn compare(
     let remains = driver.remains().await?;
     let unseen = remains.unseen.iter();
     done.errors.extend(unseen.map(|error| format!("driver {}: {error}", driver.name())));
-    done.discovered += remains.cells.len() as u64;
+    let unreadable = remains.unreadable.iter();
+    done.errors.extend(unreadable.map(|(_, error)| error.to_string()));
+    done.discovered += (remains.cells.len() + remains.unreadable.len()) as u64;
+    let there: HashSet<CellId> = remains
+        .cells
+        .iter()
+        .chain(remains.unreadable.iter().map(|(cell, _)| cell))
+        .cloned()
+        .collect();
     for cell in remains.cells {
         let cleared = match listed.contains(&cell) {
             // Its files are whole: it has ended, and somebody died while removing it.
@@ -74,7 +83,11 @@ async fn compare(
         ))
         .hint("bring back what is missing, or end the cells with `hotcell kill`"));
     }
+    // Only what is not there at all can be missing: files may be left of anything else.
     for cell in own.into_iter().filter(|cell| !listed.contains(&cell.spec.id)) {
+        if there.contains(&cell.spec.id) {
+            continue;
+        }
         match site.end_if_missing(driver, &cell.spec.id).await {
             Ok(true) => done.missing += 1,
             Ok(false) => {}
@@ -127,12 +140,13 @@ impl Site {
             Standing::Is(hotcell_model::CellState::Starting) => false,
             Standing::Is(_) | Standing::Over | Standing::Kept(_) => true,
         };
-        let is_there = driver.list().await?.iter().any(|placed| placed.spec.id == *cell);
+        let remains = driver.remains().await?;
+        let unreadable = remains.unreadable.iter().map(|(cell, _)| cell);
+        let is_there = remains.cells.iter().chain(unreadable).any(|there| there == cell);
         if !is_begun || is_there || driver.connect(cell).await?.is_some() {
             return Ok(false);
         }
-        driver.clear(cell).await?;
-        self.remove_volume(&stored.spec, &*lock).await?;
+        self.remove_volume(&stored.spec, Force::No, &*lock).await?;
         Ok(true)
     }
 }

@@ -150,6 +150,7 @@ impl Site {
         let mut placed = HashSet::new();
         for driver in &self.drivers {
             placed.extend(driver.list().await?.into_iter().map(|cell| cell.spec.id));
+            placed.extend(driver.remains().await?.unreadable.into_iter().map(|(cell, _)| cell));
         }
         for cell in unknown.iter().filter(|cell| !placed.contains(*cell)) {
             let bytes = self.measure(sweep, cell).await;

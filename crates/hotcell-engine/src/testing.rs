@@ -132,6 +132,10 @@ impl Driver for FakeDriver {
         Ok(supervisor.and_then(FakeSupervisor::connect))
     }
 
+    async fn check_description(&self, _: &CellId) -> Result<()> {
+        Ok(())
+    }
+
     async fn stop(&self, cell: &CellId) -> Result<()> {
         if let Some(supervisor) =
             self.cells.lock().unwrap().get(cell).and_then(|cell| cell.supervisor.as_ref())

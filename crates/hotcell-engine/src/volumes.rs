@@ -10,6 +10,7 @@ use hotcell_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::cell_kill::Force;
 use crate::fault;
 use crate::site::Site;
 
@@ -73,7 +74,7 @@ pub(crate) async fn volume_restore(site: &Site, request: VolumeRestore) -> Resul
 pub(crate) async fn volume_remove(site: &Site, request: VolumeRemove) -> Result<Volume> {
     let (stored, kept_at, lock) = site.lock_volume(&request.cell).await?;
     let volume = site.volume_of(&stored.spec, kept_at).await;
-    site.remove_volume(&stored.spec, &*lock).await?;
+    site.remove_volume(&stored.spec, Force::Yes, &*lock).await?;
     Ok(volume)
 }
 
@@ -101,7 +102,17 @@ impl Site {
     /// Removes the files of an ended cell under its lock. What is half removed must not come back: it is
     /// no volume from the beginning, and what whoever dies in the middle leaves is found when what is
     /// known and what is there are compared.
-    pub(crate) async fn remove_volume(&self, spec: &CellSpec, _lock: &dyn CellLock) -> Result<()> {
+    pub(crate) async fn remove_volume(
+        &self,
+        spec: &CellSpec,
+        force: Force,
+        _lock: &dyn CellLock,
+    ) -> Result<()> {
+        let driver = self.driver(&spec.driver)?;
+        let description = driver.check_description(&spec.id).await;
+        if force == Force::No {
+            description.clone()?;
+        }
         if let Err(error) = self.end_live(&spec.id).await {
             tracing::warn!(cell = %spec.id, %error, "the execs of a removed cell are not in the index");
         }
@@ -109,7 +120,10 @@ impl Site {
         self.store.end_cell(&spec.id, Timestamp::now()).await?;
         self.forget_kept(&spec.id)?;
         self.links.forget(&spec.id);
-        self.driver(&spec.driver)?.remove(&spec.id).await
+        match description {
+            Ok(()) => driver.remove(&spec.id).await,
+            Err(_) => driver.remove_unreadable(&spec.id).await,
+        }
     }
 
     /// The volume that is called so, with the lock of its cell.
@@ -208,7 +222,7 @@ impl Site {
         let Some(lock) = self.store.try_lock_cell(cell).await? else { return Ok(false) };
         match self.store.find_cell(cell).await? {
             Some(stored) if self.is_kept_too_long(&stored) => {
-                self.remove_volume(&stored.spec, &*lock).await.map(|()| true)
+                self.remove_volume(&stored.spec, Force::No, &*lock).await.map(|()| true)
             }
             Some(_) | None => Ok(false),
         }

@@ -66,15 +66,17 @@ pub struct PlacedCell {
 /// What a driver has of cells, wherever it was looked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Remains {
-    /// Cells that there is anything of.
+    /// Cells that there is anything of, and what it is can be read.
     pub cells: Vec<CellId>,
+    /// Cells whose description cannot be read, and why. They are never taken for missing or unknown.
+    pub unreadable: Vec<(CellId, Error)>,
     /// Why it could not be looked everywhere: what is there is not known, and is left alone.
     pub unseen: Vec<Error>,
 }
 
 impl From<Vec<CellId>> for Remains {
     fn from(cells: Vec<CellId>) -> Self {
-        Self { cells, unseen: Vec::new() }
+        Self { cells, ..Self::default() }
     }
 }
 
@@ -190,6 +192,9 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     async fn stop(&self, cell: &CellId) -> Result<()>;
 
     /// Removes everything the driver keeps of a cell that has no supervisor. Idempotent.
+    ///
+    /// # Errors
+    /// `unavailable` if the description of the cell cannot be read; nothing is removed then.
     async fn remove(&self, cell: &CellId) -> Result<()>;
 
     /// Writes down that a cell that was made ahead of need is this one now: of the same id, tenant and
@@ -204,6 +209,18 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
 
     /// Removes what there is of a cell that is not listed. Idempotent.
     async fn clear(&self, cell: &CellId) -> Result<()> {
+        self.remove(cell).await
+    }
+
+    /// Whether the description of a cell can be read. One that is not there has none.
+    ///
+    /// # Errors
+    /// `unavailable`, with the reason.
+    async fn check_description(&self, cell: &CellId) -> Result<()>;
+
+    /// Removes a cell whose description cannot be read. Only called because a user asked for it by
+    /// name. A cell that can be read is removed as by [`Driver::remove`]. Idempotent.
+    async fn remove_unreadable(&self, cell: &CellId) -> Result<()> {
         self.remove(cell).await
     }
 

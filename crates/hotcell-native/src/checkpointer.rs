@@ -16,11 +16,12 @@ use hotcell_model::{
     AUTOMATIC_CHECKPOINTS, CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId,
     CheckpointMeans, CheckpointPurpose, Checkpointer, Error, Result, Timestamp,
 };
-use hotcell_place::{read_json, write_json};
+use hotcell_place::{read_json, save_json};
 use rustix::process::getpid;
 
 use crate::base::make_uppers;
 use crate::checkpoint_file::{CheckpointFile, seen_by_another};
+use crate::description::unreadable;
 use crate::disk::{find_sizes, own};
 use crate::driver::{Native, NativeDriver, at, stop_supervisor};
 use crate::flatten::{Aim, CellLayers, make_targets, replace_in};
@@ -138,7 +139,7 @@ impl Native {
         let making = layers.making().map_err(|error| at("make a checkpoint in", &paths, &error))?;
         let merges = self.make_fewer(&paths, &layers, &making)?;
         let stack = || -> io::Result<Placed> {
-            let upper = layers.make(&making)?;
+            let upper = layers.make(&making, &paths)?;
             let mut stacked = placed.stacked(upper.clone(), is_written);
             if !merges.is_empty() {
                 let mut parts = stacked.parts();
@@ -147,7 +148,7 @@ impl Native {
             }
             if stacked.layers != placed.layers {
                 make_uppers(&stacked.layers, &stacked.ids)?;
-                write_json(&paths.placed(), &stacked)?;
+                paths.save_placed(&stacked)?;
             }
             Ok(stacked)
         };
@@ -169,7 +170,7 @@ impl Native {
         let failed = |error: io::Error| at("make a checkpoint in", paths, &error);
         let layers = LayerStore::new(&self.paths);
         let making = layers.making().map_err(failed)?;
-        let stacked = placed.stacked(layers.make(&making).map_err(failed)?, is_written);
+        let stacked = placed.stacked(layers.make(&making, paths).map_err(failed)?, is_written);
         make_uppers(&stacked.layers, &stacked.ids).map_err(failed)?;
         // As if what comes were the copy, and what there is were written on.
         let mut pairs = Vec::new();
@@ -209,7 +210,8 @@ impl Native {
         if !cell.is_full() {
             return Ok(Vec::new());
         }
-        let merges = make_targets(store, making, &cell.groups(Aim::Depth)).map_err(failed)?;
+        let merges =
+            make_targets(store, making, paths, &cell.groups(Aim::Depth)).map_err(failed)?;
         match self.order(paths, Task::Merge { merges: merges.clone() })? {
             Outcome::Done => Ok(merges),
             Outcome::Failed(error) => {
@@ -287,9 +289,9 @@ impl Native {
         let restored = || -> io::Result<()> {
             let layers = LayerStore::new(&self.paths);
             let making = layers.making()?;
-            let restored = placed.on(&kept.lowers, layers.make(&making)?);
+            let restored = placed.on(&kept.lowers, layers.make(&making, &paths)?);
             make_uppers(&restored.layers, &restored.ids)?;
-            write_json(&paths.placed(), &restored)
+            paths.save_placed(&restored)
         };
         restored().map_err(|error| at("restore a checkpoint in", &paths, &error))?;
         put_in_force(&paths)?;
@@ -331,7 +333,7 @@ impl Native {
         let made = || -> io::Result<()> {
             fs::create_dir_all(paths.root())?;
             let ids = self.take_ids(&spec.id, placed.project.as_ref())?;
-            let upper = layers.make(&making)?;
+            let upper = layers.make(&making, &paths)?;
             let seen = seen_by_another(&parts, &placed.ids);
             let mut forked = placed.on(&seen, upper);
             (forked.spec, forked.ids, forked.records) = (spec, ids, records);
@@ -343,7 +345,7 @@ impl Native {
                     fs::copy(from, to)?;
                 }
             }
-            write_json(&paths.placed(), &forked)
+            paths.save_placed(&forked)
         };
         made().map_err(|error| at("make", &paths, &error))
     }
@@ -368,8 +370,7 @@ impl Native {
     }
 
     pub(crate) fn placed(&self, paths: &CellPaths) -> Result<Placed> {
-        let placed =
-            read_json::<Placed>(&paths.placed()).map_err(|error| at("read", paths, &error))?;
+        let placed = paths.read_placed().map_err(|error| unreadable(paths, &error))?;
         match placed {
             Some(placed) if placed.version > PLACED_VERSION || placed.upper.is_none() => {
                 Err(Error::unsupported(format!(
@@ -441,7 +442,7 @@ pub(crate) fn put_in_force(paths: &CellPaths) -> Result<()> {
 
 fn write_checkpoint(paths: &CellPaths, file: CheckpointFile) -> Result<Checkpoint> {
     fs::create_dir_all(paths.checkpoints())
-        .and_then(|()| write_json(&paths.checkpoint(&file.checkpoint.id), &file))
+        .and_then(|()| save_json(&paths.checkpoint(&file.checkpoint.id), &file))
         .map_err(|error| at("write down a checkpoint in", paths, &error))?;
     Ok(file.checkpoint)
 }

@@ -6,26 +6,42 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use hotcell_keeper::walk;
-use hotcell_model::{CellId, Collectable, Error, ImageName, Removed, Result, Thrift};
-use hotcell_place::read_json;
+use hotcell_model::{CellId, Collectable, Error, ImageName, Remains, Removed, Result, Thrift};
 
+use crate::description::{Description, unreadable};
 use crate::driver::Native;
 use crate::image_store::{ImageStore, StoredImage, ids_of_images};
 use crate::layer_store::LayerStore;
-use crate::order::{Outcome, Placed, Task};
+use crate::order::{Outcome, Task};
 use crate::paths::CellPaths;
 use crate::pull_place::forgotten_pulls;
 
 impl Native {
     /// Every directory of a cell, whether or not it can be used.
-    pub(crate) fn remains(&self) -> Result<Vec<CellId>> {
+    pub(crate) fn remains(&self) -> Result<Remains> {
+        let mut remains = Remains::default();
+        for cell in self.cell_directories()? {
+            let paths = self.paths.cell(&cell);
+            match paths.describe() {
+                Description::Whole(_) | Description::None => remains.cells.push(cell),
+                Description::Unreadable { error, .. } => {
+                    remains.unreadable.push((cell, unreadable(&paths, &error)));
+                }
+            }
+        }
+        Ok(remains)
+    }
+
+    fn cell_directories(&self) -> Result<Vec<CellId>> {
         let directory = self.paths.cells();
+        let at = |error: io::Error| failed("list", &directory, &error);
         let entries = match std::fs::read_dir(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|error| failed("list", &directory, &error))?,
+            entries => entries.map_err(at)?,
         };
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        Ok(names.filter_map(|name| name.parse().ok()).collect())
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+        let names = names.collect::<io::Result<Vec<_>>>().map_err(at)?;
+        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 
     pub(crate) fn collect_unneeded(&self, thrift: &Thrift) -> Result<Vec<Removed>> {
@@ -46,7 +62,7 @@ impl Native {
         let mut removed = Removed { kind: Collectable::Images, count: 0, bytes: 0 };
         let Some(keep_s) = thrift.image_keep_s else { return Ok(removed) };
         let store = ImageStore::new(&self.paths);
-        let in_use = self.images_in_use()?;
+        let Some(in_use) = self.images_in_use()? else { return Ok(removed) };
         for StoredImage { image, .. } in store.all()? {
             let is_used = in_use.iter().any(|name| store.is_meant(&image, name));
             let rested = store.used_at(&image.name).and_then(|at| at.elapsed().ok());
@@ -63,15 +79,20 @@ impl Native {
         Ok(removed)
     }
 
-    fn images_in_use(&self) -> Result<Vec<ImageName>> {
+    /// The images that cells began with; `None` if that is not known of every cell.
+    fn images_in_use(&self) -> Result<Option<Vec<ImageName>>> {
         let mut names = Vec::new();
-        for cell in self.remains()? {
-            let path = self.paths.cell(&cell).placed();
-            let placed: Option<Placed> =
-                read_json(&path).map_err(|error| failed("read", &path, &error))?;
-            names.extend(placed.and_then(|placed| placed.spec.image.parse().ok()));
+        for cell in self.cell_directories()? {
+            let placed = match self.paths.cell(&cell).describe() {
+                // A cell keeps the image it began with.
+                Description::Whole(placed)
+                | Description::Unreadable { previous: Some(placed), .. } => placed,
+                Description::None => continue,
+                Description::Unreadable { previous: None, .. } => return Ok(None),
+            };
+            names.extend(placed.spec.image.parse::<ImageName>());
         }
-        Ok(names)
+        Ok(Some(names))
     }
 
     /// Layers that nothing names, and what imports that were killed have left.
@@ -91,18 +112,23 @@ impl Native {
             bytes: left.iter().map(|file| bytes_in(file)).sum(),
         };
         if !thrift.dry_run && layers.count + left.count > 0 {
-            let task = Task::CollectUnnamed { ids: ids_of_images() };
-            match self.order(&CellPaths::at(self.paths.images().join("layers")), task)? {
-                Outcome::Failed(error) => return Err(error),
-                Outcome::Done
-                | Outcome::Unpacked(_)
-                | Outcome::Ready(_)
-                | Outcome::Project(_)
-                | Outcome::Probed(_)
-                | Outcome::Compared { .. } => {}
-            }
+            self.collect_unnamed()?;
         }
         Ok((layers, left))
+    }
+
+    /// Removes layers of cells and images that nothing names.
+    pub(crate) fn collect_unnamed(&self) -> Result<()> {
+        let task = Task::CollectUnnamed { ids: ids_of_images() };
+        match self.order(&CellPaths::at(self.paths.images().join("layers")), task)? {
+            Outcome::Failed(error) => Err(error),
+            Outcome::Done
+            | Outcome::Unpacked(_)
+            | Outcome::Ready(_)
+            | Outcome::Project(_)
+            | Outcome::Probed(_)
+            | Outcome::Compared { .. } => Ok(()),
+        }
     }
 
     fn collect_pulls(&self, thrift: &Thrift) -> Result<Removed> {

@@ -16,13 +16,14 @@ use hotcell_model::{
     PlacedCell, Placement, Projects, PullWatch, Remains, Removed, RequiredIsolation, Result,
     Thrift,
 };
-use hotcell_place::{ImageScan, copy_of, keep_image_env, read_json, write_json};
+use hotcell_place::{ImageScan, copy_of, keep_image_env, read_json};
 use hotcell_registry::RegistrySettings;
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getegid, geteuid, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 use crate::base::{host_base, layers};
+use crate::description::{Description, unreadable};
 use crate::image_base::image_layer;
 use crate::isolation::hierarchies;
 use crate::keeper_socket::{KeeperAsk, ask_keeper};
@@ -30,7 +31,6 @@ use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, PLACED_VERSION, Placed, Task};
 use crate::paths::{CellPaths, NativePaths};
 use crate::project::Project;
-use crate::removal::remove_directory;
 use crate::way::Way;
 use crate::{diagnose, id_range, machine, on_host, stragglers};
 
@@ -209,8 +209,7 @@ impl Driver for NativeDriver {
 
     async fn image_digest(&self, cell: &CellId) -> Result<Option<String>> {
         let paths = self.0.paths.cell(cell);
-        let placed = read_json::<Placed>(&paths.placed());
-        let placed = placed.map_err(|error| at("read", &paths, &error))?;
+        let placed = paths.read_placed().map_err(|error| unreadable(&paths, &error))?;
         Ok(placed.and_then(|placed| placed.image_digest).map(|digest| digest.to_string()))
     }
 
@@ -224,7 +223,7 @@ impl Driver for NativeDriver {
     }
 
     async fn remains(&self) -> Result<Remains> {
-        self.blocking(|native| native.remains()).await.map(Remains::from)
+        self.blocking(|native| native.remains()).await
     }
 
     async fn clear(&self, cell: &CellId) -> Result<()> {
@@ -236,6 +235,19 @@ impl Driver for NativeDriver {
             id_range::give_back_of(&native.paths.id_ranges(), &cell).map_err(failed)
         })
         .await
+    }
+
+    async fn check_description(&self, cell: &CellId) -> Result<()> {
+        let paths = self.0.paths.cell(cell);
+        match paths.describe() {
+            Description::Whole(_) | Description::None => Ok(()),
+            Description::Unreadable { error, .. } => Err(unreadable(&paths, &error)),
+        }
+    }
+
+    async fn remove_unreadable(&self, cell: &CellId) -> Result<()> {
+        let cell = cell.clone();
+        self.blocking(move |native| native.remove_unreadable(&cell)).await
     }
 
     async fn collect(&self, thrift: &Thrift) -> Result<Vec<Removed>> {
@@ -274,8 +286,7 @@ impl Native {
                 return Ok(Placement { isolation });
             }
         }
-        let placed =
-            read_json::<Placed>(&paths.placed()).map_err(|error| at("read", &paths, &error))?;
+        let placed = paths.read_placed().map_err(|error| unreadable(&paths, &error))?;
         let asked = spec.clone();
         match placed {
             Some(placed) if placed.version > PLACED_VERSION => {
@@ -323,7 +334,7 @@ impl Native {
             let project = spec.workspace.as_ref().map(Project::attach).transpose()?;
             let store = LayerStore::new(&self.paths);
             let making = store.making()?;
-            let upper = store.make(&making)?;
+            let upper = store.make(&making, paths)?;
             let (ids, mut layers) = match way {
                 Way::OnHost => (on_host::ids(), on_host::layers(&upper)),
                 Way::InNamespaces => {
@@ -348,7 +359,7 @@ impl Native {
                 project,
                 image_digest: image.as_ref().map(|image| image.digest.clone()),
             };
-            write_json(&paths.placed(), &placed)
+            paths.save_placed(&placed)
         };
         made().map_err(|error| at("make", paths, &error))
     }
@@ -378,47 +389,10 @@ impl Native {
         stop_supervisor(&self.paths.cell(cell))
     }
 
-    fn remove(&self, cell: &CellId) -> Result<()> {
-        let paths = self.paths.cell(cell);
-        let failed = |error: io::Error| at("remove", &paths, &error);
-        if !paths.root().exists() {
-            return Ok(());
-        }
-        let placed = read_json::<Placed>(&paths.placed()).map_err(failed)?;
-        // The keeper of an ended supervisor removes the files; this waits for it, and does what it
-        // did not.
-        let lock = || match paths.kept().lock_keeper(LockWait::Wait) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            locked => locked.map_err(failed),
-        };
-        if lock()?.is_none() {
-            return Ok(());
-        }
-        if placed.as_ref().is_some_and(|placed| placed.files(&paths).exists()) {
-            match self.order(&paths, Task::Remove)? {
-                Outcome::Done
-                | Outcome::Ready(_)
-                | Outcome::Probed(_)
-                | Outcome::Unpacked(_)
-                | Outcome::Compared { .. }
-                | Outcome::Project(_) => {}
-                Outcome::Failed(error) => return Err(error),
-            }
-        }
-        // A keeper that still has the order to start it finds nothing to start.
-        let Some(_lock) = lock()? else { return Ok(()) };
-        let id_ranges = self.paths.id_ranges();
-        match &placed {
-            Some(placed) => id_range::give_back(&id_ranges, &placed.ids).map_err(failed)?,
-            None => id_range::give_back_of(&id_ranges, cell).map_err(failed)?,
-        }
-        remove_directory(paths.root()).map_err(failed)
-    }
-
     fn assign(&self, mut spec: CellSpec) -> Result<()> {
         let paths = self.paths.cell(&spec.id);
         let failed = |error: io::Error| at("give out", &paths, &error);
-        let placed = read_json::<Placed>(&paths.placed()).map_err(failed)?;
+        let placed = paths.read_placed().map_err(|error| unreadable(&paths, &error))?;
         let Some(mut placed) = placed else {
             return Err(Error::not_found(format!("there is no cell {} here", spec.id)));
         };
@@ -431,7 +405,7 @@ impl Native {
             return Ok(());
         }
         placed.spec = spec;
-        write_json(&paths.placed(), &placed).map_err(failed)
+        paths.save_placed(&placed).map_err(failed)
     }
 
     fn list(&self) -> Result<Vec<PlacedCell>> {
@@ -447,8 +421,11 @@ impl Native {
         let mut cells = Vec::new();
         for entry in entries {
             let paths = CellPaths::at(entry.map_err(failed)?.path());
-            // A cell whose description cannot be read is not one that can be used.
-            let Ok(Some(placed)) = read_json::<Placed>(&paths.placed()) else { continue };
+            let placed = match paths.describe() {
+                Description::Whole(placed) => placed,
+                Description::Unreadable { previous: Some(placed), .. } => placed,
+                Description::None | Description::Unreadable { previous: None, .. } => continue,
+            };
             let isolation = read_json(&paths.isolation()).unwrap_or_default();
             cells.push(PlacedCell { spec: placed.spec, isolation });
         }
@@ -540,7 +517,14 @@ fn or_gone(ended: io::Result<()>) -> io::Result<()> {
 
 /// How a cell was placed that is written down.
 fn way_of(paths: &CellPaths) -> io::Result<Option<Way>> {
-    Ok(read_json::<Placed>(&paths.placed())?.map(|placed| placed.way()))
+    Ok(match paths.describe() {
+        Description::Whole(placed) => Some(placed.way()),
+        Description::Unreadable { previous, .. } => {
+            // What is done to a cell on the host does no harm to another one.
+            Some(previous.map_or(Way::OnHost, |placed| placed.way()))
+        }
+        Description::None => None,
+    })
 }
 
 pub(crate) fn at(verb: &str, paths: &CellPaths, error: &io::Error) -> Error {

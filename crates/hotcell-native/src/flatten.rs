@@ -15,7 +15,7 @@ use hotcell_jail::ids::IdLayout;
 use hotcell_jail::mounts::{Layer, Lower, LowerIds};
 use hotcell_keeper::{HeldLock, LockWait, WhichProcess};
 use hotcell_link::{Ask, FrameKind, Peer, Stillness, Tell};
-use hotcell_place::{read_json, write_json};
+use hotcell_place::{read_json, save_json, write_json};
 use serde::{Deserialize, Serialize};
 
 use crate::base::make_uppers;
@@ -126,7 +126,7 @@ fn prepare_to_merge(paths: &CellPaths, groups: &[Group]) -> io::Result<Vec<Merge
     let native = paths.native();
     let store = LayerStore::new(&native);
     let making = store.making()?;
-    let merges = make_targets(&store, &making, groups)?;
+    let merges = make_targets(&store, &making, paths, groups)?;
     let layers = merges.iter().map(|merge| merge.target.clone()).collect();
     write_json(&paths.in_the_making(), &InTheMaking { layers })?;
     Ok(merges)
@@ -136,12 +136,13 @@ fn prepare_to_merge(paths: &CellPaths, groups: &[Group]) -> io::Result<Vec<Merge
 pub(crate) fn make_targets(
     store: &LayerStore<'_>,
     making: &Making,
+    cell: &CellPaths,
     groups: &[Group],
 ) -> io::Result<Vec<Merge>> {
     let make = |Group { sources, below }: &Group| {
         // The part has the name that it has in the layers which it is made of.
         let part = sources.first().and_then(|first| first.parent()).and_then(Path::file_name);
-        let target = store.make(making)?.join(part.unwrap_or_default()).join("data");
+        let target = store.make(making, cell)?.join(part.unwrap_or_default()).join("data");
         std::fs::create_dir_all(&target)?;
         Ok(Merge { sources: sources.clone(), below: below.clone(), target })
     };
@@ -157,7 +158,8 @@ pub(crate) struct CellLayers {
 
 impl CellLayers {
     pub(crate) fn read(paths: &CellPaths) -> io::Result<Self> {
-        let placed = read_json::<Placed>(&paths.placed())?
+        let placed = paths
+            .read_placed()?
             .filter(|placed| placed.upper.is_some())
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the cell is gone"))?;
         let mut kept = Vec::new();
@@ -332,10 +334,10 @@ fn exchange(paths: &CellPaths, merges: &[Merge]) -> io::Result<()> {
         let was = file.lowers.clone();
         replace_in(&mut file.lowers, merges);
         if file.lowers != was {
-            write_json(&path, &file)?;
+            save_json(&path, &file)?;
         }
     }
-    let upper = store.make(&making)?;
+    let upper = store.make(&making, paths)?;
     let stacked = placed.stacked(upper.clone(), is_written);
     let mut parts = stacked.parts();
     replace_in(&mut parts, merges);
@@ -345,7 +347,7 @@ fn exchange(paths: &CellPaths, merges: &[Merge]) -> io::Result<()> {
     // With a new directory for writes even where nothing was written: the old one is in use.
     let next = stacked.on(&parts, upper);
     make_uppers(&next.layers, &next.ids)?;
-    write_json(&paths.placed(), &next)?;
+    paths.save_placed(&next)?;
     put_in_force(paths).map_err(io::Error::other)
 }
 

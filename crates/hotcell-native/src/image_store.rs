@@ -17,8 +17,8 @@ use hotcell_place::read_json;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::description::Description;
 use crate::driver::FREE_SPACE;
-use crate::order::Placed;
 use crate::paths::{CellPaths, NativePaths};
 use crate::removal::remove_files;
 use crate::unpack::FILES;
@@ -205,9 +205,17 @@ impl<'a> ImageStore<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             cells => {
                 for cell in cells? {
-                    let paths = CellPaths::at(cell?.path());
-                    let placed = read_json::<Placed>(&paths.placed())?;
-                    let layers = placed.into_iter().flat_map(|placed| placed.layers);
+                    let placed = match CellPaths::at(cell?.path()).describe() {
+                        // A cell keeps the image it began with.
+                        Description::Whole(placed)
+                        | Description::Unreadable { previous: Some(placed), .. } => placed,
+                        Description::None => continue,
+                        // Nobody knows what it names.
+                        Description::Unreadable { previous: None, .. } => {
+                            return Ok((Vec::new(), Vec::new()));
+                        }
+                    };
+                    let layers = placed.layers.into_iter();
                     let lowers = layers.flat_map(|layer| layer.lowers);
                     named.extend(lowers.filter_map(|lower| Some(lower.path.parent()?.to_owned())));
                 }

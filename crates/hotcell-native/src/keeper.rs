@@ -15,7 +15,7 @@ use hotcell_keeper::{
     KeptCarrier, LockWait, Side, WhichProcess, answer_order as answer, belong_to_nobody, take_order,
 };
 use hotcell_model::Error;
-use hotcell_place::{read_json, write_json};
+use hotcell_place::write_json;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 
 use crate::compare::compare;
@@ -140,7 +140,7 @@ fn probe(order: &Order, bases: &Path) -> io::Result<()> {
 
 fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
     let paths = CellPaths::at(order.directory.clone());
-    let Some(placed) = read_json::<Placed>(&paths.placed())? else {
+    let Some(placed) = paths.read_placed()? else {
         return answer(&Outcome::Done);
     };
     let groups = ControlGroups::find(order, &paths, &placed)?;
@@ -244,7 +244,7 @@ fn start_and_watch(
 ) -> io::Result<()> {
     let Some(_lock) = paths.kept().lock_keeper(LockWait::Wait)? else { return Ok(()) };
     // What was removed meanwhile does not come back, and its layers may be others by now.
-    let Some(placed) = read_json::<Placed>(&paths.placed())? else {
+    let Some(placed) = paths.read_placed()? else {
         return answer(&Outcome::Done);
     };
     let expected = match placed.way() {

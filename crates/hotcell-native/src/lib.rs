@@ -6,6 +6,7 @@ mod checkpointer;
 mod collect;
 mod compare;
 mod copy_layer;
+mod description;
 mod diagnose;
 mod disk;
 mod disk_account;
@@ -30,6 +31,7 @@ mod paths;
 mod project;
 mod pull_place;
 mod removal;
+mod remove_cell;
 mod served;
 mod start;
 #[cfg(test)]

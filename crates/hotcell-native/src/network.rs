@@ -10,12 +10,13 @@ use hotcell_model::{
     CellId, CellSpec, Error, LentSecret, NetCursor, NetRecord, NetTail, Network, NetworkStats,
     Networks, Result,
 };
-use hotcell_place::{read_json, write_json};
+use hotcell_place::save_json;
 
+use crate::description::unreadable;
 use crate::driver::{Native, NativeDriver, at};
 use crate::keeper_socket::KeeperAsk;
 use crate::on_host::no_network;
-use crate::order::{Outcome, Placed};
+use crate::order::Outcome;
 use crate::paths::CellPaths;
 use crate::way::Way;
 
@@ -85,14 +86,15 @@ impl Native {
     fn enforce(&self, cell: &CellId, network: &Network) -> Result<()> {
         let paths = self.paths.cell(cell);
         let failed = |error: io::Error| at("change the network of", &paths, &error);
-        match (read_json::<Placed>(&paths.placed()).map_err(failed)?, network) {
+        let placed = paths.read_placed().map_err(|error| unreadable(&paths, &error))?;
+        match (placed, network) {
             (None, _) => return Err(Error::not_found(format!("there is no cell {cell} here"))),
             (Some(placed), Network::Names(_)) if placed.way() == Way::OnHost => {
                 return Err(no_network());
             }
             (Some(_), _) => {}
         }
-        write_json(&paths.kept().network(), network).map_err(failed)?;
+        save_json(&paths.kept().network(), network).map_err(failed)?;
         if paths.connect().map_err(failed)?.is_none() {
             // Nothing runs in it. It obeys when it wakes.
             return Ok(());

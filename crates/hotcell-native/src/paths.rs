@@ -72,12 +72,17 @@ impl CellPaths {
         &self.root
     }
 
+    /// The id of the cell, as its directory is called.
+    pub(crate) fn name(&self) -> String {
+        self.root.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// What of it is its keeper's.
     pub(crate) fn kept(&self) -> KeptPlace<'_> {
         KeptPlace::at(&self.root)
     }
 
-    /// What the cell is: written before it is first started, never changed.
+    /// What the cell is: written before it is first started.
     pub(crate) fn placed(&self) -> PathBuf {
         self.root.join("cell.json")
     }

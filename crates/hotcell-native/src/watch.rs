@@ -13,7 +13,7 @@ use hotcell_jail::swap::{CellNamespaces, refresh_layer, refresh_shown, swap_laye
 use hotcell_journal::{Entry, read_journal};
 use hotcell_keeper::{KeptCarrier, WatchLink, answer_one};
 use hotcell_model::{Error, HOST_IMAGE, RequiredIsolation, WorkspaceMode};
-use hotcell_place::{read_json, write_json};
+use hotcell_place::write_json;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitOptions, pidfd_send_signal, waitpid};
 
@@ -233,7 +233,7 @@ fn swap(paths: &CellPaths, placed: &mut Placed, namespaces: Option<&CellNamespac
     let Some(namespaces) = namespaces else {
         return failed("the namespaces of the cell are out of reach".to_owned());
     };
-    let next = match read_json::<Placed>(&paths.placed()) {
+    let next = match paths.read_placed() {
         Ok(Some(next)) => next,
         Ok(None) => return failed("the cell has no description".to_owned()),
         Err(error) => return failed(format!("cannot read the cell's description: {error}")),
@@ -331,7 +331,8 @@ pub(crate) fn tidy_up(
 
 /// Lets go of a cell's description, and of layers that nobody else names.
 pub(crate) fn forget(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
-    for path in [paths.placed(), paths.checkpoints(), paths.in_the_making()] {
+    paths.remove_placed()?;
+    for path in [paths.checkpoints(), paths.in_the_making()] {
         let removed =
             if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
         match removed {

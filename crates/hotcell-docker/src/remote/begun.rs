@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use hotcell_place::{read_json, remove_if_there, write_json};
+use hotcell_place::{read_json, remove_if_there, save_json};
 use serde::{Deserialize, Serialize};
 
 use crate::paths::CellPaths;
@@ -34,7 +34,7 @@ impl Begun {
     }
 
     pub(crate) fn note(&self, paths: &CellPaths) -> io::Result<()> {
-        write_json(&path(paths), self)?;
+        save_json(&path(paths), self)?;
         // The cell goes on whatever becomes of this machine.
         File::open(path(paths))?.sync_all()?;
         File::open(paths.root())?.sync_all()

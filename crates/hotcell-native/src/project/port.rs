@@ -9,7 +9,6 @@ use hotcell_model::{
     CellId, Error, Occupancy, ProjectApplied, ProjectApply, ProjectChanges, ProjectDiff,
     ProjectDiscard, ProjectDiscarded, Projects, Result, Workspace,
 };
-use hotcell_place::write_json;
 
 use super::changes::layer_of;
 use super::place::{self, Project};
@@ -143,7 +142,7 @@ impl Native {
             next.project = Some(project.attached_now());
         }
         make_uppers(&next.layers, &next.ids)
-            .and_then(|()| write_json(&paths.placed(), &next))
+            .and_then(|()| paths.save_placed(&next))
             .map_err(failed)?;
         put_in_force(paths)?;
         match self.order(paths, Task::Project(ProjectTask::Clear))? {

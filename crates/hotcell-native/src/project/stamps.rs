@@ -9,7 +9,7 @@ use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
 use super::place::Moment;
-use hotcell_place::{read_json, write_json};
+use hotcell_place::{read_json, save_json};
 
 use crate::paths::CellPaths;
 
@@ -42,7 +42,7 @@ impl Stamps {
     }
 
     pub(super) fn save(&self, paths: &CellPaths) -> io::Result<()> {
-        write_json(&paths.applied(), self)
+        save_json(&paths.applied(), self)
     }
 
     /// Whether a file is as it was left.

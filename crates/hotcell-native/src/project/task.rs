@@ -10,7 +10,6 @@ use hotcell_jail::namespace_work::child_with_ids;
 use hotcell_model::{
     ChangeKind, DriftedFiles, Error, Occupancy, Patch, PlanFor, ProjectChange, ProjectPlan,
 };
-use hotcell_place::read_json;
 use serde::{Deserialize, Serialize};
 
 use super::apply::{Applied, Split, apply};
@@ -72,7 +71,7 @@ pub(crate) enum ProjectOutcome {
 /// Does it.
 pub(crate) fn carry_out(paths: &CellPaths, task: &ProjectTask) -> Outcome {
     // Whoever ordered it may be gone, and somebody else order the next thing.
-    let locked = paths.lock_project().and_then(|lock| Ok((lock, read_json(&paths.placed())?)));
+    let locked = paths.lock_project().and_then(|lock| Ok((lock, paths.read_placed()?)));
     let (_lock, placed): (_, Option<Placed>) = match locked {
         Ok(locked) => locked,
         Err(error) => return Outcome::Failed(at("work on the project of", paths, &error)),

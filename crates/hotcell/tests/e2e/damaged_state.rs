@@ -1,6 +1,7 @@
 //! What is lost or damaged on disk is found again, or stated; nothing else is lost with it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -13,6 +14,14 @@ in_every_world! {
     a_damaged_database_is_put_aside_and_rebuilt,
     a_machine_that_was_restarted_is_recognised,
     cells_whose_state_directory_was_removed_end,
+}
+
+in_worlds! { [root, rootless, single_id]
+    a_damaged_description_costs_its_cell_alone,
+}
+
+in_worlds! { [single_id]
+    a_description_that_cannot_be_read_is_not_missing,
 }
 
 in_worlds! { [root, single_id]
@@ -146,6 +155,92 @@ fn segment(world: &World, cell: &str, exec: &str) -> PathBuf {
 
 fn names(path: &Path, exec: &str) -> bool {
     path.file_name().unwrap().to_string_lossy().starts_with(exec)
+}
+
+fn layers(world: &World) -> Vec<String> {
+    let entries = fs::read_dir(world.state_dir().join("native/layers")).unwrap().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+fn a_damaged_description_costs_its_cell_alone(world: &World) {
+    for cell in ["sound", "damaged", "lost"] {
+        world.text(["run", "--cell", cell, &format!("echo of {cell} > f")]);
+        world.text(["checkpoint", "create", cell]);
+    }
+    let of = |cell: &str| world.native_dir(cell).join("cell.json");
+    let (damaged, lost) = (of("damaged"), of("lost"));
+    let (damaged_dir, lost_id) = (world.native_dir("damaged"), world.cell_id("lost"));
+    let end = |cell| {
+        kill_9(world.keeper(cell));
+        kill_9(world.supervisor(cell));
+    };
+    end("damaged");
+    end("lost");
+    let whole = fs::read(&damaged).unwrap();
+    fs::write(&damaged, "").unwrap();
+    fs::write(&lost, &whole[..whole.len() / 2]).unwrap();
+    fs::remove_file(lost.with_file_name("cell.json.previous")).unwrap();
+
+    // It says what is wrong and what to do, and nothing of it is removed.
+    let told = world.hotcell(["run", "--cell", "damaged", "cat f"]).run();
+    assert_ne!(told.code(), 0, "{told:?}");
+    assert!(told.stderr().contains("cell.json is damaged"), "{told:?}");
+    assert!(told.stderr().contains("kill --force"), "{told:?}");
+    for cell in ["damaged", "lost"] {
+        let told = world.hotcell(["kill", "--volumes", cell]).run();
+        assert!(told.stderr().contains("kill --force"), "{cell}: {told:?}");
+    }
+    let told = world.hotcell(["reconcile"]).run();
+    assert!(told.stderr().contains("cell.json is damaged"), "{told:?}");
+    world.text(["gc"]);
+
+    // Other cells go on, and their layers are removed with them.
+    assert_eq!(world.text(["run", "--cell", "sound", "cat f"]), "of sound\n");
+    world.text(["checkpoint", "create", "sound"]);
+    let sound = world.cell_id("sound");
+    assert!(layers(world).iter().any(|layer| layer.ends_with(&sound)));
+    world.text(["kill", "--volumes", "sound"]);
+    eventually("its layers are removed", || {
+        world.text(["gc"]);
+        !layers(world).iter().any(|layer| layer.ends_with(&sound))
+    });
+
+    // With its description it is as it was.
+    fs::write(&damaged, &whole).unwrap();
+    assert_eq!(world.text(["run", "--cell", "damaged", "cat f"]), "of damaged\n");
+    end("damaged");
+    fs::write(&damaged, "{").unwrap();
+    for cell in ["damaged", "lost"] {
+        world.text(["kill", "--volumes", "--force", cell]);
+    }
+    assert!(!damaged_dir.exists());
+    assert_eq!(
+        world.json(["cells", "--all", "--json"])["cells"],
+        serde_json::json!([]),
+        "{lost_id}"
+    );
+    eventually("all layers are removed", || {
+        world.text(["gc"]);
+        layers(world).is_empty()
+    });
+    let ids = world.state_dir().join("native/ids");
+    assert_eq!(fs::read_dir(ids).map_or(0, Iterator::count), 0, "its ids are given back");
+}
+
+/// As with a disk that fails, or a process that has too many files open.
+fn a_description_that_cannot_be_read_is_not_missing(world: &World) {
+    world.text(["run", "--cell", "hidden", "echo kept > f"]);
+    world.text(["run", "--cell", "other", "true"]);
+    let file = world.native_dir("hidden").join("cell.json");
+    kill_9(world.keeper("hidden"));
+    kill_9(world.supervisor("hidden"));
+    let readable = fs::metadata(&file).unwrap().permissions();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    let told = world.hotcell(["reconcile"]).run();
+    assert!(told.stderr().contains("cell.json cannot be read: Permission denied"), "{told:?}");
+    world.text(["gc"]);
+    fs::set_permissions(&file, readable).unwrap();
+    assert_eq!(world.text(["run", "--cell", "hidden", "cat f"]), "kept\n");
 }
 
 fn a_damaged_record_costs_itself_alone(world: &World) {
