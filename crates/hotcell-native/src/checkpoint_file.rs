@@ -9,6 +9,7 @@ use hotcell_model::Checkpoint;
 use serde::{Deserialize, Serialize};
 
 use crate::order::Placed;
+use crate::project::Drift;
 
 /// A checkpoint, as its file in the cell's directory has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub(crate) struct CheckpointFile {
     /// with the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forked_by: Option<WhichProcess>,
+    /// What was known of changes of the user in the cell's project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) drift: Option<Drift>,
 }
 
 impl CheckpointFile {

@@ -31,6 +31,7 @@ use crate::layer_store::{LayerStore, Making};
 use crate::merge_layers::Merge;
 use crate::order::{Outcome, PLACED_VERSION, Placed, Task};
 use crate::paths::CellPaths;
+use crate::project::drift;
 use crate::way::{Way, not_on_host};
 
 #[async_trait]
@@ -131,7 +132,9 @@ impl Native {
                     .map_err(|error| at("tell which process forks", &paths, &error))?,
             ),
         };
-        let new = CheckpointFile { checkpoint, lowers: Vec::new(), forked_by };
+        let drift = drift::at_checkpoint(&paths, &placed)
+            .map_err(|error| at("make a checkpoint in", &paths, &error))?;
+        let new = CheckpointFile { checkpoint, lowers: Vec::new(), forked_by, drift };
         if means == CheckpointMeans::Copied {
             return self.copy_checkpoint(&paths, &placed, new);
         }
@@ -291,6 +294,8 @@ impl Native {
             let making = layers.making()?;
             let restored = placed.on(&kept.lowers, layers.make(&making, &paths)?);
             make_uppers(&restored.layers, &restored.ids)?;
+            // Before the files are back: older notes show more conflicts, never fewer.
+            drift::back_at_checkpoint(&paths, kept.drift.as_ref())?;
             paths.save_placed(&restored)
         };
         restored().map_err(|error| at("restore a checkpoint in", &paths, &error))?;
@@ -329,7 +334,7 @@ impl Native {
         let images = ImageStore::new(&self.paths);
         let _image = images.taking().map_err(|error| at("make", &paths, &error))?;
         let placed = self.placed(&parent)?;
-        let parts = self.checkpoint(&parent, checkpoint)?.lowers;
+        let CheckpointFile { lowers: parts, drift, .. } = self.checkpoint(&parent, checkpoint)?;
         let made = || -> io::Result<()> {
             fs::create_dir_all(paths.root())?;
             let ids = self.take_ids(&spec.id, placed.project.as_ref())?;
@@ -345,6 +350,7 @@ impl Native {
                     fs::copy(from, to)?;
                 }
             }
+            drift::back_at_checkpoint(&paths, drift.as_ref())?;
             paths.save_placed(&forked)
         };
         made().map_err(|error| at("make", &paths, &error))

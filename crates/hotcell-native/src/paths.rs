@@ -154,6 +154,11 @@ impl CellPaths {
         self.root.join("starting-names")
     }
 
+    /// Which files the user changed after the cell had made its own version of them.
+    pub(crate) fn drift(&self) -> PathBuf {
+        self.root.join("drift.json")
+    }
+
     /// How changes that are being brought to real files are undone.
     pub(crate) fn apply_journal(&self) -> PathBuf {
         self.root.join("apply.json")
@@ -212,6 +217,11 @@ impl CellPaths {
     /// Held while something is done with the cell's project.
     pub(crate) fn lock_project(&self) -> io::Result<Option<HeldLock>> {
         self.lock("project.lock", LockWait::Wait)
+    }
+
+    /// The same, unless somebody holds it.
+    pub(crate) fn try_lock_project(&self) -> io::Result<Option<HeldLock>> {
+        self.lock("project.lock", LockWait::Try)
     }
 
     /// Held while it is changed of which layers the cell and its checkpoints are made.

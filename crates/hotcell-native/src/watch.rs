@@ -26,6 +26,7 @@ use crate::keeper_socket::KeeperAsk;
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, Task};
 use crate::paths::CellPaths;
+use crate::project::drift;
 use crate::project::watch::ProjectWatch;
 use crate::project::{self, TARGET};
 use crate::removal::{remove_directory, remove_files};
@@ -97,7 +98,12 @@ pub(crate) fn watch(
                 let is_change = ask.is_change();
                 let cell = namespaces.as_ref();
                 let answer = match ask {
-                    KeeperAsk::Swap => swap(paths, &mut placed, cell),
+                    KeeperAsk::Swap => {
+                        if let Some(project) = &mut project {
+                            project.distrust();
+                        }
+                        swap(paths, &mut placed, cell)
+                    }
                     KeeperAsk::Measure => Outcome::Done,
                     KeeperAsk::Network => {
                         done(carrier.ensure(served(paths, &placed, cell, pidfd.as_fd())))
@@ -105,9 +111,9 @@ pub(crate) fn watch(
                     KeeperAsk::Lend(secrets) => {
                         done(carrier.lend(served(paths, &placed, cell, pidfd.as_fd()), secrets))
                     }
-                    KeeperAsk::Refresh => refresh(&placed, project.as_mut(), cell),
+                    KeeperAsk::Refresh => refresh(paths, &placed, project.as_mut(), cell),
                     KeeperAsk::RefreshTools => refresh_tools(&placed, cell),
-                    KeeperAsk::ShowAnew => show_anew(&placed, project.as_mut(), cell),
+                    KeeperAsk::ShowAnew => show_anew(paths, &placed, project.as_mut(), cell),
                 };
                 (answer, is_change)
             });
@@ -258,28 +264,46 @@ fn watch_project(paths: &CellPaths, placed: &Placed) -> Option<ProjectWatch> {
 
 /// Makes what the host changed in the cell's project visible.
 fn refresh(
+    paths: &CellPaths,
     placed: &Placed,
     project: Option<&mut ProjectWatch>,
     namespaces: Option<&CellNamespaces>,
 ) -> Outcome {
     let Some(project) = project else { return Outcome::Done };
-    if project.is_unseen() { show_anew(placed, Some(project), namespaces) } else { Outcome::Done }
+    if project.is_unseen() {
+        show_anew(paths, placed, Some(project), namespaces)
+    } else {
+        Outcome::Done
+    }
 }
 
 /// The same, also if the host changed nothing.
 fn show_anew(
+    paths: &CellPaths,
     placed: &Placed,
     project: Option<&mut ProjectWatch>,
     namespaces: Option<&CellNamespaces>,
 ) -> Outcome {
     let Some(project) = project else { return Outcome::Done };
+    let noted = note_host_changes(paths, placed);
     let refreshed = in_namespaces(namespaces, |namespaces| {
         refresh_layer(namespaces, &placed.ids, Path::new(TARGET))
     });
-    if matches!(refreshed, Outcome::Done) {
-        project.mark_seen();
+    match noted {
+        Ok(true) if matches!(refreshed, Outcome::Done) => project.mark_seen(),
+        // Somebody works on the project just now: the next one notes it.
+        Ok(_) => {}
+        // Until it is noted, all of these changes count as conflicts.
+        Err(error) => tracing::warn!(%error, "cannot note what the user changed in a project"),
     }
     refreshed
+}
+
+/// Notes what the user changed, unless somebody works on the project; whether it did.
+fn note_host_changes(paths: &CellPaths, placed: &Placed) -> io::Result<bool> {
+    let Some(_lock) = paths.try_lock_project()? else { return Ok(false) };
+    drift::note_host_changes(paths, placed)?;
+    Ok(true)
 }
 
 /// Makes what the host changed in what is shown at `/tools` visible.

@@ -203,8 +203,10 @@ fn environment(plan: &Plan, spec: &ExecSpec, shell: &str) -> BTreeMap<String, St
     }
     if plan.spec.workspace.is_some() {
         // The owner and inode of the host's files differ in the cell: without this, `git status`
-        // would compare them all and rewrite the index of the project.
+        // would compare them all. Nor does it write an index that it has only refreshed: that would
+        // be the cell's version, and hide the one of the user from then on.
         for (name, value) in [
+            ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_CONFIG_COUNT", "1"),
             ("GIT_CONFIG_KEY_0", "core.checkStat"),
             ("GIT_CONFIG_VALUE_0", "minimal"),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change_digest::{is_expected, not_expected, of_file, of_link};
 use super::changes::{Found, MOUNTED, NO_FILE, Sides};
-use super::journal::{Bytes, Journal, Move, Site, give, slot_name};
+use super::journal::{Bytes, Content, Journal, Move, Site, give, slot_name};
 use super::task::Chosen;
 use crate::paths::CellPaths;
 use crate::tree;
@@ -113,7 +113,9 @@ fn without_conflicts(chosen: Vec<Found>) -> (Vec<Found>, Vec<Found>) {
         let keeps_directory = found.change.directory && found.change.kind != ChangeKind::Removed;
         drifted.iter().any(|(other, is_directory)| {
             let is_above = other.starts_with(path) && !keeps_directory;
-            is_above || (path.starts_with(other) && !is_directory)
+            // Half of what Git keeps would be another state of the repository, which nobody made.
+            let is_in_repository = git_directory(path).is_some_and(|git| other.starts_with(git));
+            is_above || is_in_repository || (path.starts_with(other) && !is_directory)
         })
     };
     let (mut conflicts, rest): (Vec<Found>, Vec<Found>) =
@@ -122,6 +124,11 @@ fn without_conflicts(chosen: Vec<Found>) -> (Vec<Found>, Vec<Found>) {
         found.drifted = true;
     }
     (conflicts, rest)
+}
+
+/// The `.git` directory that a path is in.
+fn git_directory(path: &Path) -> Option<&Path> {
+    path.ancestors().skip(1).find(|above| above.file_name().is_some_and(|name| name == ".git"))
 }
 
 /// What makes the host run something is applied only when it is named.
@@ -240,7 +247,7 @@ fn stage(sides: &Sides<'_>, site: &Site<'_>, chosen: &[Found]) -> io::Result<Sta
                 gid: host.st_gid,
             }),
             (ChangeKind::Removed, false, Some(host), _) => {
-                takes.push(Move::Take { path, slot });
+                takes.push(Move::Take { path, slot, was: Some(Content::of(host)) });
                 checks.push((slot, *host));
             }
             (ChangeKind::Changed, true, Some(host), Some(cell)) => {
@@ -255,12 +262,13 @@ fn stage(sides: &Sides<'_>, site: &Site<'_>, chosen: &[Found]) -> io::Result<Sta
                 let above = found.change.path.parent().unwrap_or(Path::new(""));
                 make_directories(sides, above, &mut made, &mut makes)?;
                 let staged = stage_one(sides, site, slot, found)?;
+                let (inode, new) = (staged.st_ino, Some(Content::of(&staged)));
                 puts.push(match host {
                     Some(host) => {
                         checks.push((slot, *host));
-                        Move::Swap { slot, inode: staged.st_ino, path }
+                        Move::Swap { slot, inode, path, new, was: Some(Content::of(host)) }
                     }
-                    None => Move::Put { slot, inode: staged.st_ino, path },
+                    None => Move::Put { slot, inode, path, new },
                 });
             }
             // It changed again meanwhile.
@@ -365,6 +373,30 @@ fn stage_one(sides: &Sides<'_>, site: &Site<'_>, slot: usize, found: &Found) -> 
 mod tests {
     use super::*;
     use crate::compare::Change;
+
+    #[test]
+    fn a_repository_is_applied_whole_or_not_at_all() {
+        let found = |path: &str, drifted| Found {
+            change: Change {
+                path: PathBuf::from(path),
+                kind: ChangeKind::Changed,
+                directory: false,
+            },
+            host: None,
+            cell: None,
+            guarded: None,
+            drifted,
+            approved: None,
+        };
+        let all = ["src/a", ".git/index", ".git/refs/heads/main", "sub/.git/index"];
+        let found = all.iter().map(|path| found(path, *path == ".git/index")).collect();
+        let (conflicts, rest) = without_conflicts(found);
+        let paths = |found: &[Found]| -> Vec<String> {
+            found.iter().map(|found| found.change.path.display().to_string()).collect()
+        };
+        assert_eq!(paths(&conflicts), [".git/index", ".git/refs/heads/main"]);
+        assert_eq!(paths(&rest), ["src/a", "sub/.git/index"]);
+    }
 
     #[test]
     fn what_was_written_after_the_approval_is_not_staged() {

@@ -9,6 +9,7 @@ use hotcell_jail::views::with_views;
 use hotcell_model::{ChangeKind, ProjectChange};
 use rustix::fs::{FileType, Stat, lgetxattr, readlinkat};
 
+use super::drift::Drift;
 use super::place::Project;
 use super::stamps::{Stamps, changed};
 use super::starting_names::StartingNames;
@@ -22,13 +23,14 @@ use crate::tree;
 #[derive(Debug)]
 pub(super) struct Baseline {
     pub(super) stamps: Stamps,
+    pub(super) drift: Drift,
     names: StartingNames,
 }
 
 impl Baseline {
-    pub(super) fn load(paths: &CellPaths) -> io::Result<Self> {
+    pub(super) fn load(paths: &CellPaths, project: &Project) -> io::Result<Self> {
         let names = StartingNames::open(&paths.starting_names())?;
-        Ok(Self { stamps: Stamps::load(paths)?, names })
+        Ok(Self { stamps: Stamps::load(paths)?, drift: Drift::load(paths, project)?, names })
     }
 }
 
@@ -196,7 +198,7 @@ impl Sides<'_> {
         }
     }
 
-    /// Whether the host changed it since the cell began with it, or has it no more.
+    /// Whether the host changed it since the cell made its own version, or has it no more.
     fn has_drifted(&self, found: &Found) -> io::Result<bool> {
         let path = &found.change.path;
         if found.change.directory && found.change.kind != ChangeKind::Removed {
@@ -235,14 +237,21 @@ impl Sides<'_> {
     fn something_went_from(&self, path: &Path) -> io::Result<bool> {
         for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
             if tree::look(self.host, above)?.is_some() {
-                return Ok(!self.is_sound(above)?);
+                return Ok(!self.is_sound_directory(above)?);
             }
         }
-        Ok(!self.is_sound(Path::new("."))?)
+        Ok(!self.is_sound_directory(Path::new("."))?)
     }
 
-    /// Whether nobody but the cell changed a real file or directory since the cell began with it.
+    /// Whether nobody but the cell changed a real file since the cell made its own version of it.
     pub(super) fn is_sound(&self, path: &Path) -> io::Result<bool> {
+        let Baseline { stamps, drift, .. } = self.baseline;
+        Ok(journal::look_at(self.host, path)?
+            .is_none_or(|stat| stamps.holds(path, &stat) || !drift.has(path, &stat)))
+    }
+
+    /// Whether nobody but the cell changed a real directory since the cell began with the project.
+    fn is_sound_directory(&self, path: &Path) -> io::Result<bool> {
         Ok(journal::look_at(self.host, path)?.is_none_or(|stat| {
             self.baseline.stamps.holds(path, &stat) || changed(&stat) < self.project.attached
         }))

@@ -172,7 +172,7 @@ fn is_directory(stat: &Stat) -> bool {
 }
 
 /// Whether a directory of what a cell wrote lets nothing through, or something of another name.
-fn hides_the_hosts(directory: &OwnedFd) -> bool {
+pub(super) fn hides_the_hosts(directory: &OwnedFd) -> bool {
     let marks = [
         "trusted.overlay.opaque",
         "trusted.overlay.redirect",

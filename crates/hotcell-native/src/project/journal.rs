@@ -8,7 +8,7 @@
 //! directory is never removed without its journal, and a journal is kept for as long as the project
 //! may only be out of reach, such as on a disk that is not mounted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -26,12 +26,13 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::place::Moment;
 use super::stamps::{Stamp, Stamps};
 use crate::paths::CellPaths;
 use crate::tree;
 
 /// A path as bytes: not every name is text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Bytes(Vec<u8>);
 
 impl Bytes {
@@ -49,17 +50,63 @@ impl Bytes {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Move {
     /// What is at the path goes to the slot.
-    Take { path: Bytes, slot: usize },
+    Take {
+        path: Bytes,
+        slot: usize,
+        #[serde(default)]
+        was: Option<Content>,
+    },
     /// What is in the slot, an inode of this number, goes to the path, where nothing is.
-    Put { slot: usize, inode: u64, path: Bytes },
+    Put {
+        slot: usize,
+        inode: u64,
+        path: Bytes,
+        #[serde(default)]
+        new: Option<Content>,
+    },
     /// What is in the slot, an inode of this number, and what is at the path change places.
-    Swap { slot: usize, inode: u64, path: Bytes },
+    Swap {
+        slot: usize,
+        inode: u64,
+        path: Bytes,
+        #[serde(default)]
+        new: Option<Content>,
+        #[serde(default)]
+        was: Option<Content>,
+    },
     /// A directory is made.
     Make { path: Bytes, mode: u32, uid: u32, gid: u32 },
     /// An empty directory is removed.
     Remove { path: Bytes, mode: u32, uid: u32, gid: u32 },
     /// A directory gets another mode.
     Mode { path: Bytes, from: u32, to: u32 },
+}
+
+/// By what it is seen that nobody else has written to a file: renames do not change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Content {
+    inode: u64,
+    bytes: i64,
+    mode: u32,
+    modified: Moment,
+}
+
+impl Content {
+    pub(super) fn of(stat: &Stat) -> Self {
+        let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(i64::MAX);
+        let modified = Moment::new(stat.st_mtime, nanoseconds);
+        Self { inode: stat.st_ino, bytes: stat.st_size, mode: stat.st_mode, modified }
+    }
+
+    #[cfg(test)]
+    pub(super) fn inode(self) -> u64 {
+        self.inode
+    }
+
+    /// That of a file which was there and is gone again.
+    fn stamp(self) -> Stamp {
+        Stamp::new(self.inode, self.modified)
+    }
 }
 
 /// What is being done to a project.
@@ -82,6 +129,23 @@ impl Journal {
     fn is_over_in(&self, root: &OwnedFd) -> bool {
         let is_same = |inode| fstat(root).is_ok_and(|it| it.st_ino == inode);
         self.done || self.root.is_none_or(is_same)
+    }
+
+    /// What the real files have if nobody else wrote to them; `None` for a file that is removed.
+    fn expected(&self) -> BTreeMap<PathBuf, Option<Content>> {
+        let expected = |step: &Move| match (step, self.done) {
+            (Move::Put { path, new, .. } | Move::Swap { path, new, .. }, true) => {
+                new.map(|new| (path.path(), Some(new)))
+            }
+            (Move::Take { path, .. }, true) => Some((path.path(), None)),
+            (Move::Swap { path, was, .. } | Move::Take { path, was, .. }, false) => {
+                was.map(|was| (path.path(), Some(was)))
+            }
+            (Move::Remove { path, .. }, true) => Some((path.path(), None)),
+            (Move::Put { .. } | Move::Remove { .. }, false)
+            | (Move::Make { .. } | Move::Mode { .. }, _) => None,
+        };
+        self.moves.iter().filter_map(expected).collect()
     }
 
     /// Writes it down, so that it is there even if the machine stops right after.
@@ -153,7 +217,7 @@ impl<'a> Site<'a> {
     /// Does one step.
     pub(super) fn perform(&self, step: &Move) -> io::Result<()> {
         match step {
-            Move::Take { path, slot } => self.take_into_slot(&path.path(), *slot),
+            Move::Take { path, slot, .. } => self.take_into_slot(&path.path(), *slot),
             Move::Put { slot, path, .. } => {
                 self.put_from_slot(*slot, &path.path(), RenameFlags::NOREPLACE)
             }
@@ -175,18 +239,18 @@ impl<'a> Site<'a> {
     /// Undoes one step, if it was done.
     fn undo(&self, step: &Move) -> io::Result<()> {
         match step {
-            Move::Take { path, slot } => {
+            Move::Take { path, slot, .. } => {
                 if tree::look_in(&self.staging, OsStr::new(&slot_name(*slot)))?.is_some() {
                     self.put_from_slot(*slot, &path.path(), RenameFlags::NOREPLACE)?;
                 }
             }
-            Move::Put { slot, inode, path } => {
+            Move::Put { slot, inode, path, .. } => {
                 let path = path.path();
                 if self.has(&path, *inode)? {
                     self.take_into_slot(&path, *slot)?;
                 }
             }
-            Move::Swap { slot, inode, path } => {
+            Move::Swap { slot, inode, path, .. } => {
                 let path = path.path();
                 if self.has(&path, *inode)? {
                     self.put_from_slot(*slot, &path, RenameFlags::EXCHANGE)?;
@@ -259,13 +323,27 @@ impl<'a> Site<'a> {
         let known = if journal.done { &journal.touched } else { &journal.sound };
         let sound: BTreeSet<PathBuf> = journal.sound.iter().map(Bytes::path).collect();
         let mut stamps = Stamps::load(paths)?;
+        let expected = journal.expected();
         for path in known.iter().map(Bytes::path) {
-            match look_at(self.root, &path)? {
+            let there = look_at(self.root, &path)?;
+            if let Some(expected) = expected.get(&path) {
+                // If it is anything else, the user has changed it since.
+                match (expected, &there) {
+                    (Some(content), Some(stat)) if Content::of(stat) == *content => {
+                        stamps.set(&path, Some(Stamp::of(stat)));
+                    }
+                    (Some(content), None) => stamps.set(&path, Some(content.stamp())),
+                    (None, None) => stamps.set(&path, None),
+                    (Some(_) | None, Some(_)) => {}
+                }
+                continue;
+            }
+            match there {
                 // Names that came or went in it before are still the user's doing.
-                Some(stat) if is_directory(&stat) && !sound.contains(&path) => {}
-                Some(stat) => stamps.set(&path, Some(Stamp::of(&stat))),
-                None if journal.done => stamps.set(&path, None),
-                None => {}
+                Some(stat) if is_directory(&stat) && sound.contains(&path) => {
+                    stamps.set(&path, Some(Stamp::of(&stat)));
+                }
+                Some(_) | None => {}
             }
         }
         stamps.save(paths)?;

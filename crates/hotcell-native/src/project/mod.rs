@@ -4,6 +4,7 @@ mod apply;
 mod change_digest;
 mod changes;
 mod discard;
+pub(crate) mod drift;
 mod guarded;
 mod journal;
 mod own;
@@ -23,5 +24,6 @@ mod own_tests;
 #[cfg(test)]
 mod place_tests;
 
+pub(crate) use drift::Drift;
 pub(crate) use place::{Project, TARGET};
 pub(crate) use task::{ProjectOutcome, ProjectTask, carry_out, leave};

@@ -11,7 +11,8 @@ use hotcell_model::{
 };
 
 use super::changes::layer_of;
-use super::place::{self, Project};
+use super::drift::Drift;
+use super::place::{self, Moment, Project};
 use super::task::{Chosen, ProjectOutcome, ProjectTask};
 use crate::base::make_uppers;
 use crate::checkpointer::{lock_layers, put_in_force};
@@ -125,7 +126,7 @@ impl Native {
     /// Lets a cell have nothing of its own in its project any more.
     fn begin_anew(&self, paths: &CellPaths, placed: &Placed, project: &Project) -> Result<()> {
         let failed = |error: io::Error| at("discard the changes in", paths, &error);
-        let files = placed.files(paths);
+        let (files, now) = (placed.files(paths), Moment::now());
         let fresh = unused(&files).map_err(failed)?;
         let mut next = placed.clone();
         for layer in &mut next.layers {
@@ -143,6 +144,7 @@ impl Native {
         }
         make_uppers(&next.layers, &next.ids)
             .and_then(|()| paths.save_placed(&next))
+            .and_then(|()| Drift::since(now).save(paths))
             .map_err(failed)?;
         put_in_force(paths)?;
         match self.order(paths, Task::Project(ProjectTask::Clear))? {

@@ -21,6 +21,10 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
+    pub(super) fn new(inode: u64, changed: Moment) -> Self {
+        Self { inode, changed }
+    }
+
     pub(super) fn of(stat: &Stat) -> Self {
         Self { inode: stat.st_ino, changed: changed(stat) }
     }

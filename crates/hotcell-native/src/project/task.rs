@@ -119,7 +119,7 @@ pub(crate) fn leave(paths: &CellPaths, placed: &Placed) {
 /// The same comes before anything else that is done with a project.
 fn prepare(paths: &CellPaths, placed: &Placed, project: &Project) -> Result<Baseline, Error> {
     journal::recover(paths, &placed.spec.id, &project.dir)
-        .and_then(|()| Baseline::load(paths))
+        .and_then(|()| Baseline::load(paths, project))
         .map_err(|error| failed(project, &error))
 }
 
@@ -236,6 +236,10 @@ fn discard(
         if let Some(refused) = refused.map_err(|error| failed(project, &error))? {
             return Err(refused);
         }
+    }
+    if !asked.is_empty() {
+        baseline.drift.forget(asked);
+        baseline.drift.save(paths).map_err(|error| failed(project, &error))?;
     }
     // From here on the cell knows that the user removed these.
     for change in

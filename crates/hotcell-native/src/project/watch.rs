@@ -121,6 +121,13 @@ impl ProjectWatch {
         }
     }
 
+    /// The cell has other layers now: what it was shown before may not count.
+    pub(crate) fn distrust(&mut self) {
+        if let State::Watching { seen, .. } = &mut self.state {
+            *seen = false;
+        }
+    }
+
     /// The cell is shown all that had happened when [`Self::is_unseen`] was asked.
     pub(crate) fn mark_seen(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Unwatched) {

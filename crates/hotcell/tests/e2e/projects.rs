@@ -16,6 +16,7 @@ in_every_world! {
     real_files_change_when_their_owner_says_so,
     what_makes_the_host_run_something_is_applied_only_when_named,
     real_files_that_changed_meanwhile_are_not_replaced,
+    files_that_the_user_changed_first_are_no_conflicts,
     files_that_the_user_removed_meanwhile_are_not_brought_back,
     changes_of_the_host_are_seen_at_the_next_command,
     changes_are_part_of_checkpoints_and_each_fork_has_its_own,
@@ -209,6 +210,43 @@ fn real_files_that_changed_meanwhile_are_not_replaced(world: &World) {
     assert!(!project.has("c") && !project.has("dir"));
 }
 
+fn files_that_the_user_changed_first_are_no_conflicts(world: &World) {
+    let project = Project::new(world, "mkdir d; for f in a b c d/e g h; do echo $f > $f; done");
+    project.cell("echo cell >> g; rm -r d");
+    project.host("echo user >> a; echo user > new; chmod 600 c; echo user > b.new; mv b.new b");
+    project.host("echo user >> g; echo user >> d/e");
+    // The cell goes on from what the user wrote. Its own version of `g` is older than the user's,
+    // also once it was written anew, and so is what it removed.
+    assert_eq!(project.cell("cat a b new; ls d || echo gone"), "a\nuser\nuser\nuser\ngone\n");
+    project.cell("for f in a b c new; do echo cell >> $f; done; sed -i s/cell/again/ g");
+    let diff = project.shell("\"$HOTCELL\" diff --name-status").succeeded();
+    for path in ["g", "d/e"] {
+        assert!(diff.stderr().contains(&format!("{path} changed on the host")), "{diff:?}");
+    }
+    for path in ["a", "b", "c", "new"] {
+        assert!(!diff.stderr().contains(&format!("{path} changed")), "{path}: {diff:?}");
+    }
+    assert_eq!(project.host("\"$HOTCELL\" apply a b c new"), "M a\nM b\nM c\nM new\n");
+    assert_eq!(project.read("a") + &project.read("b"), "a\nuser\ncell\nuser\ncell\n");
+    project.shell("\"$HOTCELL\" apply g").exited(4);
+    project.shell("\"$HOTCELL\" apply d").exited(4);
+    // A discarded version is forgotten: the next one begins with the user's.
+    project.host("\"$HOTCELL\" discard g");
+    project.cell("echo once more >> g");
+    assert_eq!(project.host("\"$HOTCELL\" apply g"), "M g\n");
+    assert_eq!(project.read("g"), "g\nuser\nonce more\n");
+    // A checkpoint brings back a version that is older than what the user wrote since.
+    project.cell("echo cell >> h");
+    let cell = world.json(["cells", "--json"])["cells"][0]["id"].as_str().unwrap().to_owned();
+    let kept = world.json(["checkpoint", "create", &cell, "--json"]);
+    project.host("\"$HOTCELL\" discard; echo user >> h");
+    assert_eq!(project.cell("cat h"), "h\nuser\n");
+    world.text(["checkpoint", "restore", &cell, kept["id"].as_str().unwrap()]);
+    assert_eq!(project.cell("cat h"), "h\ncell\n");
+    project.shell("\"$HOTCELL\" apply h").exited(4);
+    assert_eq!(project.read("h"), "h\nuser\n");
+}
+
 fn files_that_the_user_removed_meanwhile_are_not_brought_back(world: &World) {
     let project = Project::new(world, "mkdir sub; for f in a b c sub/d e; do echo $f > $f; done");
     // Written in place, by renaming a new file, and both in a directory that goes as a whole.
@@ -362,6 +400,15 @@ fn git_make_npm_and_cargo_work_on_a_project(world: &World) {
         project.cell("git status --short; echo more >> src/main.rs; git status --short"),
         " M src/main.rs\n"
     );
+    // A file that only looks changed makes nobody write an index, which would hide the user's next.
+    project.cell("git checkout -q src/main.rs");
+    project.host("\"$HOTCELL\" discard");
+    project.host("touch src/main.rs");
+    assert_eq!(project.cell("git status --short"), "");
+    assert_eq!(project.names(), "");
+    project.host("echo >> Makefile; git commit -qam users");
+    assert_eq!(project.cell("git status --short; git log -1 --format=%s"), "users\n");
+    project.cell("echo more >> src/main.rs");
     project.cell("git checkout -q src/main.rs; git mv src/main.rs src/lib.rs; git mv src/lib.rs src/main.rs; git status --short");
     assert_eq!(project.cell("make -s; make -q && echo made"), "made\n");
     if link_toolchain(&project) {
@@ -382,7 +429,7 @@ fn git_make_npm_and_cargo_work_on_a_project(world: &World) {
     project.host("\"$HOTCELL\" apply src .git");
     assert_eq!(
         project.host("git log --format=%s; git status --short; git fsck --no-progress"),
-        "second\nfirst\n"
+        "second\nusers\nfirst\n"
     );
 }
 
