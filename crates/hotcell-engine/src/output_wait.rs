@@ -149,14 +149,19 @@ impl ProgramWatch {
         (state, Asking::No)
     }
 
+    /// Whether the last look found it inside a read of its input.
+    fn is_reading(&self) -> bool {
+        self.last.is_some_and(|found| found.reading)
+    }
+
     fn put_off(&mut self) {
         self.next_look = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(LAST_PAUSE);
     }
 }
 
-/// Reports when an exec that is waited for asks for input: it printed the beginning of a line and is
-/// blocked reading its terminal or standard input.
+/// Reports when an exec that is waited for asks for input: it is blocked reading its terminal or
+/// standard input after the beginning of a line, or for a second after a whole line.
 pub(crate) struct QuestionWatch {
     watch: Option<ProgramWatch>,
     questions: Questions,
@@ -174,7 +179,7 @@ impl QuestionWatch {
         self.watch.as_ref().map(ProgramWatch::next_look)
     }
 
-    /// Looks at the program, unless what it printed last is no question.
+    /// Looks at the program.
     pub(crate) async fn look(&mut self, site: &Site, stream: &ExecStream) -> Asking {
         let Some(watch) = &mut self.watch else { return Asking::No };
         if stream.last_seq() > self.seq {
@@ -182,16 +187,17 @@ impl QuestionWatch {
             watch.note_output();
             return Asking::No;
         }
-        // A program that works may watch its input beside that.
-        if !stream.ends_in_line() {
-            watch.put_off();
-            return Asking::No;
-        }
         let (state, asking) = watch.look_again(site, self.seq).await;
+        // A program that works may watch its input beside that, or pause between lines.
+        let is_sure = stream.ends_in_line()
+            || watch.is_reading() && watch.quiet_since.elapsed() >= QUIET_BLOCKED;
+        if asking == Asking::Yes && !is_sure {
+            watch.put_off();
+        }
         if state == ProgramState::Unknown && self.questions == Questions::Possible {
             self.watch = None;
         }
-        asking
+        if is_sure { asking } else { Asking::No }
     }
 }
 
@@ -428,7 +434,11 @@ pub(crate) async fn prompt_of(site: &Site, exec: &Exec, view: &View) -> Result<S
     }
     let wanted = Wanted { tail_lines: Some(1), grep: None, stream: None, max_bytes: PROMPT_BYTES };
     let page = exec_poll::read(site, exec, &wanted, 0, view).await?;
-    let bytes: Vec<u8> = page.records.into_iter().flat_map(|record| record.bytes).collect();
+    let mut bytes: Vec<u8> = page.records.into_iter().flat_map(|record| record.bytes).collect();
+    // A question may be a whole line.
+    while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        bytes.pop();
+    }
     let mut line: String = last_line(&bytes).chars().take(MOST_PROMPT).collect();
     if let Some(glass) = view.glass(site, &exec.cell).await? {
         line = glass.text(&line);

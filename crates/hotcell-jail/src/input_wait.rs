@@ -48,13 +48,16 @@ pub struct InputLook {
     pub mark: u64,
     /// Whether it waits only for a time, after which it goes on without input.
     pub timed: bool,
+    /// Whether it is inside a read of the input, so that it does nothing else meanwhile. One that
+    /// waits in `select`, `poll` or `epoll` may serve other descriptors, too.
+    pub reading: bool,
 }
 
 impl InputLook {
     /// A look that found only this.
     #[must_use]
     pub fn only(state: InputState) -> Self {
-        Self { state, mark: 0, timed: false }
+        Self { state, mark: 0, timed: false, reading: false }
     }
 }
 
@@ -123,6 +126,7 @@ fn members_of(group: Pid) -> io::Result<Vec<i32>> {
 
 fn look(source: &Source, members: &[i32]) -> InputLook {
     let mut waiting = None;
+    let mut reading = false;
     let mut is_known = !members.is_empty();
     let mut tasks = 0;
     for pid in members {
@@ -140,7 +144,8 @@ fn look(source: &Source, members: &[i32]) -> InputLook {
             match task.doing(source) {
                 Doing::Runs => return InputLook::only(InputState::Running),
                 Doing::Reads(wait) => {
-                    waiting = waiting.max(Some((wait == Wait::Endless, task.mark())));
+                    reading |= wait == Wait::InRead;
+                    waiting = waiting.max(Some((wait != Wait::Timed, task.mark())));
                 }
                 Doing::Sleeps => {}
                 Doing::Unknown => is_known = false,
@@ -149,7 +154,7 @@ fn look(source: &Source, members: &[i32]) -> InputLook {
     }
     match (waiting, is_known) {
         (Some((is_endless, mark)), _) => {
-            InputLook { state: InputState::Waiting, mark, timed: !is_endless }
+            InputLook { state: InputState::Waiting, mark, timed: !is_endless, reading }
         }
         (None, true) => InputLook::only(InputState::Blocked),
         (None, false) => InputLook::only(InputState::Unknown),
@@ -183,10 +188,14 @@ enum Doing {
     Unknown,
 }
 
-/// Whether a wait ends by itself.
+/// How a thread waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
+    /// In a read of the input itself.
+    InRead,
+    /// Until one of several things happens.
     Endless,
+    /// The same, and for a time at most.
     Timed,
 }
 
@@ -341,8 +350,11 @@ impl Call {
         Some(Self { kind: CallKind::of(number), limit, arguments })
     }
 
-    /// Whether it returns after a time without anything to read.
+    /// How it waits, and whether it returns after a time without anything to read.
     fn wait(&self) -> Wait {
+        if self.kind == CallKind::Read {
+            return Wait::InRead;
+        }
         let is_timed = match (self.kind, self.limit) {
             (CallKind::Read | CallKind::Other, _) => false,
             (CallKind::Select, _) => self.arguments[4] != 0,

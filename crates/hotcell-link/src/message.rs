@@ -204,6 +204,9 @@ pub struct InputState {
     /// Whether it waits only for a time, after which it goes on without input.
     #[serde(default)]
     pub timed: bool,
+    /// Whether it is inside a read of its input, so that it does nothing else meanwhile.
+    #[serde(default)]
+    pub reading: bool,
     /// The last seq of its output when this was found out.
     pub last_seq: u64,
 }

@@ -38,7 +38,8 @@ impl Supervisor {
             Found::Unknown => ProgramState::Unknown,
         };
         let last_seq = self.execs.get(&number).map_or(0, |exec| exec.last_seq);
-        Ok(InputState { program, mark: look.mark, timed: look.timed, last_seq })
+        let InputLook { mark, timed, reading, .. } = look;
+        Ok(InputState { program, mark, timed, reading, last_seq })
     }
 
     /// Records the size of an exec's terminal, for rendering its output later.

@@ -39,6 +39,11 @@ pub(crate) fn names_of_project(directory: &Path, ending: &str) -> Vec<Alias> {
     [ending, &second].into_iter().filter_map(|it| of_project_ending(directory, it)).collect()
 }
 
+/// The cell without the user's files, for a directory whose default cell has them.
+pub(crate) fn empty_cell_beside(cell: &Alias) -> Option<Alias> {
+    format!("{cell}-empty").parse().ok()
+}
+
 /// Enough of it for a name.
 fn fold(hash: u64) -> u32 {
     ((hash >> 32) ^ (hash & 0xffff_ffff)) as u32

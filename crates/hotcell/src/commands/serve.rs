@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 use crate::args::Serve;
 use crate::auth_config::{Proof, SocketUser};
 use crate::config::{AskClient, Config};
-use crate::default_cell::{names_of_project, of_project_ending};
+use crate::default_cell::{empty_cell_beside, names_of_project, of_project_ending};
 use crate::dialects::DialectName;
 use crate::environment::Environment;
 use crate::errors::Failure;
@@ -99,6 +99,9 @@ pub(super) async fn serve(
     let chosen_cell = match (args.cell, &default_workspace) {
         (Some(named), _) => Some(named),
         (None, Some(workspace)) => find_cell_on(&engine, &local.tenant, workspace, ending).await?,
+        (None, None) if ending.is_empty() && at.is_none() => {
+            find_empty_cell(&engine, &local).await?
+        }
         (None, None) if ending.is_empty() => None,
         (None, None) => {
             std::env::current_dir().ok().and_then(|here| of_project_ending(&here, ending))
@@ -209,6 +212,22 @@ async fn find_cell_on(
         }
     }
     Ok(names.first().cloned())
+}
+
+/// The default cell of a server that was not given the directory it starts in. A cell that works on
+/// that directory is left alone.
+async fn find_empty_cell(engine: &Engine, caller: &Caller) -> Result<Option<Alias>> {
+    let Some(name) = &caller.default_cell else { return Ok(None) };
+    match engine.find_workspace(&caller.tenant, name).await? {
+        Some(Some(workspace)) => {
+            let dir = workspace.dir.display();
+            note(&format!(
+                "the cell {name} works on {dir} and stays as it is; another cell is used"
+            ));
+            Ok(empty_cell_beside(name))
+        }
+        None | Some(None) => Ok(None),
+    }
 }
 
 /// Makes a directory the default cell's workspace, copy-on-write, if it can be one.

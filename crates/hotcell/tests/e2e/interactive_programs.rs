@@ -101,7 +101,18 @@ fn a_question_is_reported_at_once(world: &World) {
     assert!(text.contains("waiting for input: \"Name: \"; answer with exec_input"), "{text}");
     let answered = send(&mut client, &asked, json!({ "text": "me\n", "until": "waiting" }));
     assert_eq!(printed(&answered), "<me>\n");
-    assert_eq!(answered["waiting_for_input"], "");
+    assert_eq!(answered["waiting_for_input"], "Name: <me>");
+
+    // A question may be a whole line.
+    let script = "echo 'Proceed? (y/n)'; read -r answer";
+    for pty in [true, false] {
+        let run = json!({
+            "cell": "c", "command": script, "pty": pty, "stdin_open": true, "wait_s": LONG,
+        });
+        let asked = client.call("exec_run", run);
+        assert_eq!(asked["waiting_for_input"], "Proceed? (y/n)", "pty {pty}");
+        send(&mut client, &asked, json!({ "text": "y\n", "until": "end" }));
+    }
 }
 
 fn what_does_not_read_is_not_reported_as_waiting(world: &World) {
@@ -126,6 +137,14 @@ fn what_does_not_read_is_not_reported_as_waiting(world: &World) {
             client.call("exec_cancel", json!({ "exec_id": run["exec_id"], "grace_s": 0 }));
         }
     }
+    // Beside its work, one may look at its input from time to time, or all the time.
+    let script =
+        "import select, sys; print('serving', flush=True); select.select([sys.stdin], [], [])";
+    let argv = ["python3", "-c", script];
+    let run = json!({ "cell": "c", "argv": argv, "stdin_open": true, "wait_s": 2 });
+    let run = client.call("exec_run", run);
+    assert_eq!(run.get("waiting_for_input"), None, "{run}");
+    client.call("exec_cancel", json!({ "exec_id": run["exec_id"], "grace_s": 0 }));
     // The control: the same with a program that reads.
     for pty in [true, false] {
         let argv = ["bash", "-c", "printf '> '; exec cat"];

@@ -24,6 +24,7 @@ in_worlds! { [root]
     changes_made_after_the_question_are_asked_about_again,
     a_directory_that_cannot_be_a_workspace_leaves_the_cell_empty,
     an_older_default_cell_without_the_project_is_left_alone,
+    a_server_without_the_project_has_an_empty_cell,
     a_cell_on_another_directory_is_out_of_reach,
     without_a_project_there_are_no_tools_for_it,
     what_setup_writes_lets_the_agent_see_the_project,
@@ -420,6 +421,20 @@ fn an_older_default_cell_without_the_project_is_left_alone(world: &World) {
     let mut agent = McpClient::start_with(project.serve(&[]), Era::Legacy);
     assert_eq!(run(&mut agent, "cat mine"), "old\n");
     agent.leave();
+}
+
+fn a_server_without_the_project_has_an_empty_cell(world: &World) {
+    let project = Project::new(world, "echo one > a");
+    let mut agent = project.agent();
+    assert_eq!(run(&mut agent, "ls"), "a\n");
+    drop(agent);
+    let mut agent = McpClient::start_with(project.serve(&[]), Era::Legacy);
+    assert_eq!(run(&mut agent, "ls; echo own > b; ls"), "b\n");
+    let (served, _) = agent.leave();
+    assert!(served.stderr().contains("stays as it is; another cell is used"), "{served:?}");
+    assert_eq!(run(&mut project.agent(), "ls"), "a\n");
+    let mut again = McpClient::start_with(project.serve(&[]), Era::Legacy);
+    assert_eq!(run(&mut again, "ls"), "b\n");
 }
 
 fn a_cell_on_another_directory_is_out_of_reach(world: &World) {
