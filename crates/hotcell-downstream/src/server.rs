@@ -153,7 +153,8 @@ impl Server {
             None => (None, Arc::from([])),
         };
         let name = self.name.as_str().to_owned();
-        ServerTools { name, about, tools, trusted: self.spec.trust_annotations, fault }
+        let (trusted, allowed) = (self.spec.trust_annotations, self.spec.allow_tools);
+        ServerTools { name, about, tools, trusted, allowed, fault }
     }
 
     async fn known(&self) -> Option<Listing> {

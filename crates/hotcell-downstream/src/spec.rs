@@ -135,6 +135,8 @@ pub struct ServerSpec {
     pub launch: Launch,
     /// Whether its annotations are taken for true.
     pub trust_annotations: bool,
+    /// Whether its tools are called without approval, where no rule says otherwise.
+    pub allow_tools: bool,
     /// How long a call, or a start, may take.
     pub timeout: Duration,
     /// The longest answer, in bytes.
@@ -173,6 +175,7 @@ impl ServerSpec {
         Self {
             launch,
             trust_annotations: false,
+            allow_tools: false,
             timeout: Self::TIMEOUT,
             most_bytes: Self::MOST_BYTES,
             parallel: Self::PARALLEL,

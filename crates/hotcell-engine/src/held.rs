@@ -97,7 +97,7 @@ async fn take_down(
     match site.store.hold_call(&call, now, MOST_HELD).await? {
         Holding::New => {
             let asked = call.asked;
-            tracing::info!(
+            tracing::warn!(
                 id = %asked.id, tool = asked.tool, reason = asked.approval.reason,
                 "a call awaits approval: answer with `hotcell approve`"
             );

@@ -152,21 +152,20 @@ async fn judge_tool(site: &Site, rules: &Rules, asked_by: &str, call: &ToolRun) 
         });
     }
     let shelf = site.toolbox()?.shelf().await?;
-    let seeded = shelf.policy(shelf.find(&call.server, &call.tool)?.key());
+    let key = shelf.find(&call.server, &call.tool)?.key();
+    let seeded = shelf.policy(key);
     Ok(match seeded.decision {
         PolicyDecision::Allow => Judged::Allowed,
         PolicyDecision::Ask | PolicyDecision::Deny => {
-            let how = rule_that_allows(&call.server);
+            let how = line_that_allows(&key.server);
             asked(None, format!("the tool {name}: {}; to allow it always, {how}", seeded.why))
         }
     })
 }
 
 /// How the operator lets the tools of a server be called without asking.
-pub(crate) fn rule_that_allows(server: &str) -> String {
-    format!(
-        "add to the policy file: rule = [{{ id = \"{server}\", verdict = \"allow\", tool = \"{server}.*\" }}]"
-    )
+pub(crate) fn line_that_allows(server: &str) -> String {
+    format!("add `allow_tools = true` below [toolbox.{server}] in the configuration")
 }
 
 /// What stubs say is decided about a tool, which is what a call of it comes to.

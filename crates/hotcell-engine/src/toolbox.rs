@@ -20,7 +20,7 @@ use crate::code_shown::cost_of;
 use crate::engine::{Answer, Engine};
 use crate::fault;
 use crate::passed::passed;
-use crate::policies::{rule_that_allows, told_of_tool};
+use crate::policies::{line_that_allows, told_of_tool};
 use crate::site::Site;
 
 /// Names that are told where one was not found.
@@ -60,6 +60,8 @@ pub(crate) struct Shelf {
     pub(crate) passed: Vec<PassedTool>,
     index: ToolIndex,
     trusted: BTreeSet<String>,
+    /// The servers whose tools may be called without approval.
+    allowed: BTreeSet<String>,
     faults: Vec<String>,
     /// The servers of whose tools nothing is known.
     unlisted: Vec<String>,
@@ -96,6 +98,7 @@ impl Shelf {
         });
         let trusted: BTreeSet<String> = trusted.map(|server| server.name.clone()).collect();
         let passed = passed(&catalog, pass_through_tokens, |server| trusted.contains(server));
+        let allowed = listings.servers.iter().filter(|server| server.allowed);
         let unlisted = listings.servers.iter().filter(|server| server.fault.is_some());
         Self {
             version: listings.version,
@@ -103,6 +106,7 @@ impl Shelf {
             catalog,
             passed,
             trusted,
+            allowed: allowed.map(|server| server.name.clone()).collect(),
             faults: faults.take(MOST_FAULTS).collect(),
             unlisted: unlisted.map(|server| server.name.clone()).collect(),
         }
@@ -115,6 +119,10 @@ impl Shelf {
 
     /// What is decided about a tool of which no rule speaks.
     pub(crate) fn policy(&self, key: &ToolKey) -> ToolPolicy {
+        if self.allowed.contains(&key.server) && self.catalog.find_by_key(key).is_some() {
+            let why = "the configuration allows all tools of this server".to_owned();
+            return ToolPolicy { decision: PolicyDecision::Allow, why };
+        }
         let trust =
             if self.trusted.contains(&key.server) { Trust::Annotations } else { Trust::Nothing };
         match self.catalog.find_by_key(key) {
@@ -364,11 +372,10 @@ pub(crate) async fn tool_search(
     let asking: BTreeSet<&str> = hits
         .iter()
         .filter(|hit| told(&hit.key).decision == PolicyDecision::Ask)
-        .filter_map(|hit| shelf.catalog.find_by_key(&hit.key))
-        .map(|tool| tool.server_identifier())
+        .map(|hit| hit.key.server.as_str())
         .collect();
     let approval = asking.into_iter().map(|server| {
-        format!("calls of {server}.* await the user's approval; {}", rule_that_allows(server))
+        format!("calls of {server}.* await the user's approval; {}", line_that_allows(server))
     });
     let approval = approval.collect();
     let faults = shelf.faults.clone();

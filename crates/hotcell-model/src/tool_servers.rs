@@ -29,6 +29,8 @@ pub struct ServerTools {
     pub tools: Arc<[Value]>,
     /// Whether the operator takes its annotations for true.
     pub trusted: bool,
+    /// Whether the operator lets its tools be called without approval.
+    pub allowed: bool,
     /// Why nothing is known of its tools.
     pub fault: Option<Error>,
 }

@@ -39,6 +39,10 @@ pub(crate) const TOOLBOX_KEYS: &[(&str, &str)] = &[
         "trust_annotations",
         "whether what it says of its tools counts for the rules; false unless given",
     ),
+    (
+        "allow_tools",
+        "whether its tools are called without approval; rules of the policy still count; false unless given",
+    ),
     ("timeout_s", "seconds that a call, or a start, may take; 60 unless given"),
     ("most_bytes", "bytes that an answer may have; 10000000 unless given"),
     ("parallel", "calls that are under way at once, while others wait; 8 unless given"),
@@ -118,6 +122,7 @@ impl ToolboxConfig {
             }
             said.extend([
                 ("trust_annotations", spec.trust_annotations.into()),
+                ("allow_tools", spec.allow_tools.into()),
                 ("timeout_s", spec.timeout.as_secs().into()),
                 ("most_bytes", spec.most_bytes.into()),
                 ("parallel", spec.parallel.into()),
@@ -276,11 +281,13 @@ fn read(table: &Table) -> Result<ServerSpec> {
         (None, None) => return Err(Error::invalid("has neither `command` nor `url`")),
     };
     let mut spec = ServerSpec::new(launch);
-    match table.get("trust_annotations") {
-        None => {}
-        Some(toml::Value::Boolean(trusted)) => spec.trust_annotations = *trusted,
-        Some(_) => return Err(wrong("trust_annotations", "it is neither true nor false")),
-    }
+    let choice = |key: &'static str| match table.get(key) {
+        None => Ok(false),
+        Some(toml::Value::Boolean(chosen)) => Ok(*chosen),
+        Some(_) => Err(wrong(key, "it is neither true nor false")),
+    };
+    spec.trust_annotations = choice("trust_annotations")?;
+    spec.allow_tools = choice("allow_tools")?;
     if let Some(seconds) = number(table, "timeout_s")? {
         spec.timeout = Duration::from_secs(seconds);
     }

@@ -120,6 +120,7 @@ impl Echo {
             about: None,
             tools: Arc::new([tool]),
             trusted: true,
+            allowed: false,
             fault: None,
         };
         Self(Arc::new(ToolListings { version: 1, servers: vec![echo] }))

@@ -18,6 +18,7 @@ in_every_world! {
 
 in_worlds! { [root, rootless, single_id]
     a_damaged_description_costs_its_cell_alone,
+    cells_that_the_index_lost_are_found_after_a_restart,
 }
 
 in_worlds! { [single_id]
@@ -136,6 +137,30 @@ fn a_machine_that_was_restarted_is_recognised(world: &World) {
     assert!(bystander.try_wait().unwrap().is_none(), "a process of somebody else was killed");
     bystander.kill().unwrap();
     bystander.wait().unwrap();
+}
+
+/// As after a power cut, which can take the last transactions of the database with it.
+fn cells_that_the_index_lost_are_found_after_a_restart(world: &World) {
+    world.text(["run", "--cell", "early", "echo early > f"]);
+    let database = world.state_dir().join("hotcell.db");
+    let old = fs::read(&database).unwrap();
+    let exec = world.detach("late", "echo late > f; exit 3");
+    world.ended(&exec);
+    for ending in ["-wal", "-shm"] {
+        let _ = fs::remove_file(world.state_dir().join(format!("hotcell.db{ending}")));
+    }
+    fs::write(&database, old).unwrap();
+    let index = |sql: &str| {
+        let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
+                      print(c.execute(sys.argv[2]).fetchall())";
+        let path = database.to_str().unwrap();
+        world.other("python3", ["-c", script, path, sql]).run().succeeded().stdout()
+    };
+    // The control: the index does not have it.
+    assert_eq!(index("SELECT count(*) FROM cell WHERE alias = 'late'"), "[(0,)]\n");
+    assert_eq!(world.text(["run", "--cell", "late", "cat f"]), "late\n");
+    assert_eq!(world.ended(&exec)["end"]["exit_code"], 3);
+    assert_eq!(world.text(["run", "--cell", "early", "cat f"]), "early\n");
 }
 
 fn a_supervisor_that_is_written_down_wrongly_is_nobodys_fault(world: &World) {

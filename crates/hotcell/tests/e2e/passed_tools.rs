@@ -137,7 +137,9 @@ fn a_passed_tool_obeys_the_rules(world: &World) {
     assert!(said.starts_with("denied"), "{said}");
     // Of the others no rule speaks: a person does.
     let said = text(&mut client, "liar__exec_run", json!({}));
-    assert!(said.starts_with("awaiting_approval") && said.contains("liar.*"), "{said}");
+    assert!(said.starts_with("awaiting_approval"), "{said}");
+    let line = "allow_tools = true";
+    assert!(said.contains(&format!("`{line}` below [toolbox.liar]")), "{said}");
     let held = eventually_some("the call waits", || {
         let waiting = world.json(["approvals", "--json"]);
         waiting.as_array()?.first().map(|first| first["id"].as_str().unwrap().to_owned())
@@ -145,6 +147,14 @@ fn a_passed_tool_obeys_the_rules(world: &World) {
     assert!(world.text(["approvals", &held]).contains("liar.exec_run"));
     world.text(["approve", &held]);
     assert_eq!(text(&mut client, "liar__exec_run", json!({})), "did exec_run");
+    let (served, _) = client.leave();
+    assert!(served.stderr().contains("a call awaits approval"), "{served:?}");
+
+    // With the line that the result named nobody is asked; rules still count.
+    let allowed = format!("{}{line}\n", liar(world));
+    let mut client = agent(world, &allowed, deny, Era::Modern);
+    assert_eq!(text(&mut client, "liar__exec_run", json!({})), "did exec_run");
+    assert!(text(&mut client, "liar__flood", json!({})).starts_with("denied"));
 }
 
 fn what_servers_claim_is_not_passed_on(world: &World) {
