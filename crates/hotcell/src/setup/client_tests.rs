@@ -180,7 +180,9 @@ fn servers_of_others_and_comments_stay() {
 #[test]
 fn an_older_entry_is_brought_up_to_date_and_keeps_what_its_user_added() {
     let old = [
-        json!({"command": "/old", "args": ["serve"], "timeout": 5, "env": {"A": "b"}, "cwd": "/x"}),
+        json!({"command": "/old", "args": ["serve"], "timeout": 5,
+               "env": {"A": "b", "HOTCELL_STATE_DIR": "/old"}, "cwd": "/x",
+               "environment": {"HOTCELL_STATE_DIR": "/old"}}),
         json!({"type": "sse", "url": "http://old/", "httpUrl": "http://old/", "timeout": 5,
                "headers": {"Authorization": "Bearer old"}, "bearer_token_env_var": "OLD"}),
     ];

@@ -17,6 +17,9 @@ pub(crate) enum Server {
 
 /// Fields that only the entry of a server has that the client starts.
 const OF_STDIO: &[&str] = &["command", "args", "cwd", "env", "environment", "envFile", "env_vars"];
+/// Fields that hold variables of a server that the client starts.
+const OF_VARIABLES: &[&str] = &["env", "environment"];
+const STATE_DIR: &str = "HOTCELL_STATE_DIR";
 /// Fields that say where a server is.
 const OF_HTTP: &[&str] = &["url", "httpUrl"];
 /// Fields that say who asks: they belong to one place and must not be sent to another.
@@ -71,12 +74,29 @@ impl Entry {
             };
             (there.get(*key) != Some(&wanted)).then_some((*key, wanted))
         });
-        Changes { remove, set: set.collect() }
+        let mut changes = Changes { remove, set: set.collect() };
+        for key in OF_VARIABLES {
+            match without_state_dir(there.get(*key)) {
+                Some(rest) if rest.is_empty() => changes.remove.push((*key).to_owned()),
+                Some(rest) if !changes.remove.iter().any(|removed| removed == key) => {
+                    changes.set.push((key, Value::Object(rest)));
+                }
+                Some(_) | None => {}
+            }
+        }
+        changes
     }
 
     fn get(&self, key: &str) -> Option<&Value> {
         self.fields.iter().find(|(field, _)| *field == key).map(|(_, value)| value)
     }
+}
+
+/// The other variables of an entry that names a state directory: which one the server uses is said
+/// by its arguments, and shown to the user.
+fn without_state_dir(variables: Option<&Value>) -> Option<Map<String, Value>> {
+    let mut rest = variables?.as_object()?.clone();
+    rest.remove(STATE_DIR).map(|_| rest)
 }
 
 /// Their headers with ours; names of headers differ by more than case.
