@@ -28,10 +28,15 @@ impl Site {
     pub(crate) async fn ready(&self, cell: &CellRef) -> Result<ReadyCell> {
         let ready = self.woken(cell).await?;
         self.check_lent(&ready.id)?;
-        if let Some(driver) = self.links.refreshed_by(&ready.id) {
-            self.refresh(&ready.id, &driver).await;
-        }
+        self.refresh_project(&ready.id).await;
         Ok(ready)
+    }
+
+    /// Makes what the host changed in the project of a cell visible there, if it works on one.
+    pub(crate) async fn refresh_project(&self, cell: &CellId) {
+        if let Some(driver) = self.links.refreshed_by(cell) {
+            self.refresh(cell, &driver).await;
+        }
     }
 
     /// Refuses whoever may not have what the operator lent to a cell that somebody else made: by

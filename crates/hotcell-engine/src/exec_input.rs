@@ -66,6 +66,10 @@ pub(crate) async fn exec_input(
     let sent = match find_link_to(site, &cell).await? {
         Some(link) => {
             site.check_lent(&cell)?;
+            // A line that is typed into a shell is a command like any other.
+            if request.data.contains(&b'\n') || request.data.contains(&b'\r') {
+                site.refresh_project(&cell).await;
+            }
             let patience = request.wait_s.map(|wait_s| {
                 TAKEN_WITHIN.max(Duration::try_from_secs_f64(wait_s).unwrap_or(TAKEN_WITHIN))
             });

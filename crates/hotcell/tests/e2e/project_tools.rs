@@ -25,6 +25,7 @@ in_worlds! { [root]
     a_directory_that_cannot_be_a_workspace_leaves_the_cell_empty,
     an_older_default_cell_without_the_project_is_left_alone,
     a_server_without_the_project_has_an_empty_cell,
+    a_shell_sees_what_the_user_changed_at_its_next_line,
     a_cell_on_another_directory_is_out_of_reach,
     without_a_project_there_are_no_tools_for_it,
     what_setup_writes_lets_the_agent_see_the_project,
@@ -421,6 +422,20 @@ fn an_older_default_cell_without_the_project_is_left_alone(world: &World) {
     let mut agent = McpClient::start_with(project.serve(&[]), Era::Legacy);
     assert_eq!(run(&mut agent, "cat mine"), "old\n");
     agent.leave();
+}
+
+fn a_shell_sees_what_the_user_changed_at_its_next_line(world: &World) {
+    let project = Project::new(world, "echo one > a");
+    let mut agent = project.agent();
+    let shell = json!({ "command": "cat a; exec sh", "stdin_open": true, "wait_s": 20 });
+    let shell = agent.call("exec_run", shell);
+    assert_eq!(shell["stdout"], "one\n", "{shell}");
+    project.host("echo two > b; mv b a");
+    let line = json!({
+        "exec_id": shell["exec_id"], "text": "cat a\n", "until": "match", "pattern": "two", "wait_s": 20,
+    });
+    let answer = agent.call("exec_input", line);
+    assert_eq!(answer["messages"][0]["data"], "two\n", "{answer}");
 }
 
 fn a_server_without_the_project_has_an_empty_cell(world: &World) {
