@@ -52,8 +52,11 @@ pub(crate) fn read(
     Ok(FileContent {
         path: path.to_string(),
         etag: etag_of(&stat),
-        // A file of /proc tells no size.
-        size: stat.st_size.cast_unsigned().max(part.offset + part.bytes),
+        // The kernel states no size for a file of /proc: what was read shows that it is larger.
+        size: match part.bytes {
+            0 => stat.st_size.cast_unsigned(),
+            bytes => stat.st_size.cast_unsigned().max(part.offset + bytes),
+        },
         mime_type,
         modified: modified(&stat),
         offset: part.offset,

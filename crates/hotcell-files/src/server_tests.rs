@@ -132,6 +132,19 @@ fn what_is_asked_is_done() {
 }
 
 #[test]
+fn a_read_past_the_end_states_the_size_of_the_file() {
+    let mut served = Served::new();
+    std::fs::write(served.directory.path().join("workspace/f"), b"words").unwrap();
+    for (channel, offset, read) in [(1, 5, &b""[..]), (2, 1_000_000, b""), (3, 4, b"s")] {
+        served.ask(channel, FileRead { offset: Some(offset), ..read_of("f") });
+        let (Tell::File(result), content) = served.answer(channel) else { panic!("no result") };
+        let FileResult::Content(part) = *result else { panic!("{result:?}") };
+        assert_eq!((part.size, part.truncated, content.as_slice()), (5, false, read));
+    }
+    served.end();
+}
+
+#[test]
 fn what_is_given_up_leaves_no_directory() {
     let mut served = Served::new();
     let write = |path: &str| FileWrite {
