@@ -51,6 +51,38 @@ async fn pages_follow_each_other_without_gaps_until_complete() {
 }
 
 #[tokio::test]
+async fn pages_by_next_seq_are_all_of_the_output() {
+    // Every byte there is, also half characters at the ends of records.
+    let mut state = 1_u32;
+    let mut random = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    };
+    let printed: Vec<u8> = (0..100_000).map(|_| random()).collect();
+    let lines: Vec<u8> = (1..=5000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
+    for output in [&printed, &lines] {
+        let house = House::new();
+        let parts: Vec<(Stream, &[u8])> =
+            output.chunks(16 * 1024).map(|part| (Stream::Stdout, part)).collect();
+        let (engine, exec) = printing(&house, &parts).await;
+        exit(&house, &exec);
+        for max_bytes in [1000, 16 * 1024] {
+            let (mut after_seq, mut read) = (0, Vec::new());
+            loop {
+                let page = ask(&engine, ExecPoll { max_bytes, ..poll(&exec, after_seq) });
+                let page = page.await.unwrap();
+                read.extend(page.records.into_iter().flat_map(|record| record.bytes));
+                after_seq = page.next_seq;
+                if page.complete {
+                    break;
+                }
+            }
+            assert!(read == *output, "{max_bytes}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_exec_that_printed_nothing_is_complete_when_it_ends() {
     let house = House::new();
     let (engine, exec) = printing(&house, &[]).await;

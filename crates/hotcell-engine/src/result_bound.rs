@@ -13,12 +13,13 @@ pub(crate) fn half_of(result_bytes: u64) -> u64 {
 }
 
 /// Keeps the first and the last records that were offered, within a bound. A stream that prints much
-/// leaves the others their last records.
+/// leaves the others their first and their last records.
 #[derive(Debug)]
 pub(crate) struct HeadAndTail {
     half_bytes: u64,
     head: Vec<Record>,
-    head_bytes: u64,
+    /// Of each stream.
+    head_bytes: [u64; 3],
     tails: [Tail; 3],
     left_out: bool,
 }
@@ -36,7 +37,7 @@ impl HeadAndTail {
         Self {
             half_bytes,
             head: Vec::new(),
-            head_bytes: 0,
+            head_bytes: [0; 3],
             tails: Default::default(),
             left_out: false,
         }
@@ -44,20 +45,27 @@ impl HeadAndTail {
 
     /// Takes the next record.
     pub(crate) fn push(&mut self, record: Record) {
+        let place = match record.stream {
+            Stream::Stdout => 0,
+            Stream::Stderr => 1,
+            Stream::Pty => 2,
+        };
+        let bytes = record.bytes.len() as u64;
         let has_tail = self.tails.iter().any(|tail| !tail.records.is_empty());
-        if !has_tail && self.head_bytes + record.bytes.len() as u64 <= self.half_bytes {
-            self.head_bytes += record.bytes.len() as u64;
+        let has_room = !has_tail && self.head_bytes.iter().sum::<u64>() + bytes <= self.half_bytes;
+        let is_owed = self.tails[place].records.is_empty()
+            && self.head_bytes[place] + bytes <= self.half_bytes / 2;
+        if has_room || is_owed {
+            self.head_bytes[place] += bytes;
             self.head.push(record);
             return;
         }
-        let tail = match record.stream {
-            Stream::Stdout => &mut self.tails[0],
-            Stream::Stderr => &mut self.tails[1],
-            Stream::Pty => &mut self.tails[2],
-        };
+        let tail = &mut self.tails[place];
         tail.bytes += record.bytes.len() as u64;
         tail.records.push_back(record);
-        while self.tails.iter().map(|tail| tail.bytes).sum::<u64>() > self.half_bytes
+        let tail_bytes = (2 * self.half_bytes).saturating_sub(self.head_bytes.iter().sum());
+        let tail_bytes = tail_bytes.min(self.half_bytes);
+        while self.tails.iter().map(|tail| tail.bytes).sum::<u64>() > tail_bytes
             && let Some(longest) = self.tails.iter_mut().max_by_key(|tail| tail.bytes)
             && let Some(oldest) = longest.records.pop_front()
         {
@@ -74,9 +82,9 @@ impl HeadAndTail {
     /// The records in order, and whether any are missing.
     pub(crate) fn finish(self) -> (Vec<Record>, bool) {
         let mut tail: Vec<Record> = self.tails.into_iter().flat_map(|tail| tail.records).collect();
-        tail.sort_by_key(|record| record.seq);
         let mut records = self.head;
         records.append(&mut tail);
+        records.sort_by_key(|record| record.seq);
         (records, self.left_out)
     }
 }

@@ -44,6 +44,23 @@ fn a_stream_that_prints_much_leaves_the_other_its_end() {
 }
 
 #[test]
+fn a_stream_that_begins_late_keeps_its_beginning() {
+    // As large as `exec_run` asks for.
+    let mut bound = HeadAndTail::new(64_000);
+    let of = |stream, seq| Record { stream, ..record(seq) };
+    (1..=10).for_each(|seq| bound.push(of(Stream::Stdout, seq)));
+    (11..=20).for_each(|seq| bound.push(of(Stream::Stderr, seq)));
+    let (records, left_out) = bound.finish();
+    assert!(left_out && records.is_sorted_by_key(|record| record.seq));
+    let seqs = |stream| {
+        let own = records.iter().filter(|record| record.stream == stream);
+        own.map(|record| record.seq).collect::<Vec<_>>()
+    };
+    assert!(seqs(Stream::Stdout).starts_with(&[1]) && seqs(Stream::Stdout).ends_with(&[10]));
+    assert!(seqs(Stream::Stderr).starts_with(&[11]) && seqs(Stream::Stderr).ends_with(&[20]));
+}
+
+#[test]
 fn a_gap_elsewhere_counts_as_left_out() {
     let mut bound = HeadAndTail::new(HALF_BYTES);
     bound.push(record(1));
