@@ -4,8 +4,6 @@ use hotcell_model::{Error, Result};
 
 /// The most keys of one call.
 const MOST_KEYS: usize = 1000;
-const EXAMPLES: &str =
-    "enter, tab, esc, up, down, pageup, home, backspace, f1, ctrl-c, alt-x, shift-tab, a";
 
 /// Which sequences a terminal sends for its cursor keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,8 +92,11 @@ pub(crate) fn depend_on_mode(keys: &[String]) -> bool {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::invalid(format!("keys: there is no key {name:?}"))
-        .hint(format!("use names such as {EXAMPLES}; send words as text"))
+    Error::invalid(format!("keys: there is no key {name:?}")).hint(format!(
+        "the names are {}, single characters, and each of these after ctrl-, alt- or shift-; \
+             send words as text",
+        NAMED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    ))
 }
 
 /// Splits `ctrl-alt-x` into its modifiers and its key.

@@ -59,7 +59,10 @@ fn an_unknown_key_is_named_with_examples() {
     for name in ["hello", "ctrl-hello", "hyper-x", "", "ctrl-", "ctrl-é"] {
         let error = bytes_of(&[name.to_owned()], CursorKeys::Normal).unwrap_err();
         assert_eq!(error.message, format!("keys: there is no key {name:?}"));
-        assert!(error.hint.unwrap().contains("ctrl-c"));
+        let hint = error.hint.unwrap();
+        for known in ["pageup", "pagedown", "backspace", "f12", "ctrl-"] {
+            assert!(hint.contains(known), "{hint}");
+        }
     }
     let many = vec!["a".to_owned(); MOST_KEYS + 1];
     assert!(bytes_of(&many, CursorKeys::Normal).is_err());
