@@ -149,9 +149,9 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         usual
     }
 
-    /// Arguments that a tool accepts, as JSON; a caller with wrong ones is shown them.
-    fn example(&self, tool: &str) -> Option<&str> {
-        let _ = tool;
+    /// Arguments that a tool accepts, as JSON, for a caller whose call was refused with this message.
+    fn example(&self, tool: &str, refusal: &str) -> Option<String> {
+        let _ = (tool, refusal);
         None
     }
 
@@ -165,7 +165,7 @@ pub trait Dialect: fmt::Debug + Send + Sync {
     /// content against the schema, and would show its fault instead of ours.
     fn failure(&self, tool: &str, error: &Error) -> CallToolResult {
         let hint = error.hint.as_deref().map(|hint| self.hint(hint));
-        let hint = match (error.code, self.example(tool), hint) {
+        let hint = match (error.code, self.example(tool, &error.message), hint) {
             (ErrorCode::Invalid, Some(example), Some(hint)) => {
                 Some(format!("{hint}; example: {example}"))
             }

@@ -134,7 +134,7 @@ impl WriteFile {
         let content = self.encoding.decode(self.content)?;
         if content.len() as u64 > most {
             return Err(Error::limit_exceeded(format!(
-                "{} bytes of content are more than {most}",
+                "content must be at most {most} bytes, not {}",
                 content.len()
             ))
             .hint("make the file by a command, or send it as a stream over HTTP"));
@@ -308,11 +308,13 @@ pub(crate) struct SearchFiles {
     /// also hidden and .gitignored files
     #[serde(default)]
     include_ignored: bool,
-    /// lines before and after, default 0
+    /// lines before and after: default 0, at most 100
     #[serde(default)]
+    #[schemars(range(min = 0, max = 100))]
     context_lines: u32,
-    /// default 100
+    /// default 100, at most 10000
     #[serde(default = "most_matches")]
+    #[schemars(range(min = 1, max = 10_000))]
     limit: u32,
 }
 
@@ -431,22 +433,26 @@ impl BatchFiles {
         let mut content = Vec::new();
         let mut encodings = Vec::new();
         let mut operations = Vec::new();
-        for operation in self.operations {
+        for (place, operation) in self.operations.into_iter().enumerate() {
+            let at = |error: Error| Error {
+                message: format!("operations[{place}].{}", error.message),
+                ..error
+            };
             let mut encoding = Encoding::default();
             let mut content_bytes = 0;
             let op: FileOp = match operation {
                 Operation::Read(asked) => {
                     encoding = asked.encoding;
-                    asked.op(each, most)?.into()
+                    asked.op(each, most).map_err(at)?.into()
                 }
                 Operation::Write(asked) => {
-                    let (op, own) = asked.op(most)?;
+                    let (op, own) = asked.op(most).map_err(at)?;
                     content_bytes = own.len() as u64;
                     content.extend(own);
                     op.into()
                 }
-                Operation::Edit(asked) => asked.op()?.into(),
-                Operation::Delete(asked) => asked.op()?.into(),
+                Operation::Edit(asked) => asked.op().map_err(at)?.into(),
+                Operation::Delete(asked) => asked.op().map_err(at)?.into(),
                 Operation::Move(asked) => FileOp::Move(asked.into()),
                 Operation::Copy(asked) => FileOp::Copy(asked.into()),
                 Operation::Mkdir(MakeDirectory { path, create_parents }) => {
@@ -475,13 +481,16 @@ pub(crate) fn precondition(
     if_match: Option<&str>,
     if_none_match: Option<&str>,
 ) -> Result<Precondition> {
-    let read = |text: &str| match text {
+    let read = |name: &str, text: &str| match text {
         "*" => Ok(EtagMatch::Any),
-        text => text.parse().map(EtagMatch::Etag),
+        text => text.parse().map(EtagMatch::Etag).map_err(|_| {
+            Error::invalid(format!("{name}: {text:?} is no etag"))
+                .hint("take one from fs_read or fs_stat, or * for any")
+        }),
     };
     Ok(Precondition {
-        if_match: if_match.map(read).transpose()?,
-        if_none_match: if_none_match.map(read).transpose()?,
+        if_match: if_match.map(|text| read("if_match", text)).transpose()?,
+        if_none_match: if_none_match.map(|text| read("if_none_match", text)).transpose()?,
     })
 }
 

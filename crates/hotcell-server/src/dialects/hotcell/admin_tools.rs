@@ -23,7 +23,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"command": "rm -rf build"}"#,
         input: schema::of::<Check>,
-        output: schema::of::<Verdict>,
+        output: schema::output::<Verdict>,
         call: check,
     },
     ToolKind {
@@ -34,7 +34,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Works,
         example: "{}",
         input: schema::of::<Nothing>,
-        output: schema::of::<Reconciled>,
+        output: schema::output::<Reconciled>,
         call: |arguments, _| {
             let Nothing {} = read(arguments)?;
             Ok(question(Reconcile, reconciled))
@@ -48,7 +48,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Removes,
         example: r#"{"dry_run": true}"#,
         input: schema::of::<Garbage>,
-        output: schema::of::<Collected>,
+        output: schema::output::<Collected>,
         call: |arguments, _| {
             let Garbage { dry_run } = read(arguments)?;
             Ok(question(Collect { dry_run }, collected))

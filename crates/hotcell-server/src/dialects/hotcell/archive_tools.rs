@@ -19,8 +19,8 @@ use crate::file_asked::{from_base64, here};
 use crate::toolsets::Toolset;
 use hotcell_dialects::{Outcome, Question};
 
-/// The largest archive that is part of a result unless told.
-const ARCHIVE_BYTES: u64 = 1 << 20;
+/// The largest archive that is part of a result by default: as base64 it fits into a text.
+const ARCHIVE_BYTES: u64 = SHOWN_BYTES as u64 / 4 * 3;
 /// What stands in a query as it is.
 const QUERY: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
@@ -34,7 +34,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"path": "dist", "compression": "gzip"}"#,
         input: input::<Export>,
-        output: schema::of::<Exported>,
+        output: schema::output::<Exported>,
         call: export,
     },
     ToolKind {
@@ -43,9 +43,9 @@ pub(super) const TOOLS: &[ToolKind] = &[
         about: "Unpack a base64 tar archive into a directory.",
         found_by: "upload files, untar, unpack an archive",
         effect: Effect::Replaces,
-        example: r#"{"path": "vendor", "archive": "H4sIAAAAAAAA…"}"#,
+        example: r#"{"path": "vendor", "archive": "H4sIAAAAAAACA8tIzcnJ1yupKGGgHTAAAjMTEzANBOg0SBaJDRI3NzMwZVAwYKADKC0uSSwCWskwMkEGKP65GEbBKBgFo2AUjDAAAAmyFwwACAAA"}"#,
         input: input::<Import>,
-        output: schema::of::<Imported>,
+        output: schema::output::<Imported>,
         call: import,
     },
 ];
@@ -53,6 +53,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Export {
+    /// default .
     #[serde(default = "here")]
     path: String,
     /// globs
@@ -60,9 +61,10 @@ struct Export {
     include: Vec<String>,
     #[serde(default)]
     exclude: Vec<String>,
+    /// default gzip
     #[serde(default)]
     compression: Compression,
-    /// the most in the result, default 1 MiB
+    /// the most in the result, default 24576
     #[serde(default = "archive_bytes")]
     max_bytes: u64,
 }
@@ -109,8 +111,9 @@ fn export(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
                     "the archive is larger than {most} bytes"
                 ))
                 .hint(
-                    "pack less of it with include and exclude, raise max_bytes, or let the user \
-                     copy it with the command hotcell cp CELL:PATH DIR",
+                    "pack less with include and exclude, read files in parts with fs_read \
+                     (encoding base64, offset, limit), raise max_bytes, or ask the user to run \
+                     the command hotcell cp CELL:PATH DIR",
                 ));
             }
             (Err(error), _) => return Err(error),
@@ -119,15 +122,9 @@ fn export(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
         let FileResult::Exported(packed) = done.result else { return Err(other()) };
         let archive = BASE64_STANDARD.encode(&done.content);
         let size = done.content.len();
-        let mut text = format!("packed {} into an archive of {size} bytes", counted(&packed));
-        if archive.len() <= SHOWN_BYTES {
-            text.push_str(&format!(", base64:\n{archive}"));
-        } else {
-            text.push_str(
-                "; too large for a text: pack less with include and exclude, or ask the user to \
-                 run `hotcell cp CELL:PATH DIR`",
-            );
-        }
+        let packed_into = counted(&packed);
+        let text =
+            format!("packed {packed_into} into an archive of {size} bytes, base64:\n{archive}");
         let view = Exported {
             archive: Some(archive),
             url: None,
@@ -169,6 +166,7 @@ fn counted(packed: &FilesPacked) -> String {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Import {
+    /// default .
     #[serde(default = "here")]
     path: String,
     /// base64; tar, plain, gzip or zstd

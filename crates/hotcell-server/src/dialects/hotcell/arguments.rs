@@ -6,10 +6,20 @@ use hotcell_model::{Error, Result};
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-use super::tool::ToolKind;
+use super::schema::{MAXIMUM, MINIMUM};
+use super::tool::{ToolBounds, ToolKind};
 
 /// How much of a wrong value an error quotes.
 const QUOTED_CHARS: usize = 80;
+/// Integers up to here are exact as fractions; a larger bound of a type is not worth stating.
+const MOST_STATED: f64 = 9_007_199_254_740_992.0;
+/// Arguments of a tool, or of any, that are lowered to the largest value that is accepted.
+const LOWERED: &[(Option<&str>, &str)] =
+    &[(None, "wait_s"), (Some("fs_list"), "limit"), (Some("exec_list"), "limit")];
+/// Marks what may be null, beside its type.
+pub(crate) const NULLABLE: &str = "nullable";
+/// How many execs fit into a result if they have all details.
+pub(super) const MOST_DETAILED_EXECS: u32 = 40;
 
 /// The arguments of a call, of the types that the tool's schema names.
 ///
@@ -18,8 +28,10 @@ const QUOTED_CHARS: usize = 80;
 pub(super) fn prepare(
     kind: &ToolKind,
     schema: &JsonObject,
+    bounds: ToolBounds,
     arguments: JsonObject,
 ) -> Result<JsonObject> {
+    let schema = &bounded(kind, schema, bounds, &arguments);
     let mut arguments = arguments;
     let required = names_in(schema.get("required"));
     // Many clients send every optional argument, empty.
@@ -32,16 +44,64 @@ pub(super) fn prepare(
         };
         !is_empty || required.contains(&name.as_str())
     });
-    let arguments = as_meant(schema, without_nulls(schema, arguments));
-    match fault_in_object(schema, "", &arguments) {
-        None => Ok(arguments),
-        Some(fault) => Err(Error::invalid(format!("{}: {fault}", kind.name))),
+    let mut arguments = as_meant(schema, without_nulls(schema, arguments));
+    for (tool, name) in LOWERED {
+        if tool.is_none_or(|tool| tool == kind.name)
+            && let Some(most) = property(schema, name).and_then(|it| it.get(MAXIMUM))
+            && let Some(value) = arguments.get_mut(*name)
+            && value.as_f64() > most.as_f64()
+        {
+            *value = most.clone();
+        }
     }
+    check(kind.name, schema, "", &arguments)?;
+    Ok(arguments)
+}
+
+/// Checks an object, which is at a path in the arguments of a tool.
+///
+/// # Errors
+/// `invalid`: names the argument and its value.
+pub(crate) fn check(
+    tool: &str,
+    schema: &JsonObject,
+    path: &str,
+    object: &JsonObject,
+) -> Result<()> {
+    match fault_in_object(schema, path, object) {
+        None => Ok(()),
+        Some(fault) => Err(Error::invalid(format!("{tool}: {fault}"))),
+    }
+}
+
+fn property<'a>(schema: &'a JsonObject, name: &str) -> Option<&'a JsonObject> {
+    schema.get("properties")?.get(name)?.as_object()
+}
+
+/// The schema with the ranges that depend on the call.
+fn bounded(
+    kind: &ToolKind,
+    schema: &JsonObject,
+    bounds: ToolBounds,
+    arguments: &JsonObject,
+) -> JsonObject {
+    let mut schema = schema.clone();
+    let mut set_most = |name: &str, most: Value| {
+        let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+        if let Some(Value::Object(property)) = properties.and_then(|all| all.get_mut(name)) {
+            property.insert(MAXIMUM.to_owned(), most);
+        }
+    };
+    set_most("wait_s", bounds.most_wait_s.into());
+    if kind.name == "exec_list" && arguments.get("details") == Some(&Value::Bool(true)) {
+        set_most("limit", MOST_DETAILED_EXECS.into());
+    }
+    schema
 }
 
 /// Without optional arguments that are null, or an empty text in place of another type, at every
 /// level that the schema describes.
-fn without_nulls(schema: &JsonObject, arguments: JsonObject) -> JsonObject {
+pub(crate) fn without_nulls(schema: &JsonObject, arguments: JsonObject) -> JsonObject {
     let required = names_in(schema.get("required"));
     let type_of = |name: &str| schema.get("properties")?.get(name)?.get("type")?.as_str();
     let is_absent = |name: &str, value: &Value| match value {
@@ -77,7 +137,8 @@ fn item_without_nulls(array: &JsonObject, item: Value) -> Value {
     }
 }
 
-fn names_in(list: Option<&Value>) -> Vec<&str> {
+/// The texts of a list in a schema.
+pub(crate) fn names_in(list: Option<&Value>) -> Vec<&str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
@@ -110,6 +171,9 @@ fn fault_in_object(schema: &JsonObject, path: &str, object: &JsonObject) -> Opti
 }
 
 fn fault_in(schema: &JsonObject, path: &str, value: &Value) -> Option<String> {
+    if value.is_null() && schema.get(NULLABLE) == Some(&Value::Bool(true)) {
+        return None;
+    }
     let expected = schema.get("type").and_then(Value::as_str)?;
     let fits = match expected {
         "string" => value.is_string(),
@@ -120,8 +184,23 @@ fn fault_in(schema: &JsonObject, path: &str, value: &Value) -> Option<String> {
         "object" => value.is_object(),
         _ => true,
     };
+    let article = if expected.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
+    if let Some(number) = value.as_f64() {
+        let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
+        let (least, most) = (bound(MINIMUM), bound(MAXIMUM));
+        let is_within =
+            least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most);
+        let range = match (least, most.filter(|most| *most <= MOST_STATED)) {
+            (Some(least), Some(most)) => format!(" from {least} to {most}"),
+            (Some(least), None) => format!(" of at least {least}"),
+            (None, Some(most)) => format!(" of at most {most}"),
+            (None, None) => String::new(),
+        };
+        if ["integer", "number"].contains(&expected) && !(fits && is_within) {
+            return Some(format!("{path} must be {article} {expected}{range}, not {value}"));
+        }
+    }
     if !fits {
-        let article = if expected.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
         return Some(format!("{path} must be {article} {expected}, not {}", quoted(value)));
     }
     let choices = names_in(schema.get("enum"));

@@ -1,15 +1,21 @@
 //! `fs_batch`.
 
+use std::sync::LazyLock;
+
 use hotcell_model::{FileCall, FileResult, Result};
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use serde_json::Value;
 
+use super::arguments;
 use super::file_tool::{answer, asked, call, input, request};
 use super::schema::{self, Object};
-use super::text::{SHOWN_BYTES, end_line, shown_path};
+use super::text::{SHOWN_BYTES, cut_diff, end_line, shown_path};
 use super::tool::{Effect, ToolBounds, ToolKind};
-use crate::file_asked::{Batch, BatchFiles, Replacement, yes};
+use crate::file_asked::{
+    Batch, BatchFiles, DeleteFile, EditFile, MakeDirectory, MoveFile, ReadFile, Replacement,
+    WriteFile, yes,
+};
 use crate::file_shown::{BatchShown, PartShown};
 use crate::toolsets::Toolset;
 use hotcell_dialects::Question;
@@ -17,12 +23,12 @@ use hotcell_dialects::Question;
 pub(super) const TOOLS: &[ToolKind] = &[ToolKind {
     name: "fs_batch",
     toolset: Toolset::Fs,
-    about: "Do several file operations, all or none.",
+    about: "Do up to 1000 file operations, all or none.",
     found_by: "move, rename, copy files, create directories, change many files at once",
     effect: Effect::Works,
-    example: r#"{"operations": [{"op": "mkdir", "path": "b"}, {"op": "move", "path": "a", "to": "b/a"}]}"#,
+    example: r#"{"operations": [{"op": "mkdir", "path": "b"}, {"op": "write", "path": "b/a.txt", "content": "hello\n"}]}"#,
     input: input::<BatchSchema>,
-    output: schema::of::<BatchedSchema>,
+    output: schema::output::<BatchedSchema>,
     call: batch_files,
 }];
 
@@ -92,6 +98,35 @@ struct BatchedSchema {
     rolled_back: bool,
 }
 
+/// The arguments of each operation.
+static OPERATIONS: LazyLock<[(&str, JsonObject); 7]> = LazyLock::new(|| {
+    [
+        ("read", schema::of::<ReadFile>()),
+        ("write", schema::of::<WriteFile>()),
+        ("edit", schema::of::<EditFile>()),
+        ("delete", schema::of::<DeleteFile>()),
+        ("move", schema::of::<MoveFile>()),
+        ("copy", schema::of::<MoveFile>()),
+        ("mkdir", schema::of::<MakeDirectory>()),
+    ]
+});
+
+/// Checks that each operation has the arguments of its kind.
+fn check_operations(arguments: &JsonObject) -> Result<()> {
+    let operations = arguments.get("operations").and_then(Value::as_array);
+    for (place, operation) in operations.into_iter().flatten().enumerate() {
+        let Some(fields) = operation.as_object() else { continue };
+        let kind = fields.get("op").and_then(Value::as_str);
+        let Some((_, schema)) = OPERATIONS.iter().find(|(name, _)| Some(*name) == kind) else {
+            continue;
+        };
+        let mut fields = fields.clone();
+        fields.remove("op");
+        arguments::check("fs_batch", schema, &format!("operations[{place}]."), &fields)?;
+    }
+    Ok(())
+}
+
 /// Without empty texts for fields that an operation leaves out; the content of a write may be empty.
 fn without_empty(mut arguments: JsonObject) -> JsonObject {
     let operations = arguments.get_mut("operations").and_then(Value::as_array_mut);
@@ -107,12 +142,14 @@ fn without_empty(mut arguments: JsonObject) -> JsonObject {
 
 fn batch_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let arguments = without_empty(arguments);
+    check_operations(&arguments)?;
     let (cell, asked): (_, BatchFiles) = asked(arguments)?;
     let Batch { op, content, encodings } = asked.op(SHOWN_BYTES as u64, bounds.content_bytes)?;
     let request = FileCall { content, ..request(cell, op, bounds) };
     Ok(call(request, move |done| {
         let FileResult::Batch(batch) = done.result else { return None };
-        let view = BatchShown::new(batch, &done.content, &encodings);
+        let mut view = BatchShown::new(batch, &done.content, &encodings);
+        cut_diffs(&mut view.results);
         let mut text = String::new();
         for (place, part) in view.results.iter().enumerate() {
             text.push_str(&format!("{}: ", place + 1));
@@ -124,6 +161,21 @@ fn batch_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
         }
         answer(&view, text)
     }))
+}
+
+/// Cuts diffs so that all of them fit into a result.
+fn cut_diffs(results: &mut [PartShown]) {
+    const LEAST_EACH: usize = 1024;
+    let mut diffs: Vec<&mut String> = results
+        .iter_mut()
+        .filter_map(|part| match part.result.as_mut()?.get_mut("diff")? {
+            Value::String(diff) => Some(diff),
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
+            Value::Array(_) | Value::Object(_) => None,
+        })
+        .collect();
+    let each = (SHOWN_BYTES / diffs.len().max(1)).max(LEAST_EACH);
+    diffs.iter_mut().for_each(|diff| cut_diff(diff, each));
 }
 
 /// Adds the result of one operation to a text.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::schema::{self, Object};
 use super::text::bounded;
-use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
+use super::tool::{Effect, MAX_SECONDS, ToolBounds, ToolKind, answer, named, question, read};
 use super::views::{CellView, Detail, ExecView, plain};
 use crate::call_id;
 use crate::toolsets::Toolset;
@@ -28,7 +28,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Adds,
         example: r#"{"alias": "build", "persistent": true}"#,
         input: schema::of::<Spawn>,
-        output: schema::of::<CellView>,
+        output: schema::output::<CellView>,
         call: spawn,
     },
     ToolKind {
@@ -39,7 +39,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"cell": "default"}"#,
         input: schema::of::<Attach>,
-        output: schema::of::<Attached>,
+        output: schema::output::<Attached>,
         call: attach,
     },
     ToolKind {
@@ -50,7 +50,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"include_stopped": true}"#,
         input: schema::of::<List>,
-        output: schema::of::<CellsView>,
+        output: schema::output::<CellsView>,
         call: |arguments, _| {
             let List { include_stopped } = read(arguments)?;
             Ok(question(CellList { include_stopped }, cells))
@@ -64,7 +64,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"cell": "default"}"#,
         input: schema::of::<Named>,
-        output: schema::of::<Details>,
+        output: schema::output::<Details>,
         call: |arguments, _| {
             let Named { cell } = read(arguments)?;
             Ok(question(CellInfo { cell: cell_ref(cell.as_deref())? }, details))
@@ -78,11 +78,14 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Removes,
         example: r#"{"cell": "build"}"#,
         input: schema::of::<Kill>,
-        output: schema::of::<Killed>,
+        output: schema::output::<Killed>,
         call: |arguments, _| {
             let Kill { cell, force, volumes } = read(arguments)?;
             let wait = KillWait::Removed;
-            Ok(question(CellKill { cell: cell.parse()?, force, volumes, wait }, killed))
+            Ok(question(
+                CellKill { cell: named("cell", cell.parse())?, force, volumes, wait },
+                killed,
+            ))
         },
     },
 ];
@@ -98,9 +101,11 @@ struct Spawn {
     /// keep until killed
     #[serde(default)]
     persistent: bool,
-    /// end it after this time
+    /// end it after this time, at most 31536000
+    #[schemars(range(min = 1, max = MAX_SECONDS))]
     ttl_s: Option<u64>,
     /// end it after this time without use
+    #[schemars(range(min = 1, max = MAX_SECONDS))]
     idle_ttl_s: Option<u64>,
     #[schemars(with = "Option<LimitsSchema>")]
     limits: Option<RequestedLimits>,
@@ -155,7 +160,7 @@ struct LimitsSchema {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Attach {
-    /// id or alias; default: your default cell
+    /// id or alias; default: yours
     cell: Option<String>,
     client_name: Option<String>,
     session_id: Option<String>,
@@ -171,7 +176,7 @@ struct List {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Named {
-    /// id or alias; default: your default cell
+    /// id or alias; default: yours
     cell: Option<String>,
 }
 
@@ -194,7 +199,8 @@ fn host() -> String {
 
 fn spawn(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let asked: Spawn = read(arguments)?;
-    let alias: Option<Alias> = asked.alias.map(|alias| alias.parse()).transpose()?;
+    let alias: Option<Alias> =
+        asked.alias.map(|alias| named("alias", alias.parse())).transpose()?;
     let spawn = CellSpawn {
         image: asked.image,
         alias,
@@ -227,7 +233,7 @@ fn labels(text: &str) -> Result<BTreeMap<String, String>> {
 }
 
 fn grants(texts: Vec<String>) -> Result<Vec<SecretGrant>> {
-    texts.iter().map(|text| text.parse()).collect()
+    texts.iter().map(|text| named("secrets", text.parse())).collect()
 }
 
 fn cell(reply: Reply) -> Option<CallToolResult> {
@@ -347,5 +353,5 @@ fn lines(first: String, rest: impl Iterator<Item = String>) -> String {
 
 /// The cell that a call names, or the caller's default one.
 pub(super) fn cell_ref(cell: Option<&str>) -> Result<CellRef> {
-    cell.map_or(Ok(CellRef::Default), str::parse)
+    cell.map_or(Ok(CellRef::Default), |cell| named("cell", cell.parse()))
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::cell_tools::{cell_ref, cells};
 use super::schema::{self, Object};
 use super::text::{SHOWN_BYTES, path_in_line};
-use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
+use super::tool::{Effect, ToolBounds, ToolKind, answer, named, question, read};
 use crate::toolsets::Toolset;
 use hotcell_dialects::Question;
 
@@ -30,7 +30,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Works,
         example: r#"{"action": "create"}"#,
         input: schema::of::<Asked>,
-        output: schema::of::<CheckpointView>,
+        output: schema::output::<CheckpointView>,
         call: checkpoint,
     },
     ToolKind {
@@ -41,11 +41,11 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Adds,
         example: r#"{"count": 2}"#,
         input: schema::of::<Fork>,
-        output: schema::of::<super::cell_tools::CellsView>,
+        output: schema::output::<super::cell_tools::CellsView>,
         call: |arguments, _| {
             let Fork { cell, checkpoint, alias, count } = read(arguments)?;
-            let checkpoint = checkpoint.map(|id| id.parse()).transpose()?;
-            let alias = alias.map(|alias| alias.parse()).transpose()?;
+            let checkpoint = checkpoint.map(|id| named("checkpoint", id.parse())).transpose()?;
+            let alias = alias.map(|alias| named("alias", alias.parse())).transpose()?;
             let cell = cell_ref(cell.as_deref())?;
             let (keep, ttl_s, idempotency_key) = (None, None, None);
             let fork = CellFork { cell, checkpoint, alias, count, keep, ttl_s, idempotency_key };
@@ -67,7 +67,7 @@ enum Action {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Asked {
-    /// id or alias; default: your default cell
+    /// id or alias; default: yours
     cell: Option<String>,
     action: Action,
     /// for diff, restore, delete: its id
@@ -83,12 +83,14 @@ struct Asked {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Fork {
+    /// default: yours
     cell: Option<String>,
     /// default: its files as they are now
     checkpoint: Option<String>,
     alias: Option<String>,
-    /// default 1
+    /// default 1, at most 100
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 100))]
     count: u32,
 }
 
@@ -104,7 +106,7 @@ fn checkpoint(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
             Error::invalid("checkpoint is missing")
                 .hint("use the id that action list or create returned")
         };
-        checkpoint.as_deref().ok_or_else(missing)?.parse()
+        named("checkpoint", checkpoint.as_deref().ok_or_else(missing)?.parse())
     };
     let request: Request = match action {
         Action::Create => CheckpointCreate { cell }.into(),

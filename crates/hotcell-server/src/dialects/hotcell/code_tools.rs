@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::cell_tools::cell_ref;
 use super::exec_tools;
 use super::schema::{self, Anything, Object};
-use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
+use super::tool::{Effect, MAX_SECONDS, ToolBounds, ToolKind, answer, named, question, read};
 use super::views::{Detail, approval_of, plain};
 use crate::toolsets::Toolset;
 use hotcell_dialects::{AWAITING_APPROVAL, Question};
@@ -34,7 +34,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Runs,
         example: r#"{"code": "import sys\nsys.version"}"#,
         input: schema::of::<Run>,
-        output: schema::of::<Ran>,
+        output: schema::output::<Ran>,
         call: run,
     },
     ToolKind {
@@ -45,7 +45,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"query": "create an issue"}"#,
         input: schema::of::<Search>,
-        output: schema::of::<ToolsFound>,
+        output: schema::output::<ToolsFound>,
         call: search,
     },
 ];
@@ -53,16 +53,18 @@ pub(super) const TOOLS: &[ToolKind] = &[
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Run {
-    /// id or alias; default: your default cell
+    /// id or alias; default: yours
     cell: Option<String>,
     code: String,
     /// python (default), typescript, javascript
     #[serde(default = "python")]
     language: String,
-    /// ends it; default 30, 0: none
+    /// ends it; default 30, at most 31536000, 0: none
     #[serde(default = "timeout")]
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
     timeout_s: f64,
     /// for the end: default 20, at most 50
+    #[schemars(range(min = 0))]
     wait_s: Option<f64>,
     /// of long results: auto (default), truncate, summarise, sample
     #[serde(default = "auto")]
@@ -114,9 +116,9 @@ fn run(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let asked: Run = read(arguments)?;
     let detail = Detail::of(asked.details);
     let strategy = strategy_of(&asked.strategy)?;
-    let language: CodeLanguage = asked.language.parse()?;
+    let language: CodeLanguage = named("language", asked.language.parse())?;
     let session = match (asked.session, asked.reset) {
-        (Some(name), reset) => Some(SessionTurn { name: name.parse()?, reset }),
+        (Some(name), reset) => Some(SessionTurn { name: named("session", name.parse())?, reset }),
         (None, false) => None,
         (None, true) => {
             return Err(Error::invalid("reset was given without a session")

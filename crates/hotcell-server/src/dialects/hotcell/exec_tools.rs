@@ -10,11 +10,12 @@ use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::arguments::MOST_DETAILED_EXECS;
 use super::cell_tools::cell_ref;
 use super::code_tools::with_images;
 use super::schema::{self, Object};
 use super::text::{self, STREAM_BYTES, end_line};
-use super::tool::{Effect, ToolBounds, ToolKind, answer, question, read};
+use super::tool::{Effect, MAX_SECONDS, ToolBounds, ToolKind, answer, named, question, read};
 use super::views::{Detail, ExecView, LeftOut, PageView, Rest, Standing, plain};
 use crate::exec_parts::{self, terminal_size};
 use crate::terminal_args::{UntilName, input_wait, output_view, poll_wait};
@@ -22,7 +23,7 @@ use crate::toolsets::Toolset;
 use hotcell_dialects::Question;
 
 /// What the engine is asked for: enough for both streams of a result.
-const RESULT_BYTES: u64 = 8 * STREAM_BYTES as u64;
+const RESULT_BYTES: u64 = 16 * STREAM_BYTES as u64;
 /// How much output a page has by default: the longest record, or several shorter ones.
 const PAGE_BYTES: u64 = 16 << 10;
 
@@ -36,7 +37,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Runs,
         example: r#"{"command": "make test", "wait_s": 30}"#,
         input: schema::of::<Run>,
-        output: schema::of::<Ran>,
+        output: schema::output::<Ran>,
         call: run,
     },
     ToolKind {
@@ -47,7 +48,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"exec_id": "e_0123456789", "after_seq": 0, "wait_s": 20}"#,
         input: schema::of::<Poll>,
-        output: schema::of::<PageView>,
+        output: schema::output::<PageView>,
         call: poll,
     },
     ToolKind {
@@ -59,7 +60,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Runs,
         example: r#"{"exec_id": "e_0123456789", "text": "yes\n"}"#,
         input: schema::of::<Input>,
-        output: schema::of::<PageView>,
+        output: schema::output::<PageView>,
         call: input,
     },
     ToolKind {
@@ -70,7 +71,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Stops,
         example: r#"{"exec_id": "e_0123456789"}"#,
         input: schema::of::<Cancel>,
-        output: schema::of::<Cancelled>,
+        output: schema::output::<Cancelled>,
         call: cancel,
     },
     ToolKind {
@@ -81,7 +82,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"status": "live"}"#,
         input: schema::of::<List>,
-        output: schema::of::<Listed>,
+        output: schema::output::<Listed>,
         call: list,
     },
 ];
@@ -89,7 +90,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Run {
-    /// id or alias; default: your default cell
+    /// id or alias; default: yours
     cell: Option<String>,
     /// shell text
     command: Option<String>,
@@ -107,14 +108,18 @@ struct Run {
     /// run in a terminal; keeps stdin open
     #[serde(default)]
     pty: bool,
-    /// of the terminal, default 24
+    /// of the terminal: 1-1000, default 24
+    #[schemars(range(min = 1, max = 1000))]
     rows: Option<u16>,
-    /// of the terminal, default 80
+    /// 1-1000, default 80
+    #[schemars(range(min = 1, max = 1000))]
     cols: Option<u16>,
-    /// ends it; default 600, 0: none
+    /// ends it; default 600, at most 31536000, 0: none
     #[serde(default = "timeout")]
+    #[schemars(range(min = 0, max = MAX_SECONDS))]
     timeout_s: f64,
     /// for the end: default 20, at most 50
+    #[schemars(range(min = 0))]
     wait_s: Option<f64>,
     /// higher starts first, default 0
     #[serde(default)]
@@ -136,6 +141,7 @@ struct Poll {
     #[serde(default)]
     after_seq: u64,
     /// at most 50; default 0, with until 10
+    #[schemars(range(min = 0))]
     wait_s: Option<f64>,
     /// what to wait for; default output, in a terminal settled: waits for input or is quiet
     until: Option<UntilName>,
@@ -171,9 +177,12 @@ struct Input {
     eof: bool,
     /// INT, TERM, …; in a terminal INT is for the foreground program
     signal: Option<String>,
+    #[schemars(range(min = 1, max = 1000))]
     rows: Option<u16>,
+    #[schemars(range(min = 1, max = 1000))]
     cols: Option<u16>,
     /// for the answer, at most 50; default 0.1, in a terminal or with until 10
+    #[schemars(range(min = 0))]
     wait_s: Option<f64>,
     /// as in exec_poll
     until: Option<UntilName>,
@@ -189,8 +198,9 @@ struct Cancel {
     /// default TERM
     #[serde(default = "term")]
     signal: String,
-    /// default 5
+    /// default 5, at most 3600
     #[serde(default = "grace")]
+    #[schemars(range(min = 0, max = 3600))]
     grace_s: f64,
 }
 
@@ -203,6 +213,7 @@ struct List {
     status: Option<String>,
     /// default 50, at most 150, with details 40
     #[serde(default = "limit")]
+    #[schemars(range(min = 1, max = 150))]
     limit: u32,
     /// next_cursor of the page before
     cursor: Option<String>,
@@ -305,11 +316,10 @@ fn poll(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let detail = Detail::of(asked.details);
     let view = output_view(asked.until, asked.pattern, asked.screen)?;
     let max_bytes = asked.max_bytes.unwrap_or(PAGE_BYTES);
-    let after_seq = asked.after_seq;
     let is_tail = asked.tail_lines.is_some();
     let poll = ExecPoll {
-        exec: asked.exec_id.parse()?,
-        after_seq,
+        exec: named("exec_id", asked.exec_id.parse())?,
+        after_seq: asked.after_seq,
         wait_s: poll_wait(asked.wait_s, &view).min(bounds.most_wait_s),
         filter: OutputFilter {
             tail_lines: asked.tail_lines,
@@ -323,7 +333,7 @@ fn poll(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
         let Reply::ExecPage(mut page) = reply else { return None };
         let left_out = match is_tail {
             true => text::begin_with_a_line(&mut page.records, max_bytes),
-            false => text::cut_to(&mut page.records, max_bytes, after_seq),
+            false => LeftOut::Nothing,
         };
         Some(page_result(page, left_out, detail))
     }))
@@ -350,12 +360,12 @@ fn input(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let input = ExecInput {
         data: asked.text.unwrap_or_default().into_bytes(),
         eof: asked.eof,
-        signal: asked.signal.as_deref().map(str::parse).transpose()?,
+        signal: asked.signal.map(|it| named("signal", it.parse())).transpose()?,
         size: terminal_size(asked.rows, asked.cols),
         wait_s: Some(wait_s),
         keys: asked.keys,
         view,
-        ..ExecInput::to(asked.exec_id.parse()?)
+        ..ExecInput::to(named("exec_id", asked.exec_id.parse())?)
     };
     Ok(question(input, |reply| {
         let Reply::InputAccepted(accepted) = reply else { return None };
@@ -365,8 +375,9 @@ fn input(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
 
 fn cancel(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     let asked: Cancel = read(arguments)?;
-    let signal: Signal = asked.signal.parse()?;
-    let cancel = ExecCancel { exec: asked.exec_id.parse()?, signal, grace_s: asked.grace_s };
+    let signal: Signal = named("signal", asked.signal.parse())?;
+    let exec = named("exec_id", asked.exec_id.parse())?;
+    let cancel = ExecCancel { exec, signal, grace_s: asked.grace_s };
     Ok(question(cancel, cancelled))
 }
 
@@ -403,10 +414,10 @@ fn list(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
     // So many fit into a result.
     let most = match detail {
         Detail::Brief => 150,
-        Detail::Full => 40,
+        Detail::Full => MOST_DETAILED_EXECS,
     };
     let list = ExecList {
-        cell: asked.cell.as_deref().map(str::parse).transpose()?,
+        cell: asked.cell.map(|cell| named("cell", cell.parse())).transpose()?,
         status,
         limit: asked.limit.min(most),
         cursor: asked.cursor,

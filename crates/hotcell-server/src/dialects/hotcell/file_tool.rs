@@ -17,7 +17,10 @@ use hotcell_dialects::Question;
 pub(super) fn input<T: JsonSchema>() -> JsonObject {
     let mut schema = schema::of::<T>();
     if let Some(Value::Object(fields)) = schema.get_mut("properties") {
-        fields.insert("cell".to_owned(), json!({ "type": "string" }));
+        fields.insert(
+            "cell".to_owned(),
+            json!({ "type": "string", "description": "default: yours" }),
+        );
     }
     schema
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file_tool::{answer, asked, call, input, request};
 use super::schema::{self, Object};
-use super::text::{SHOWN_BYTES, path_in_line, short_path, shown_path};
+use super::text::{SHOWN_BYTES, cut_diff, path_in_line, short_path, shown_path};
 use super::tool::{Effect, ToolBounds, ToolKind, answer_value};
 use super::views::{Detail, plain};
 use crate::encoded::encoded;
@@ -43,7 +43,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"path": "src/main.py", "lines": "1-100"}"#,
         input: input::<ReadFile>,
-        output: schema::of::<ContentShown>,
+        output: schema::output::<ContentShown>,
         call: read_file,
     },
     ToolKind {
@@ -54,7 +54,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Replaces,
         example: r#"{"path": "notes.txt", "content": "hello\n"}"#,
         input: input::<WriteFile>,
-        output: schema::of::<Written>,
+        output: schema::output::<Written>,
         call: write_file,
     },
     ToolKind {
@@ -65,7 +65,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Works,
         example: r#"{"path": "a.py", "edits": [{"old": "x = 1", "new": "x = 2"}]}"#,
         input: input::<EditFile>,
-        output: schema::of::<Edited>,
+        output: schema::output::<Edited>,
         call: edit_file,
     },
     ToolKind {
@@ -76,7 +76,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"path": ".", "recursive": true, "glob": "**/*.py"}"#,
         input: input::<List>,
-        output: schema::of::<Listed>,
+        output: schema::output::<Listed>,
         call: list_files,
     },
     ToolKind {
@@ -87,7 +87,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"path": "notes.txt"}"#,
         input: input::<ShowFile>,
-        output: schema::of::<EntryShown>,
+        output: schema::output::<EntryShown>,
         call: show_file,
     },
     ToolKind {
@@ -98,7 +98,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Replaces,
         example: r#"{"path": "build", "recursive": true}"#,
         input: input::<DeleteFile>,
-        output: schema::of::<Deleted>,
+        output: schema::output::<Deleted>,
         call: delete_file,
     },
     ToolKind {
@@ -109,7 +109,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         effect: Effect::Reads,
         example: r#"{"pattern": "TODO", "glob": "*.py"}"#,
         input: input::<SearchFiles>,
-        output: schema::of::<Found>,
+        output: schema::output::<Found>,
         call: search_files,
     },
 ];
@@ -197,13 +197,14 @@ fn edit_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let op = asked.op()?;
     Ok(call(request(cell, op, bounds), |done| {
         let FileResult::Edited(edited) = done.result else { return None };
-        let view = Edited {
+        let mut view = Edited {
             path: edited.path,
             etag: edited.etag.to_string(),
             size: edited.size,
             replaced: edited.replaced,
             diff: edited.diff,
         };
+        cut_diff(&mut view.diff, SHOWN_BYTES);
         let text = format!("{}[{}: etag {}]", view.diff, shown_path(&view.path), view.etag);
         answer(&view, text)
     }))
@@ -222,6 +223,7 @@ struct List {
     glob: Option<String>,
     /// default 200, at most 1000
     #[serde(default = "most_entries")]
+    #[schemars(range(min = 1, max = 1000))]
     limit: u32,
     /// next_cursor of the page before
     cursor: Option<String>,
@@ -365,9 +367,10 @@ struct Found {
     /// path, line, text, before, after
     #[schemars(with = "Vec<Object>")]
     matches: Vec<hotcell_model::FileMatch>,
-    /// looked at
     files: u64,
     truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<&'static str>,
 }
 
 fn search_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
@@ -378,11 +381,15 @@ fn search_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     }))
 }
 
-/// Matches up to the bound of a text.
+/// Matches up to the bound of a text, and of JSON, which repeats names and paths.
 pub(super) fn found_result(found: FileMatches) -> Option<CallToolResult> {
-    let mut view = Found { matches: Vec::new(), files: found.files, truncated: found.truncated };
+    const RAISE: &str = "narrow path, glob or pattern, or raise limit";
+    const NARROW: &str = "narrow path, glob or pattern";
+    let next = found.truncated.then_some(RAISE);
+    let mut view =
+        Found { matches: Vec::new(), files: found.files, truncated: found.truncated, next };
     let mut text = String::new();
-    let mut advice = "narrow path, glob or pattern, or raise limit";
+    let mut json_bytes = 0;
     for mut one in found.matches {
         let lines = one.text.iter_mut().chain(&mut one.before).chain(&mut one.after);
         lines.for_each(shorten);
@@ -390,9 +397,9 @@ pub(super) fn found_result(found: FileMatches) -> Option<CallToolResult> {
         let is_new = view.matches.last().is_none_or(|last| last.path != one.path);
         let heading = if is_new { format!("{}\n", path_in_line(&one.path)) } else { String::new() };
         let shown = heading + &match_lines(&one);
-        if text.len() + shown.len() > SHOWN_BYTES {
-            view.truncated = true;
-            advice = "narrow path, glob or pattern";
+        json_bytes += serde_json::to_string(&one).map_or(0, |json| json.len());
+        if text.len() + shown.len() > SHOWN_BYTES || json_bytes > 2 * SHOWN_BYTES {
+            (view.truncated, view.next) = (true, Some(NARROW));
             break;
         }
         text.push_str(&shown);
@@ -401,8 +408,8 @@ pub(super) fn found_result(found: FileMatches) -> Option<CallToolResult> {
     if view.matches.is_empty() {
         text.push_str(&format!("[nothing found in {} files]\n", view.files));
     }
-    if view.truncated {
-        text.push_str(&format!("[more: {advice}]\n"));
+    if let Some(next) = view.next {
+        text.push_str(&format!("[more: {next}]\n"));
     }
     answer(&view, text)
 }

@@ -157,7 +157,7 @@ fn the_other_tools_have_their_defaults() {
     let FileOp::Edit(edit) = op("fs_edit", edits) else { panic!() };
     assert!(!edit.dry_run && !edit.edits[0].replace_all);
     let call = asked("fs_export", json!({}));
-    assert_eq!(call.most_content, 1000 << 10);
+    assert_eq!(call.most_content, 24 << 10);
     let FileOp::Export(export) = call.op else { panic!() };
     assert_eq!(export.compression, Compression::Gzip);
     let call = asked("fs_import", json!({ "path": "d", "archive": "AAE=" }));
@@ -262,9 +262,42 @@ fn matches_are_shown_like_those_of_grep_and_bounded() {
     assert!(text(&many).len() < 33_000, "{}", text(&many).len());
     assert_eq!(value(&many)["truncated"], true);
     assert!(value(&many)["matches"].as_array().unwrap().len() > 10);
+    assert!(value(&many)["next"].as_str().unwrap().contains("narrow"), "{}", value(&many)["next"]);
+    let short = FileMatch { before: Vec::new(), after: Vec::new(), ..one(1, "x".to_owned()) };
+    let many = show(vec![short; 5000]);
+    assert!(value(&many).to_string().len() < 70_000, "{}", value(&many).to_string().len());
+    assert_eq!(value(&many)["truncated"], true);
+    assert!(text(&many).contains("[more: narrow"), "{}", text(&many));
     assert_eq!(text(&show(Vec::new())), "[nothing found in 3 files]\n");
     let name = FileMatch { line: None, text: None, ..one(1, String::new()) };
     assert_eq!(text(&show(vec![name])), "a\n");
+}
+
+#[test]
+fn a_long_diff_is_cut_at_a_line_in_both_forms() {
+    let edited = || {
+        let diff = "+some line\n".repeat(10_000);
+        FileResult::Edited(
+            serde_json::from_value(json!({
+                "path": "/workspace/a", "etag": ETAG, "size": 1, "replaced": 1, "diff": diff,
+            }))
+            .unwrap(),
+        )
+    };
+    let edit = json!({ "path": "a", "edits": [{ "old": "a", "new": "b" }] });
+    let one = shown("fs_edit", edit, edited(), b"");
+    let operation = json!({ "op": "edit", "path": "a", "edits": [{ "old": "a", "new": "b" }] });
+    let done = || BatchOutcome::Done { result: Box::new(edited()), content_bytes: 0 };
+    let batch =
+        FileResult::Batch(BatchResult { outcomes: vec![done(), done()], rolled_back: false });
+    let both = json!({ "operations": [operation, operation] });
+    let two = shown("fs_batch", both, batch, b"");
+    for result in [&one, &two] {
+        assert!(text(result).len() < 34_000, "{}", text(result).len());
+        assert!(value(result).to_string().len() < 40_000);
+        assert!(text(result).contains("line\n[cut: "), "{}", text(result));
+        assert!(value(result).to_string().contains("of 110000 bytes of the diff are shown"));
+    }
 }
 
 #[test]
@@ -309,13 +342,22 @@ fn a_large_archive_is_a_link_or_an_error_that_helps() {
          &include=%2A.rs&exclude=x%26y"
     );
     let error = show(None, too_much()).unwrap_err();
-    assert!(error.hint.unwrap().contains("hotcell cp"));
+    let error_hint = error.hint.unwrap();
+    assert!(error_hint.contains("hotcell cp"));
     let packed = FilesPacked { files: 2, bytes: 9, ..FilesPacked::default() };
     let done = FileDone { result: FileResult::Exported(packed), content: b"tar".to_vec() };
+    assert!(error_hint.contains("fs_read") && error_hint.contains("include"), "{error_hint}");
     let small = show(None, Ok(Reply::FileDone(done))).unwrap();
     assert_eq!((&value(&small)["archive"], &value(&small)["files"]), (&json!("dGFy"), &json!(2)));
     assert!(text(&small).ends_with("base64:\ndGFy"), "{}", text(&small));
     assert!(text(&link).contains("http://localhost:1/v1/cells/work/archive"), "{}", text(&link));
+    // Both forms carry an archive that was asked for.
+    let large = FileDone {
+        result: FileResult::Exported(FilesPacked::default()),
+        content: vec![b'x'; 100_000],
+    };
+    let large = show(None, Ok(Reply::FileDone(large))).unwrap();
+    assert!(text(&large).ends_with(value(&large)["archive"].as_str().unwrap()));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use hotcell_model::{
     Asked, CellRef, Command, Error, ErrorCode, Exec, ExecPage, ExecResult, ExecState, Execs, Keep,
     Record, Reply, Request, Stdin, Stream, Timestamp, WorkspaceMode,
@@ -428,7 +430,7 @@ fn adjacent_output_of_one_stream_is_one_message() {
 }
 
 #[test]
-fn a_page_says_that_more_is_there_and_cuts_a_record_that_is_too_long() {
+fn a_page_says_that_more_is_there_and_that_its_last_line_goes_on() {
     let page = |asked: Value, waiting_for_input: Option<String>| {
         let mut exec = ended(0, 0);
         (exec.end, exec.state) = (None, ExecState::Running);
@@ -451,17 +453,85 @@ fn a_page_says_that_more_is_there_and_cuts_a_record_that_is_too_long() {
     let whole = page(json!({ "exec_id": "e_0000000001" }), None);
     assert_eq!(
         text(&whole),
-        "0123456789é\n[e_0000000001 running; more output: exec_poll with after_seq 4]"
+        "0123456789é…\n[e_0000000001 running; more output: exec_poll with after_seq 4]"
     );
     assert_eq!(whole.structured_content.unwrap()["more"], true);
     let asked = json!({ "exec_id": "e_0000000001", "after_seq": 3, "max_bytes": 11 });
-    let cut = page(asked, Some("Name? ".to_owned()));
+    let asking = page(asked, Some("Name? ".to_owned()));
     assert_eq!(
-        text(&cut),
-        "[cut: read all of it with after_seq 3 and max_bytes 12]\n0123456789\n\
-         [e_0000000001 running, waiting for input: \"Name? \"; \
+        text(&asking),
+        "0123456789é…\n[e_0000000001 running, waiting for input: \"Name? \"; \
          more output: exec_poll with after_seq 4]"
     );
+}
+
+#[test]
+fn output_of_a_page_is_never_cut_and_binary_output_is_base64() {
+    let shown_page = |bytes: Vec<u8>| {
+        let record = Record { bytes, ..record(1, Stream::Stdout, "") };
+        let page = ExecPage {
+            exec: ended(1, 0),
+            records: vec![record],
+            next_seq: 1,
+            complete: true,
+            more: false,
+            dropped: None,
+            waiting_for_input: None,
+            matched: None,
+            screen: None,
+            code: None,
+            awaiting: Vec::new(),
+        };
+        let asked = json!({ "exec_id": "e_0000000001", "max_bytes": 1000 });
+        shown("exec_poll", asked, Reply::ExecPage(page))
+    };
+    // A character that was cut before it makes a record longer than a page.
+    let long = shown_page(vec![b'x'; 16 * 1024 + 1]);
+    let message = &long.structured_content.as_ref().unwrap()["messages"][0];
+    assert_eq!(message["data"].as_str().unwrap().len(), 16 * 1024 + 1);
+    assert_eq!(long.structured_content.as_ref().unwrap().get("note"), None);
+    for bytes in [vec![0; 16 * 1024], (0..16 * 1024).map(|n| (n * 7 % 256) as u8).collect()] {
+        let binary = shown_page(bytes.clone());
+        let value = binary.structured_content.clone().unwrap();
+        let message = &value["messages"][0];
+        assert_eq!(message["encoding"], "base64");
+        let decoded = BASE64_STANDARD.decode(message["data"].as_str().unwrap()).unwrap();
+        assert!(decoded == bytes);
+        assert!(value.to_string().len() < 32 * 1024, "{}", value.to_string().len());
+        assert!(text(&binary).starts_with("[stdout as base64]\n"));
+    }
+}
+
+#[test]
+fn both_streams_of_a_run_have_head_and_tail_in_whole_lines() {
+    let lines = |from: u32, to: u32| (from..to).map(|n| format!("{n}\n")).collect::<String>();
+    let records = vec![
+        record(1, Stream::Stdout, &lines(1, 3000)),
+        record(2, Stream::Stdout, &lines(3000, 3001)[..2]),
+        record(10, Stream::Stdout, &lines(17_000, 20_001)[2..]),
+        record(11, Stream::Stderr, &lines(1, 3000)),
+        record(20, Stream::Stderr, &lines(17_000, 20_001)[3..]),
+    ];
+    let reply = Reply::ExecResult(result(ended(108_894, 108_894), records, true));
+    let value = shown("exec_run", json!({ "command": "ls" }), reply).structured_content.unwrap();
+    for stream in ["stdout", "stderr"] {
+        let text = value[stream].as_str().unwrap();
+        let (head, tail) = text.split_once("[cut: read the rest with exec_poll").unwrap();
+        assert!(head.starts_with("1\n2\n") && head.ends_with('\n') && head.len() > 3000, "{head}");
+        let (_, tail) = tail.split_once("]\n").unwrap();
+        assert!(tail.ends_with("\n19999\n20000\n") && tail.len() > 3000, "{tail}");
+        assert_eq!(tail.lines().next().unwrap().len(), 5, "{tail}");
+        assert!(text.len() < 8200, "{}", text.len());
+    }
+}
+
+#[test]
+fn control_characters_count_with_their_size_in_json() {
+    let records = vec![record(1, Stream::Stdout, &"\0".repeat(16_000))];
+    let reply = Reply::ExecResult(result(ended(16_000, 0), records, false));
+    let value = shown("exec_run", json!({ "command": "ls" }), reply).structured_content.unwrap();
+    assert!(value.to_string().len() < 10_000, "{}", value.to_string().len());
+    assert!(value["stdout"].as_str().unwrap().contains("…\n[cut: "), "{value}");
 }
 
 #[test]

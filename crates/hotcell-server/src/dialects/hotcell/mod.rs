@@ -2,11 +2,12 @@
 
 mod admin_tools;
 mod archive_tools;
-mod arguments;
+pub(crate) mod arguments;
 mod batch_tool;
 mod cell_tools;
 mod checkpoint_tools;
 mod code_tools;
+mod examples;
 mod exec_tools;
 mod file_tool;
 mod file_tools;
@@ -17,9 +18,13 @@ mod tool;
 mod views;
 
 #[cfg(test)]
+mod arguments_tests;
+#[cfg(test)]
 mod file_tools_tests;
 #[cfg(test)]
 mod hotcell_tests;
+#[cfg(test)]
+mod output_schema_tests;
 
 use hotcell_model::{Command, Error, ExecResult, Result};
 use rmcp::model::{CallToolResult, JsonObject, Tool};
@@ -58,11 +63,13 @@ them). Output is never lost: a result that is cut says how to read the rest.";
 
 /// The tool that does what a command of the command line does: agents have no command line.
 const TOOLS_FOR_COMMANDS: &[(&str, &str)] = &[
-    ("`hotcell approvals`", "`hotcell approvals` (for the user)"),
+    ("`hotcell approvals`", "`hotcell approvals` (ask the user to run it)"),
+    ("`hotcell run -i` or `stdin_open`", "exec_run with stdin_open"),
     ("`hotcell cancel`", "exec_cancel"),
     ("`hotcell cells --all`", "cell_list with include_stopped"),
     ("`hotcell cells`", "cell_list"),
     ("`hotcell checkpoint list`", "cell_checkpoint with action list"),
+    ("`hotcell cp CELL:PATH DIR`", "fs_export"),
     ("`hotcell cp`", "fs_export and fs_import"),
     ("`hotcell info`", "cell_info"),
     ("`hotcell kill --force`", "cell_kill with force"),
@@ -71,7 +78,6 @@ const TOOLS_FOR_COMMANDS: &[(&str, &str)] = &[
     ("`hotcell ls`", "fs_list"),
     ("`hotcell ps --all`", "exec_list"),
     ("`hotcell ps`", "exec_list with status live"),
-    ("`hotcell run -i` or `stdin_open`", "exec_run with stdin_open"),
     ("`hotcell run -i`", "exec_run with stdin_open"),
     ("`hotcell spawn`", "cell_spawn"),
 ];
@@ -151,14 +157,19 @@ impl Dialect for HotcellDialect {
         self.passes_tools
     }
 
-    fn example(&self, tool: &str) -> Option<&str> {
-        self.kinds.iter().find(|kind| kind.name == tool).map(|kind| kind.example)
+    fn example(&self, tool: &str, refusal: &str) -> Option<String> {
+        let known = self.kinds.iter().zip(&self.inputs).find(|(kind, _)| kind.name == tool);
+        known.map(|(kind, input)| examples::example_for(kind, input, refusal))
     }
 
     fn hint(&self, hint: &str) -> String {
-        TOOLS_FOR_COMMANDS
-            .iter()
-            .fold(hint.to_owned(), |hint, (command, tool)| hint.replace(command, tool))
+        let replace = |hint: String, (command, tool): &(&str, &str)| hint.replace(command, tool);
+        let mut hint = TOOLS_FOR_COMMANDS.iter().fold(hint.to_owned(), replace);
+        let is_addressed = ["user", "operator", "person"].iter().any(|word| hint.contains(word));
+        if hint.contains("`hotcell ") && !is_addressed {
+            hint.push_str("; ask the user to run `hotcell` commands");
+        }
+        hint
     }
 
     fn call(&self, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
@@ -168,8 +179,9 @@ impl Dialect for HotcellDialect {
     fn call_for(&self, client: ClientTerms, tool: &str, arguments: JsonObject) -> Result<ToolCall> {
         let known = self.kinds.iter().zip(&self.inputs).find(|(kind, _)| kind.name == tool);
         let (kind, input) = known.ok_or_else(|| self.unknown(tool))?;
-        let arguments = arguments::prepare(kind, input, arguments)?;
-        (kind.call)(arguments, self.bounds.for_client(client)).map(ToolCall::from)
+        let bounds = self.bounds.for_client(client);
+        let arguments = arguments::prepare(kind, input, bounds, arguments)?;
+        (kind.call)(arguments, bounds).map(ToolCall::from)
     }
 
     fn exec_result(&self, result: ExecResult) -> CallToolResult {

@@ -36,7 +36,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
                 workspace_apply would bring to the real files.",
         effect: Effect::Reads,
         input: input::<Diff>,
-        output: schema::of::<DiffView>,
+        output: schema::output::<DiffView>,
         call: |arguments, _| {
             let (cell, Diff { paths, max_bytes }) = asked(arguments)?;
             let patch_bytes = max_bytes.unwrap_or(PATCH_BYTES).min(MOST_PATCH_BYTES);
@@ -62,7 +62,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
                 reported as conflicts and left alone.",
         effect: Effect::Works,
         input: input::<Apply>,
-        output: schema::of::<ApplyView>,
+        output: schema::output::<ApplyView>,
         call: |arguments, _| {
             let (cell, Apply { paths }) = asked(arguments)?;
             let (paths, drifted) = (project_paths(paths)?, DriftedFiles::Skip);
@@ -87,7 +87,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
                 cell sees the real files again.",
         effect: Effect::Works,
         input: input::<Discard>,
-        output: schema::of::<ApplyView>,
+        output: schema::output::<ApplyView>,
         call: |arguments, _| {
             let (cell, Discard { paths }) = asked(arguments)?;
             let paths = project_paths(paths)?;

@@ -7,10 +7,23 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
-/// The schema of a type, without what a client does not need: every word of it costs its model
-/// tokens.
+/// The smallest value of a number.
+pub(super) const MINIMUM: &str = "minimum";
+/// The largest value of a number.
+pub(super) const MAXIMUM: &str = "maximum";
+
+/// The schema of arguments, with the range of each number. Omits what a client does not need: every
+/// word costs its model tokens.
 pub(super) fn of<T: JsonSchema>() -> JsonObject {
-    let mut settings = SchemaSettings::draft2020_12();
+    generate::<T>(SchemaSettings::draft2020_12().for_deserialize())
+}
+
+/// The schema of a result as it is serialized: a field that may be skipped is not required.
+pub(super) fn output<T: JsonSchema>() -> JsonObject {
+    without_ranges(generate::<T>(SchemaSettings::draft2020_12().for_serialize()))
+}
+
+fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> JsonObject {
     settings.meta_schema = None;
     settings.inline_subschemas = true;
     let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
@@ -24,6 +37,33 @@ pub(super) fn of<T: JsonSchema>() -> JsonObject {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             JsonObject::new()
         }
+    }
+}
+
+/// The same schema without the ranges of numbers: descriptions state those that matter.
+pub(super) fn without_ranges(schema: JsonObject) -> JsonObject {
+    let mut schema = Value::Object(schema);
+    remove_ranges(&mut schema);
+    match schema {
+        Value::Object(schema) => schema,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            JsonObject::new()
+        }
+    }
+}
+
+fn remove_ranges(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            for bound in [MINIMUM, MAXIMUM] {
+                if object.get(bound).is_some_and(Value::is_number) {
+                    object.remove(bound);
+                }
+            }
+            object.values_mut().for_each(remove_ranges);
+        }
+        Value::Array(values) => values.iter_mut().for_each(remove_ranges),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -80,7 +120,17 @@ fn words(choices: &Value) -> Option<Value> {
 fn shorten(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
-            for word in ["$schema", "title", "format", "minimum", "maximum"] {
+            let range: Option<(Value, Value)> = match object.get("format").and_then(Value::as_str) {
+                Some("uint64") => Some((0.into(), u64::MAX.into())),
+                Some("uint32") => Some((0.into(), u32::MAX.into())),
+                Some("int32") => Some((i32::MIN.into(), i32::MAX.into())),
+                Some(_) | None => None,
+            };
+            if let Some((least, most)) = range {
+                object.entry(MINIMUM).or_insert(least);
+                object.entry(MAXIMUM).or_insert(most);
+            }
+            for word in ["$schema", "title", "format"] {
                 if !object.get(word).is_some_and(Value::is_object) {
                     object.remove(word);
                 }

@@ -21,52 +21,111 @@ pub(super) struct Shown {
 /// The text of some streams of an exec. `gap` says that output is missing between its records.
 pub(super) fn of_stream(exec: &Exec, records: &[Record], wanted: &[Stream], gap: bool) -> Shown {
     let mut bytes = Vec::new();
-    let mut gap_at = None;
+    let mut gaps = Vec::new();
     let mut last_seq = None;
+    let mut is_after_gap = false;
     for record in records {
-        if gap && last_seq.is_some_and(|last: u64| record.seq > last + 1) {
-            gap_at.get_or_insert(bytes.len());
-        }
+        is_after_gap |= gap && last_seq.is_some_and(|last: u64| record.seq > last + 1);
         last_seq = Some(record.seq);
         if wanted.contains(&record.stream) {
+            if std::mem::take(&mut is_after_gap) {
+                gaps.push(bytes.len());
+            }
             bytes.extend_from_slice(&record.bytes);
         }
     }
+    if is_after_gap {
+        gaps.push(bytes.len());
+    }
+    // Before the first output of a stream, what is missing is of another one if it can be.
+    let gap_at = gaps.iter().copied().find(|at| *at > 0).or(gaps.first().copied());
     // What is missing may all be of the other stream; while it runs, that is not known of one that
     // had printed nothing before.
     let gap_at = gap_at.filter(|gap_at| match printed(exec, wanted) {
         Some(printed) => (bytes.len() as u64) < printed,
         None => *gap_at > 0,
     });
-    if bytes.len() <= STREAM_BYTES && gap_at.is_none() {
-        return Shown { text: valid(&bytes), cut: false };
+    if gap_at.is_none() && bytes.len() <= STREAM_BYTES {
+        let text = valid(&bytes);
+        if shown_size(&text) <= STREAM_BYTES {
+            return Shown { text, cut: false };
+        }
     }
-    let middle = gap_at.unwrap_or(bytes.len() / 2);
-    let head = &bytes[..middle.min(STREAM_BYTES / 2)];
-    let tail_bytes = (STREAM_BYTES - head.len()).min(bytes.len() - middle);
-    let tail = &bytes[bytes.len() - tail_bytes..];
-    let (head, tail) = (valid(head), valid(skip_cut(tail)));
-    let text = format!("{head}\n[cut: read the rest with exec_poll {}]\n{tail}", exec.id);
+    let (before, after) = match gap_at {
+        Some(at) => (valid(&bytes[..at]), valid(skip_cut(&bytes[at..]))),
+        None => {
+            let middle = bytes.len() / 2;
+            let tail = &bytes[bytes.len().saturating_sub(STREAM_BYTES).max(middle)..];
+            (valid(&bytes[..middle]), valid(skip_cut(tail)))
+        }
+    };
+    let head = first_lines(&before, STREAM_BYTES / 2);
+    let tail = last_lines(&after, STREAM_BYTES - shown_size(head));
+    // An ellipsis stands for the rest of a line.
+    let head = match head.is_empty() || head.ends_with('\n') {
+        true => head.to_owned(),
+        false => format!("{head}…\n"),
+    };
+    let begins_line = after[..after.len() - tail.len()].ends_with('\n');
+    let rest = if begins_line || tail.is_empty() { "" } else { "…" };
+    let text = format!("{head}[cut: read the rest with exec_poll {}]\n{rest}{tail}", exec.id);
     Shown { text, cut: true }
 }
 
-/// Cuts a record that is longer than a page may be.
-pub(super) fn cut_to(records: &mut Vec<Record>, max_bytes: u64, after_seq: u64) -> LeftOut {
-    let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
-    let most = usize::try_from(max_bytes).unwrap_or(usize::MAX).max(1);
-    if bytes <= most {
-        return LeftOut::Nothing;
+/// The size of a text in a result: control characters are escaped in JSON.
+pub(super) fn shown_size(text: &str) -> usize {
+    text.chars().map(shown_size_of).sum()
+}
+
+fn shown_size_of(character: char) -> usize {
+    match character {
+        '\n' | '\r' | '\t' => 1,
+        control if control < ' ' => 6,
+        other => other.len_utf8(),
     }
-    let mut left = most;
-    for record in records.iter_mut() {
-        if record.bytes.len() > left {
-            let whole = valid(&record.bytes[..left]).into_bytes();
-            record.bytes = whole;
-        }
-        left = left.saturating_sub(record.bytes.len());
+}
+
+/// The beginning of a text, up to a size, and to the end of a line if there is one near.
+fn first_lines(text: &str, most: usize) -> &str {
+    let mut size = 0;
+    let too_far = text.char_indices().find(|(_, character)| {
+        size += shown_size_of(*character);
+        size > most
+    });
+    let text = &text[..too_far.map_or(text.len(), |(at, _)| at)];
+    match text.rfind('\n') {
+        Some(newline) if newline >= text.len() / 2 => &text[..=newline],
+        Some(_) | None => text,
     }
-    records.retain(|record| !record.bytes.is_empty());
-    LeftOut::End { bytes, after_seq }
+}
+
+/// The end of a text, up to a size, and from the beginning of a line if there is one near.
+fn last_lines(text: &str, most: usize) -> &str {
+    let mut size = 0;
+    let too_far = text.char_indices().rev().find(|(_, character)| {
+        size += shown_size_of(*character);
+        size > most
+    });
+    let text = &text[too_far.map_or(0, |(at, character)| at + character.len_utf8())..];
+    match text.find('\n') {
+        Some(newline) if newline < text.len() / 2 => &text[newline + 1..],
+        Some(_) | None => text,
+    }
+}
+
+/// A diff up to a size and the end of a line, with a note where it is cut.
+pub(super) fn cut_diff(diff: &mut String, most: usize) {
+    if shown_size(diff) <= most {
+        return;
+    }
+    let shown = first_lines(diff, most).len();
+    let note = format!(
+        "[cut: {shown} of {} bytes of the diff are shown; see the file with fs_read]\n",
+        diff.len()
+    );
+    diff.truncate(shown);
+    end_line(diff);
+    diff.push_str(&note);
 }
 
 /// Takes the rest of a line away from the front of last lines that filled their bound, if a whole line

@@ -1,6 +1,6 @@
 //! One tool: its description, and how its arguments become a request and the reply a result.
 
-use hotcell_model::{Error, FILE_CONTENT_BYTES, Reply, Request, Result};
+use hotcell_model::{Error, FILE_CONTENT_BYTES, LIMITS, Reply, Request, Result};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -56,6 +56,9 @@ impl Effect {
         ToolAnnotations::from_raw(None, Some(reads), Some(destroys), Some(repeats), Some(opens))
     }
 }
+
+/// The longest time that a cell or a command can be given.
+pub(super) const MAX_SECONDS: u64 = LIMITS.max_seconds;
 
 /// How much tools give and take, and how long they wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,7 +120,7 @@ impl ToolKind {
             meta.0.insert("anthropic/alwaysLoad".to_owned(), true.into());
         }
         // A client that checks arguments itself would refuse unknown ones without naming them.
-        let input = schema::open((self.input)());
+        let input = schema::open(schema::without_ranges((self.input)()));
         let mut tool = Tool::new(self.name, self.about, input)
             .with_raw_output_schema((self.output)().into())
             .with_annotations(self.effect.annotations(reach));
@@ -141,6 +144,17 @@ pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T> {
             None if at.is_empty() => inner,
             None => format!("{at}: {inner}"),
         })
+    })
+}
+
+/// Adds the name of the argument to the error of reading its value.
+///
+/// # Errors
+/// The same error, with the name.
+pub(super) fn named<T>(argument: &str, read: Result<T>) -> Result<T> {
+    read.map_err(|error| match error.message.starts_with(argument) {
+        true => error,
+        false => Error { message: format!("{argument}: {}", error.message), ..error },
     })
 }
 

@@ -1,5 +1,7 @@
 //! How tools show cells and execs.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use hotcell_dialects::AWAITING_APPROVAL;
 use hotcell_model::{
     Approval, Asked, Cell, Dropped, Exec, ExecEnd, ExecPage, IsolationLevel, Limits, Network,
@@ -9,8 +11,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::code_tools::CodeView;
-use super::schema::Object;
-use super::text::{end_line, path_in_line};
+use super::schema::{Anything, Object};
+use super::text::{end_line, path_in_line, shown_size};
+use crate::file_shown::BASE64;
 use crate::screen_view::ScreenView;
 
 /// Whether times, usage and other details are part of a result.
@@ -48,7 +51,7 @@ pub(super) struct CellView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     limits: Option<Limits>,
-    #[schemars(with = "String")]
+    #[schemars(with = "Anything")]
     network: Network,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
@@ -336,8 +339,20 @@ struct MessageView {
     seq: u64,
     stream: Stream,
     data: String,
+    /// base64 for binary data; otherwise text
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ts: Option<Timestamp>,
+}
+
+/// Binary output as base64: as text it would be several times as large, and not what was printed.
+fn data_of(bytes: &[u8]) -> (String, Option<&'static str>) {
+    let text = String::from_utf8_lossy(bytes);
+    match shown_size(&text) > 2 * bytes.len() {
+        true => (BASE64_STANDARD.encode(bytes), Some(BASE64)),
+        false => (text.into_owned(), None),
+    }
 }
 
 /// The records of a page: one message for each run of a stream, or one for each record with its
@@ -354,11 +369,10 @@ fn messages(records: Vec<Record>, detail: Detail) -> Vec<MessageView> {
             Some(_) | None => runs.push((record, bytes)),
         }
     }
-    let view = |(record, bytes): (Record, Vec<u8>)| MessageView {
-        seq: record.seq,
-        stream: record.stream,
-        data: String::from_utf8_lossy(&bytes).into_owned(),
-        ts: detail.only_full(|| record.ts),
+    let view = |(record, bytes): (Record, Vec<u8>)| {
+        let (data, encoding) = data_of(&bytes);
+        let ts = detail.only_full(|| record.ts);
+        MessageView { seq: record.seq, stream: record.stream, data, encoding, ts }
     };
     runs.into_iter().map(view).collect()
 }
@@ -368,7 +382,7 @@ fn messages(records: Vec<Record>, detail: Detail) -> Vec<MessageView> {
 pub(super) struct PageView {
     #[serde(flatten)]
     standing: Standing,
-    /// seq, stream, data
+    /// seq, stream, data, encoding
     #[schemars(with = "Vec<Object>")]
     messages: Vec<MessageView>,
     /// pass it as after_seq to go on
@@ -402,11 +416,6 @@ pub(super) enum LeftOut {
     Nothing,
     /// The beginning of the last lines.
     Beginning,
-    /// The end of a record that is longer than a page may be.
-    End {
-        bytes: usize,
-        after_seq: u64,
-    },
 }
 
 impl PageView {
@@ -416,9 +425,6 @@ impl PageView {
             (LeftOut::Beginning, _) => {
                 Some("the beginning did not fit: raise max_bytes or ask for fewer lines".to_owned())
             }
-            (LeftOut::End { bytes, after_seq }, _) => Some(format!(
-                "cut: read all of it with after_seq {after_seq} and max_bytes {bytes}"
-            )),
             (LeftOut::Nothing, Some(false)) => Some("the pattern was not printed".to_owned()),
             (LeftOut::Nothing, Some(true) | None) => None,
         };
@@ -446,19 +452,28 @@ impl PageView {
             text.push_str(&format!("[{note}]\n"));
         }
         let mut current = Stream::Stdout;
+        let mut is_within_line = false;
         for message in &self.messages {
+            let name = message.stream.as_str();
             if let Some(ts) = message.ts {
                 end_line(&mut text);
-                text.push_str(&format!("[{} {ts}]\n", message.stream.as_str()));
+                text.push_str(&format!("[{name} {ts}]\n"));
+            } else if let Some(encoding) = message.encoding {
+                end_line(&mut text);
+                text.push_str(&format!("[{name} as {encoding}]\n"));
             } else if message.stream != current && message.stream != Stream::Pty {
                 end_line(&mut text);
                 text.push_str(&format!("[{}]\n", message.stream.as_str()));
             }
             current = message.stream;
             text.push_str(&message.data);
+            is_within_line = message.encoding.is_none() && !message.data.ends_with('\n');
         }
         if let Some(screen) = &self.screen {
             text.push_str(&screen.text());
+        }
+        if is_within_line && self.more == Some(true) && self.screen.is_none() {
+            text.push('…');
         }
         end_line(&mut text);
         if let Some(code) = &self.code {
