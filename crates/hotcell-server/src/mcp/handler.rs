@@ -278,10 +278,10 @@ impl ServerHandler for McpHandler {
             None => passed::call(self, tool, &arguments).instrument(span.clone()).await,
         };
         let profile = self.door.client_rules.profile(&context);
-        let is_own = passed.is_none();
+        let is_passed = passed.is_some();
         let own = || self.door.dialect.call_for(profile.terms, tool, arguments);
         let mut response =
-            match span.in_scope(|| passed.map_or_else(own, |question| Ok(question.into()))) {
+            match span.in_scope(|| passed.map_or_else(own, |question| question.map(Into::into))) {
                 Ok(call) => {
                     span.record(call_id::TOOL, tool);
                     let handler = self.asked_in(&context);
@@ -289,7 +289,7 @@ impl ServerHandler for McpHandler {
                 }
                 Err(error) => span.in_scope(|| {
                     // A model can mend its arguments; a tool that is not there is the client's mistake.
-                    if self.get_tool(tool).is_none() {
+                    if !is_passed && self.get_tool(tool).is_none() {
                         self.refuse(&error);
                         return Err(self.covered(ErrorData::invalid_params(error.message, None)));
                     }
@@ -298,9 +298,7 @@ impl ServerHandler for McpHandler {
                     Ok(self.tell(tool, Err(self.door.covered(error))))
                 }),
             };
-        if let Ok(CallToolResponse::Complete(result)) = &mut response
-            && is_own
-        {
+        if let Ok(CallToolResponse::Complete(result)) = &mut response {
             profile.fit(result);
         }
         response

@@ -8,6 +8,7 @@ mod handler;
 mod held_call;
 mod parameters;
 mod passed;
+mod passed_arguments;
 mod progress_text;
 mod resources;
 mod search_call;
@@ -16,6 +17,8 @@ mod talking;
 mod tasks;
 mod workspaces;
 
+#[cfg(test)]
+mod passed_arguments_tests;
 #[cfg(test)]
 mod workspaces_tests;
 

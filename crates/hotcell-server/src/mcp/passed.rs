@@ -7,12 +7,14 @@ use hotcell_brief::{
     Brief, Parts, ResultContent, ResultPart, ShownResult, Strategy, Text, estimate_tokens,
 };
 use hotcell_model::{
-    Error, PassedTool, Reply, ToolAnswer, ToolHints, ToolList, ToolRan, ToolRun, ToolsListed,
+    Error, ErrorCode, PassedTool, Reply, ToolAnswer, ToolHints, ToolList, ToolRan, ToolRun,
+    ToolsListed,
 };
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
 use super::handler::McpHandler;
+use super::passed_arguments::{prepare, with_example};
 use crate::door::Door;
 use hotcell_dialects::{Outcome, Question};
 
@@ -72,23 +74,31 @@ fn described(tool: PassedTool) -> Tool {
 }
 
 /// A call of a tool by the name under which it is passed through, if there is one.
+///
+/// The inner error refuses the arguments.
 pub(super) async fn call(
     handler: &McpHandler,
     name: &str,
     arguments: &JsonObject,
-) -> Option<Question> {
+) -> Option<hotcell_model::Result<Question>> {
     let listed = handler.door.passed_tools(None).await;
     let tool = listed.tools.into_iter().find(|tool| tool.name == name)?;
     let from = format!("from tools.{} import {}", tool.server, tool.tool);
-    let PassedTool { server, tool, .. } = tool;
-    let request = ToolRun { exec: None, server, tool, arguments: arguments.clone() }.into();
-    let show = Box::new(move |outcome: Outcome| {
-        let Reply::ToolRan(ran) = outcome.reply? else {
-            return Err(Error::internal("a tool got the reply to another request"));
-        };
-        Ok(shown(ran, &from))
+    let PassedTool { name, server, tool, input_schema, .. } = tool;
+    let arguments = match prepare(&name, &input_schema, arguments.clone()) {
+        Ok(arguments) => arguments,
+        Err(error) => return Some(Err(error)),
+    };
+    let request = ToolRun { exec: None, server, tool, arguments }.into();
+    let show = Box::new(move |outcome: Outcome| match outcome.reply {
+        Ok(Reply::ToolRan(ran)) => Ok(shown(ran, &from)),
+        Ok(_) => Err(Error::internal("a tool got the reply to another request")),
+        Err(error) if error.code == ErrorCode::Invalid => {
+            Err(with_example(&name, &input_schema, error))
+        }
+        Err(error) => Err(error),
     });
-    Some(Question { request, show: Some(show) })
+    Some(Ok(Question { request, show: Some(show) }))
 }
 
 /// What a client sees of an answer: as it came, or as much of it as a model can use.
@@ -110,6 +120,12 @@ fn shown(ran: ToolRan, from: &str) -> CallToolResult {
     } else {
         blocks.extend(texts.into_iter().map(block));
         kept = structured.filter(|_| whole <= 2 * MOST_TOKENS);
+    }
+    // A client may show its model nothing else.
+    if blocks.is_empty()
+        && let Some(kept) = &kept
+    {
+        blocks.push(ContentBlock::text(kept.to_string()));
     }
     let bytes = media.iter().map(|block| block.to_string().len()).sum::<usize>();
     if bytes > MOST_MEDIA {
