@@ -59,7 +59,10 @@ impl ContentShown {
                     Ok(text) => {
                         offset += cut_off as u64;
                         next_offset -= left;
-                        (text, UTF8)
+                        match encoding == Encoding::Auto && is_binary(&text) {
+                            true => as_base64(text.as_bytes()),
+                            false => (text, UTF8),
+                        }
                     }
                     Err(content) if encoding == Encoding::Utf8 => {
                         (String::from_utf8_lossy(&content).into_owned(), UTF8)
@@ -90,6 +93,12 @@ impl ContentShown {
         value["content"] = Value::String(content);
         value
     }
+}
+
+/// Whether so much of a text is control characters that base64 is the smaller form in JSON.
+fn is_binary(text: &str) -> bool {
+    let is_escaped = |byte: &u8| byte.is_ascii_control() && !b"\n\r\t\x7f".contains(byte);
+    5 * text.bytes().filter(is_escaped).count() > text.len()
 }
 
 /// A part of some content as text, which takes over all of it; or the content as it was.

@@ -221,6 +221,13 @@ fn text_is_shown_as_it_is_and_bytes_as_base64() {
     assert_eq!(value(&binary)["content"], "AP8=");
     assert_eq!(value(&binary)["encoding"], "base64");
 
+    // Control characters are valid text, and six times as long in JSON.
+    let zeros = shown("fs_read", asked(), content(&[0; 900], 0, false), &[0; 900]);
+    assert_eq!((&value(&zeros)["encoding"], text(&zeros).len()), (&json!("base64"), 1200));
+    let coloured = b"\x1b[31mred\x1b[0m\n";
+    let coloured = shown("fs_read", asked(), content(coloured, 0, false), coloured);
+    assert_eq!(value(&coloured)["encoding"], "utf8");
+
     let utf8 = json!({ "path": "a", "encoding": "utf8" });
     let forced = shown("fs_read", utf8, content(b"a\xffb", 0, false), b"a\xffb");
     assert_eq!(value(&forced)["content"], "a\u{fffd}b");
