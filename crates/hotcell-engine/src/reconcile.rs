@@ -146,6 +146,8 @@ impl Site {
         if !is_begun || is_there || driver.connect(cell).await?.is_some() {
             return Ok(false);
         }
+        // Also what it had elsewhere, such as its ids.
+        driver.clear(cell).await?;
         self.remove_volume(&stored.spec, Force::No, &*lock).await?;
         Ok(true)
     }

@@ -222,15 +222,13 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
     }
 }
 
-/// Writes the reason of a failed merge to a file of the cell, because no process waits for the result.
+/// Leaves the reason of a failed merge with the cell.
 fn note_flattening(paths: &CellPaths, done: io::Result<()>) -> io::Result<()> {
     match &done {
         Ok(()) => {
             let _ = std::fs::remove_file(paths.flattening_error());
         }
-        Err(error) => {
-            let _ = std::fs::write(paths.flattening_error(), format!("{error}\n"));
-        }
+        Err(error) => paths.note_flattening_error(error),
     }
     done
 }

@@ -204,6 +204,11 @@ impl CellPaths {
         self.root.join("flattening.error")
     }
 
+    /// Writes the reason of a failed merge to a file, because no process waits for the result.
+    pub(crate) fn note_flattening_error(&self, error: &dyn std::fmt::Display) {
+        let _ = std::fs::write(self.flattening_error(), format!("{error}\n"));
+    }
+
     /// Held by whoever makes the cell's layers fewer.
     pub(crate) fn lock_flattening(&self, wait: LockWait) -> io::Result<Option<HeldLock>> {
         self.lock("flattening.lock", wait)

@@ -68,7 +68,7 @@ impl Native {
         let ids = match &previous {
             Some(placed) => {
                 project::leave(&paths, placed);
-                placed.ids.clone()
+                placed.ids
             }
             None => ids_of_images(),
         };

@@ -98,12 +98,7 @@ pub(crate) fn watch(
                 let is_change = ask.is_change();
                 let cell = namespaces.as_ref();
                 let answer = match ask {
-                    KeeperAsk::Swap => {
-                        if let Some(project) = &mut project {
-                            project.distrust();
-                        }
-                        swap(paths, &mut placed, cell)
-                    }
+                    KeeperAsk::Swap => swap(paths, &mut placed, project.as_mut(), cell),
                     KeeperAsk::Measure => Outcome::Done,
                     KeeperAsk::Network => {
                         done(carrier.ensure(served(paths, &placed, cell, pidfd.as_fd())))
@@ -144,7 +139,7 @@ pub(crate) fn watch(
                 // A supervisor that is ending needs to know no more.
                 let _ = open.tell(state);
                 if account.wants_room() {
-                    flattening.begin(paths, Aim::Room);
+                    flattening.begin(paths, &placed, Aim::Room);
                 }
             }
         }
@@ -195,7 +190,7 @@ impl Flattening {
         if depth <= MANY {
             *self = Self { begun_at: self.begun_at, ..Self::default() };
         } else if depth > TOO_MANY && self.begun_at.is_none_or(|at| at.elapsed() > APART) {
-            self.begin(paths, Aim::Depth);
+            self.begin(paths, placed, Aim::Depth);
         } else {
             self.wanted_at = Some(Instant::now() + QUIET);
         }
@@ -206,24 +201,30 @@ impl Flattening {
         if self.wanted_at.is_some_and(|at| at <= Instant::now()) {
             self.wanted_at = None;
             if depth(placed) > MANY {
-                self.begin(paths, Aim::Depth);
+                self.begin(paths, placed, Aim::Depth);
             }
         }
     }
 
-    /// Nobody is told if it fails: it is looked again after a while whether there are still many.
-    fn begin(&mut self, paths: &CellPaths, aim: Aim) {
+    /// After a while it is looked again whether there are still many: ever later if there are, but
+    /// not while there are too many.
+    fn begin(&mut self, paths: &CellPaths, placed: &Placed, aim: Aim) {
         const AGAIN: Duration = Duration::from_secs(10);
         const MOST_DOUBLINGS: u32 = 6;
         let now = Instant::now();
         self.begun_at = Some(now);
-        self.wanted_at = Some(now + AGAIN * (1 << self.tries));
+        let doublings = if depth(placed) > TOO_MANY { 0 } else { self.tries };
+        self.wanted_at = Some(now + AGAIN * (1 << doublings));
         self.tries = (self.tries + 1).min(MOST_DOUBLINGS);
         let (directory, cgroups) = (paths.root().to_owned(), CgroupUse::Off);
         let (required, egress) = (RequiredIsolation::default(), EgressSettings::default());
         let (together, task) = (Together::default(), Task::Flatten(aim));
         let order = Order { directory, cgroups, required, egress, together, tools: None, task };
-        let _ = order_keeper(Path::new("/proc/self/exe"), &order);
+        match order_keeper(Path::new("/proc/self/exe"), &order) {
+            Ok(Outcome::Failed(error)) => paths.note_flattening_error(&error),
+            Err(error) => paths.note_flattening_error(&error),
+            Ok(_) => {}
+        }
     }
 }
 
@@ -234,7 +235,15 @@ fn depth(placed: &Placed) -> usize {
 }
 
 /// Gives the cell the layers that its description names now.
-fn swap(paths: &CellPaths, placed: &mut Placed, namespaces: Option<&CellNamespaces>) -> Outcome {
+fn swap(
+    paths: &CellPaths,
+    placed: &mut Placed,
+    project: Option<&mut ProjectWatch>,
+    namespaces: Option<&CellNamespaces>,
+) -> Outcome {
+    if let Some(project) = project {
+        project.distrust();
+    }
     let failed = |what: String| Outcome::Failed(Error::unavailable(what));
     let Some(namespaces) = namespaces else {
         return failed("the namespaces of the cell are out of reach".to_owned());

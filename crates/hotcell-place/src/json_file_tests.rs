@@ -1,3 +1,5 @@
+//! Files that are replaced whole, their previous versions, and what counts as damage.
+
 use std::fs;
 
 use super::*;

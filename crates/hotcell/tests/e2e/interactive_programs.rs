@@ -193,7 +193,7 @@ fn a_full_screen_program_is_driven_by_keys_and_read_by_its_screen(world: &World)
 
     let id = client.ask_tool("exec_input", json!({ "exec_id": exec, "keys": ["hyper-q"] }));
     let refused = client.answer(id)["result"].to_string();
-    assert!(refused.contains("hyper-q") && refused.contains("ctrl-c"), "{refused}");
+    assert!(refused.contains("hyper-q") && refused.contains("ctrl-"), "{refused}");
     let plain = client.call("exec_run", json!({ "cell": "c", "command": "echo plain" }));
     let arguments = json!({ "exec_id": plain["exec_id"], "screen": true });
     let id = client.ask_tool("exec_poll", arguments);

@@ -60,6 +60,7 @@ mod planted_links;
 mod policy;
 mod ports;
 mod process_level;
+mod project_conflicts;
 mod project_tools;
 mod projects;
 mod pulls;

@@ -15,9 +15,6 @@ use crate::world::{
 in_every_world! {
     real_files_change_when_their_owner_says_so,
     what_makes_the_host_run_something_is_applied_only_when_named,
-    real_files_that_changed_meanwhile_are_not_replaced,
-    files_that_the_user_changed_first_are_no_conflicts,
-    files_that_the_user_removed_meanwhile_are_not_brought_back,
     changes_of_the_host_are_seen_at_the_next_command,
     changes_are_part_of_checkpoints_and_each_fork_has_its_own,
     what_is_discarded_is_as_the_host_has_it,
@@ -43,14 +40,14 @@ in_worlds! { [root, rootless]
 }
 
 /// A project that belongs to the world's user.
-struct Project<'a> {
+pub(crate) struct Project<'a> {
     world: &'a World,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 impl<'a> Project<'a> {
     /// With these files, by a script of the shell.
-    fn new(world: &'a World, script: &str) -> Self {
+    pub(crate) fn new(world: &'a World, script: &str) -> Self {
         let dir = world.home().join("project");
         fs::create_dir(&dir).unwrap();
         world.own(&dir);
@@ -62,12 +59,12 @@ impl<'a> Project<'a> {
     }
 
     /// What a person does in it.
-    fn host(&self, script: &str) -> String {
+    pub(crate) fn host(&self, script: &str) -> String {
         self.shell(script).succeeded().stdout()
     }
 
     /// The same, however it ends; `$HOTCELL` is the program.
-    fn shell(&self, script: &str) -> Finished {
+    pub(crate) fn shell(&self, script: &str) -> Finished {
         let dir = self.dir.to_str().unwrap();
         let whole = format!("cd '{dir}' && {script}");
         let shell = self.world.other("sh", ["-ec", &whole]).env("HOTCELL", program());
@@ -75,19 +72,19 @@ impl<'a> Project<'a> {
     }
 
     /// What runs in the cell that works on it.
-    fn cell(&self, script: &str) -> String {
+    pub(crate) fn cell(&self, script: &str) -> String {
         self.world.text(["run", "--workspace", self.dir.to_str().unwrap(), script])
     }
 
-    fn read(&self, path: &str) -> String {
+    pub(crate) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.dir.join(path)).unwrap_or_else(|error| format!("{path}: {error}"))
     }
 
-    fn has(&self, path: &str) -> bool {
+    pub(crate) fn has(&self, path: &str) -> bool {
         self.dir.join(path).symlink_metadata().is_ok()
     }
 
-    fn names(&self) -> String {
+    pub(crate) fn names(&self) -> String {
         self.host("\"$HOTCELL\" diff --name-status 2>/dev/null")
     }
 }
@@ -175,121 +172,6 @@ fn what_makes_the_host_run_something_is_applied_only_when_named(world: &World) {
     assert_eq!(project.read(".git/hooks/pre-commit"), "bad\n");
     assert!(project.has(".envrc") && project.has("tool") && !project.has("out"));
     assert_ne!(fs::metadata(project.dir.join("script")).unwrap().permissions().mode() & 0o111, 0);
-}
-
-fn real_files_that_changed_meanwhile_are_not_replaced(world: &World) {
-    let project =
-        Project::new(world, "for f in a b c d e; do echo $f > $f; done; mkdir dir; echo 1 > dir/1");
-    project.cell("echo cell >> a; echo cell >> b; rm c; echo cell >> d; rm -r dir; echo new > n");
-    project.host("echo host >> a; touch c; rm d; echo host > dir/2");
-    let refused = project.shell("\"$HOTCELL\" apply").exited(4);
-    for path in ["a", "c", "d", "dir/2"] {
-        assert!(refused.stderr().contains(path), "{path}: {refused:?}");
-    }
-    // Nothing was, not even what could have been.
-    assert_eq!(project.read("b"), "b\n");
-    assert!(project.has("c") && project.has("dir/1") && !project.has("n") && !project.has("d"));
-    let diff = project.shell("\"$HOTCELL\" diff --name-status").succeeded();
-    assert!(diff.stderr().contains("a changed on the host meanwhile"), "{diff:?}");
-    assert!(!diff.stderr().contains("b changed"), "{diff:?}");
-
-    assert_eq!(project.host("\"$HOTCELL\" apply b n"), "M b\nA n\n");
-    // The cell goes on with a file that was applied: that is no change of somebody else.
-    project.cell("echo more >> b");
-    assert_eq!(project.host("\"$HOTCELL\" apply b"), "M b\n");
-    assert_eq!(project.read("b"), "b\ncell\nmore\n");
-    // But a touch of the host's is.
-    project.cell("echo again >> b");
-    project.host("touch b");
-    project.shell("\"$HOTCELL\" apply b").exited(4);
-    project.host("\"$HOTCELL\" apply --force");
-    assert_eq!(
-        (project.read("a"), project.read("d")),
-        ("a\ncell\n".to_owned(), "d\ncell\n".to_owned())
-    );
-    assert!(!project.has("c") && !project.has("dir"));
-}
-
-fn files_that_the_user_changed_first_are_no_conflicts(world: &World) {
-    let project = Project::new(world, "mkdir d; for f in a b c d/e g h; do echo $f > $f; done");
-    project.cell("echo cell >> g; rm -r d");
-    project.host("echo user >> a; echo user > new; chmod 600 c; echo user > b.new; mv b.new b");
-    project.host("echo user >> g; echo user >> d/e");
-    // The cell goes on from what the user wrote. Its own version of `g` is older than the user's,
-    // also once it was written anew, and so is what it removed.
-    assert_eq!(project.cell("cat a b new; ls d || echo gone"), "a\nuser\nuser\nuser\ngone\n");
-    project.cell("for f in a b c new; do echo cell >> $f; done; sed -i s/cell/again/ g");
-    let diff = project.shell("\"$HOTCELL\" diff --name-status").succeeded();
-    for path in ["g", "d/e"] {
-        assert!(diff.stderr().contains(&format!("{path} changed on the host")), "{diff:?}");
-    }
-    for path in ["a", "b", "c", "new"] {
-        assert!(!diff.stderr().contains(&format!("{path} changed")), "{path}: {diff:?}");
-    }
-    assert_eq!(project.host("\"$HOTCELL\" apply a b c new"), "M a\nM b\nM c\nM new\n");
-    assert_eq!(project.read("a") + &project.read("b"), "a\nuser\ncell\nuser\ncell\n");
-    project.shell("\"$HOTCELL\" apply g").exited(4);
-    project.shell("\"$HOTCELL\" apply d").exited(4);
-    // A discarded version is forgotten: the next one begins with the user's.
-    project.host("\"$HOTCELL\" discard g");
-    project.cell("echo once more >> g");
-    assert_eq!(project.host("\"$HOTCELL\" apply g"), "M g\n");
-    assert_eq!(project.read("g"), "g\nuser\nonce more\n");
-    // A checkpoint brings back a version that is older than what the user wrote since.
-    project.cell("echo cell >> h");
-    let cell = world.json(["cells", "--json"])["cells"][0]["id"].as_str().unwrap().to_owned();
-    let kept = world.json(["checkpoint", "create", &cell, "--json"]);
-    project.host("\"$HOTCELL\" discard; echo user >> h");
-    assert_eq!(project.cell("cat h"), "h\nuser\n");
-    world.text(["checkpoint", "restore", &cell, kept["id"].as_str().unwrap()]);
-    assert_eq!(project.cell("cat h"), "h\ncell\n");
-    project.shell("\"$HOTCELL\" apply h").exited(4);
-    assert_eq!(project.read("h"), "h\nuser\n");
-}
-
-fn files_that_the_user_removed_meanwhile_are_not_brought_back(world: &World) {
-    let project = Project::new(world, "mkdir sub; for f in a b c sub/d e; do echo $f > $f; done");
-    // Written in place, by renaming a new file, and both in a directory that goes as a whole.
-    project.cell("echo cell >> a; sed -i s/b/cell/ b; echo cell > sub/d; echo n > n; rm c");
-    eventually("the cell's keeper has walked the project", || {
-        let state = world.state_dir();
-        let script = format!("find '{}' -name starting-names | wc -l", state.display());
-        world.other("sh", ["-ec", &script]).run().succeeded().stdout().trim() == "1"
-    });
-    project.host("rm -r a b sub");
-    let all_three = |diff: &Finished| {
-        for path in ["a", "b", "sub/d"] {
-            assert!(diff.stderr().contains(&format!("{path} changed on the host")), "{diff:?}");
-        }
-        assert!(!diff.stderr().contains("n changed"), "{diff:?}");
-    };
-    let diff = || project.shell("\"$HOTCELL\" diff --name-status").succeeded();
-    all_three(&diff());
-    // What is applied beside them changes nothing about that.
-    assert_eq!(project.host("\"$HOTCELL\" apply n c"), "D c\nA n\n");
-    all_three(&diff());
-    project.shell("\"$HOTCELL\" apply").exited(4);
-    assert!(!project.has("a") && !project.has("b") && !project.has("sub"));
-
-    // Nor is a file of the cell that was applied, and that the user removed then.
-    let dir = project.dir.to_str().unwrap();
-    let exec = world.text(["run", "-d", "--workspace", dir, "sleep 1000"]);
-    project.cell("echo m > m");
-    project.host("\"$HOTCELL\" apply m");
-    project.host("rm m");
-    project.shell("\"$HOTCELL\" apply m").exited(4);
-    assert!(!project.has("m"));
-    // But the cell may make a file again that it had removed itself.
-    project.cell("echo again > c");
-    assert_eq!(project.host("\"$HOTCELL\" apply c"), "A c\n");
-    world.text(["cancel", exec.trim()]);
-
-    // Once the cell's version is discarded, a new file of that name is just that.
-    project.host("\"$HOTCELL\" discard b");
-    project.cell("echo new > b");
-    assert_eq!(project.host("\"$HOTCELL\" apply b"), "A b\n");
-    project.host("\"$HOTCELL\" apply --force");
-    assert_eq!(project.read("a"), "a\ncell\n");
 }
 
 fn changes_of_the_host_are_seen_at_the_next_command(world: &World) {
