@@ -99,13 +99,7 @@ pub(super) async fn serve(
     let chosen_cell = match (args.cell, &default_workspace) {
         (Some(named), _) => Some(named),
         (None, Some(workspace)) => find_cell_on(&engine, &local.tenant, workspace, ending).await?,
-        (None, None) if ending.is_empty() && at.is_none() => {
-            find_empty_cell(&engine, &local).await?
-        }
-        (None, None) if ending.is_empty() => None,
-        (None, None) => {
-            std::env::current_dir().ok().and_then(|here| of_project_ending(&here, ending))
-        }
+        (None, None) => cell_without_project(&engine, &local, ending, at.as_ref()).await?,
     };
     let local = Caller { default_workspace, default_network: names.into(), ..local };
     // Whoever calls works in cells; what the operator may is done at the command line.
@@ -214,7 +208,25 @@ async fn find_cell_on(
     Ok(names.first().cloned())
 }
 
-/// The default cell of a server that was not given the directory it starts in. A cell that works on
+/// The default cell of a server that was not given the directory it starts in; `None` for that of
+/// each caller.
+async fn cell_without_project(
+    engine: &Engine,
+    caller: &Caller,
+    ending: &str,
+    at: Option<&ListenAt>,
+) -> Result<Option<Alias>> {
+    match (ending.is_empty(), at) {
+        (true, None) => find_empty_cell(engine, caller).await,
+        (true, Some(_)) => Ok(None),
+        (false, _) => {
+            let here = std::env::current_dir().ok();
+            Ok(here.and_then(|here| of_project_ending(&here, ending)))
+        }
+    }
+}
+
+/// The cell to use in place of one that works on the directory. A cell that works on
 /// that directory is left alone.
 async fn find_empty_cell(engine: &Engine, caller: &Caller) -> Result<Option<Alias>> {
     let Some(name) = &caller.default_cell else { return Ok(None) };

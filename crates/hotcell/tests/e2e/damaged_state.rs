@@ -260,7 +260,7 @@ fn a_description_that_cannot_be_read_is_not_missing(world: &World) {
     kill_9(world.keeper("hidden"));
     kill_9(world.supervisor("hidden"));
     let readable = fs::metadata(&file).unwrap().permissions();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
     let told = world.hotcell(["reconcile"]).run();
     assert!(told.stderr().contains("cell.json cannot be read: Permission denied"), "{told:?}");
     world.text(["gc"]);
