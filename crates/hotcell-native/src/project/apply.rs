@@ -113,7 +113,7 @@ fn without_conflicts(chosen: Vec<Found>) -> (Vec<Found>, Vec<Found>) {
         let keeps_directory = found.change.directory && found.change.kind != ChangeKind::Removed;
         drifted.iter().any(|(other, is_directory)| {
             let is_above = other.starts_with(path) && !keeps_directory;
-            // Half of what Git keeps would be another state of the repository, which nobody made.
+            // Applying half of a repository's files would corrupt its state.
             let is_in_repository = git_directory(path).is_some_and(|git| other.starts_with(git));
             is_above || is_in_repository || (path.starts_with(other) && !is_directory)
         })
