@@ -210,7 +210,7 @@ impl<'a> ImageStore<'a> {
                         Description::Whole(placed)
                         | Description::Unreadable { previous: Some(placed), .. } => placed,
                         Description::None => continue,
-                        // Nobody knows what it names.
+                        // The layers it names are unknown.
                         Description::Unreadable { previous: None, .. } => {
                             return Ok((Vec::new(), Vec::new()));
                         }

@@ -224,7 +224,7 @@ impl CellPaths {
         self.lock("project.lock", LockWait::Wait)
     }
 
-    /// The same, unless somebody holds it.
+    /// The same lock, if it is free.
     pub(crate) fn try_lock_project(&self) -> io::Result<Option<HeldLock>> {
         self.lock("project.lock", LockWait::Try)
     }

@@ -243,14 +243,14 @@ impl Sides<'_> {
         Ok(!self.is_sound_directory(Path::new("."))?)
     }
 
-    /// Whether nobody but the cell changed a real file since the cell made its own version of it.
+    /// True if the user has not changed a real file since the cell made its own version.
     pub(super) fn is_sound(&self, path: &Path) -> io::Result<bool> {
         let Baseline { stamps, drift, .. } = self.baseline;
         Ok(journal::look_at(self.host, path)?
             .is_none_or(|stat| stamps.holds(path, &stat) || !drift.has(path, &stat)))
     }
 
-    /// Whether nobody but the cell changed a real directory since the cell began with the project.
+    /// True if the user has not changed a real directory since the cell was made.
     fn is_sound_directory(&self, path: &Path) -> io::Result<bool> {
         Ok(journal::look_at(self.host, path)?.is_none_or(|stat| {
             self.baseline.stamps.holds(path, &stat) || changed(&stat) < self.project.attached

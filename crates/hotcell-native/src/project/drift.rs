@@ -3,7 +3,7 @@
 //! The user and the cell work on the same files for weeks. A file that the user changed before the
 //! cell first wrote to it is no conflict: the cell was shown the change and went on from there. So
 //! each time the cell is about to be shown what the user changed, the changed files of which it has
-//! a version of its own by then are noted. Changes that it was not shown yet count as conflicts.
+//! its own version by then are noted. Changes that it was not shown yet count as conflicts.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
