@@ -8,7 +8,7 @@ use std::io;
 
 use hotcell_model::{Error, Keep};
 use hotcell_place::{
-    is_damage, read_json, read_previous, remove_if_there, remove_previous,
+    has_previous, is_damage, read_json, read_previous, remove_if_there, remove_previous,
     save_json_keeping_previous, sync_directory_of, write_json,
 };
 
@@ -33,26 +33,23 @@ pub(crate) enum Description {
 impl CellPaths {
     /// The description of the cell; `None` if it was never made, or is gone.
     pub(crate) fn read_placed(&self) -> io::Result<Option<Placed>> {
-        read_json(&self.placed()).map_err(|error| {
-            let path = self.placed();
+        let path = self.placed();
+        let read = read_json(&path).map_err(|error| {
             let what = if is_damage(&error) { "is damaged" } else { "cannot be read" };
             io::Error::new(error.kind(), format!("{} {what}: {error}", path.display()))
-        })
+        })?;
+        // A cell whose description was lost must not start again without its files.
+        if read.is_none() && has_previous(&path)? {
+            return Err(io::Error::other(format!("{} is missing", path.display())));
+        }
+        Ok(read)
     }
 
     /// The same, with what is known if it cannot be read.
     pub(crate) fn describe(&self) -> Description {
         match self.read_placed() {
             Ok(Some(placed)) => Description::Whole(Box::new(placed)),
-            Ok(None) => match read_previous(&self.placed()) {
-                Ok(None) => Description::None,
-                Ok(previous) => {
-                    let path = self.placed();
-                    let what = format!("{} is missing", path.display());
-                    Description::Unreadable { error: io::Error::other(what), previous }
-                }
-                Err(error) => Description::Unreadable { error, previous: None },
-            },
+            Ok(None) => Description::None,
             Err(error) => {
                 let previous = read_previous(&self.placed()).ok().flatten();
                 Description::Unreadable { error, previous }

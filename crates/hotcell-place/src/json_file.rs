@@ -101,6 +101,14 @@ pub fn read_previous<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> 
     read_json(&previous_of(path))
 }
 
+/// Whether there is a version before the current one.
+///
+/// # Errors
+/// It cannot be looked for.
+pub fn has_previous(path: &Path) -> io::Result<bool> {
+    previous_of(path).try_exists()
+}
+
 /// Removes the version before the current one, if it is there.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ pub use accounts::{ACCOUNTS, Accounts};
 pub use image_env::{add_image_env, keep_image_env};
 pub use image_scan::ImageScan;
 pub use json_file::{
-    is_damage, read_json, read_previous, remove_if_there, remove_previous, save_json,
+    has_previous, is_damage, read_json, read_previous, remove_if_there, remove_previous, save_json,
     save_json_keeping_previous, save_whole, sync_directory_of, write_json, write_whole,
 };
 pub use program::{copy_of, show_own_program};

@@ -230,6 +230,10 @@ fn a_damaged_description_costs_its_cell_alone(world: &World) {
         !layers(world).iter().any(|layer| layer.ends_with(&sound))
     });
 
+    // Nor does it begin again without its files if the description is lost altogether.
+    fs::remove_file(&damaged).unwrap();
+    let told = world.hotcell(["run", "--cell", "damaged", "cat f"]).run();
+    assert!(told.stderr().contains("cell.json is missing"), "{told:?}");
     // With its description it is as it was.
     fs::write(&damaged, &whole).unwrap();
     assert_eq!(world.text(["run", "--cell", "damaged", "cat f"]), "of damaged\n");
