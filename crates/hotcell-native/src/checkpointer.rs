@@ -16,7 +16,7 @@ use hotcell_model::{
     AUTOMATIC_CHECKPOINTS, CellId, CellSpec, Checkpoint, CheckpointDiff, CheckpointId,
     CheckpointMeans, CheckpointPurpose, Checkpointer, Error, Result, Timestamp,
 };
-use hotcell_place::{read_json, save_json};
+use hotcell_place::{read_json, remove_if_there, save_json};
 use rustix::process::getpid;
 
 use crate::base::make_uppers;
@@ -132,7 +132,7 @@ impl Native {
                     .map_err(|error| at("tell which process forks", &paths, &error))?,
             ),
         };
-        let drift = drift::at_checkpoint(&paths, &placed)
+        let drift = drift::at_checkpoint(&paths, &placed, &checkpoint.id)
             .map_err(|error| at("make a checkpoint in", &paths, &error))?;
         let new = CheckpointFile { checkpoint, lowers: Vec::new(), forked_by, drift };
         if means == CheckpointMeans::Copied {
@@ -295,7 +295,7 @@ impl Native {
             let restored = placed.on(&kept.lowers, layers.make(&making, &paths)?);
             make_uppers(&restored.layers, &restored.ids)?;
             // Before the files are back: older notes show more conflicts, never fewer.
-            drift::back_at_checkpoint(&paths, kept.drift.as_ref())?;
+            drift::back_at_checkpoint(&paths, &paths, checkpoint, kept.drift.as_ref())?;
             paths.save_placed(&restored)
         };
         restored().map_err(|error| at("restore a checkpoint in", &paths, &error))?;
@@ -309,6 +309,7 @@ impl Native {
         let _lock = lock_layers(&paths)?;
         let kept = self.checkpoint(&paths, checkpoint)?;
         fs::remove_file(paths.checkpoint(checkpoint))
+            .and_then(|()| remove_if_there(&paths.shown_at(checkpoint)))
             .map_err(|error| at("delete a checkpoint in", &paths, &error))?;
         let placed = self.placed(&paths)?;
         let own = |lower: &Lower| placed.layers.iter().any(|layer| layer.lowers.contains(lower));
@@ -342,15 +343,10 @@ impl Native {
             let seen = seen_by_another(&parts, &placed.ids);
             let mut forked = placed.on(&seen, upper);
             (forked.spec, forked.ids, forked.records) = (spec, ids, records);
-            for (from, to) in [
-                (parent.applied(), paths.applied()),
-                (parent.starting_names(), paths.starting_names()),
-            ] {
-                if from.exists() {
-                    fs::copy(from, to)?;
-                }
+            if parent.applied().exists() {
+                fs::copy(parent.applied(), paths.applied())?;
             }
-            drift::back_at_checkpoint(&paths, drift.as_ref())?;
+            drift::back_at_checkpoint(&paths, &parent, checkpoint, drift.as_ref())?;
             paths.save_placed(&forked)
         };
         made().map_err(|error| at("make", &paths, &error))

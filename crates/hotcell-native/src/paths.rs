@@ -149,9 +149,19 @@ impl CellPaths {
         self.root.join("applied.json")
     }
 
-    /// The names of the files that the cell's project began with.
-    pub(crate) fn starting_names(&self) -> PathBuf {
+    /// What the cell was last shown of its project's tree. Older versions recorded it only once.
+    pub(crate) fn shown(&self) -> PathBuf {
         self.root.join("starting-names")
+    }
+
+    /// The same, when checkpoints were made: a file each.
+    pub(crate) fn shown_at_checkpoints(&self) -> PathBuf {
+        self.root.join("shown-at-checkpoints")
+    }
+
+    /// One of them.
+    pub(crate) fn shown_at(&self, checkpoint: &CheckpointId) -> PathBuf {
+        self.shown_at_checkpoints().join(checkpoint.as_str())
     }
 
     /// Which files the user changed after the cell had made its own version of them.

@@ -268,7 +268,7 @@ fn swap(
 fn watch_project(paths: &CellPaths, placed: &Placed) -> Option<ProjectWatch> {
     let project = placed.project.as_ref()?;
     (project.mode == WorkspaceMode::Cow)
-        .then(|| ProjectWatch::new(project.dir.clone(), paths.starting_names()))
+        .then(|| ProjectWatch::new(project.dir.clone(), paths.shown()))
 }
 
 /// Makes what the host changed in the cell's project visible.
@@ -294,6 +294,7 @@ fn show_anew(
     namespaces: Option<&CellNamespaces>,
 ) -> Outcome {
     let Some(project) = project else { return Outcome::Done };
+    project.catch_up();
     let noted = note_host_changes(paths, placed);
     let refreshed = in_namespaces(namespaces, |namespaces| {
         refresh_layer(namespaces, &placed.ids, Path::new(TARGET))
@@ -365,7 +366,7 @@ pub(crate) fn tidy_up(
 /// Lets go of a cell's description, and of layers that nobody else names.
 pub(crate) fn forget(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
     paths.remove_placed()?;
-    for path in [paths.checkpoints(), paths.in_the_making()] {
+    for path in [paths.checkpoints(), paths.shown_at_checkpoints(), paths.in_the_making()] {
         let removed =
             if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
         match removed {

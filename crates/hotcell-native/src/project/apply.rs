@@ -44,8 +44,7 @@ pub(super) fn apply(
     drifted: DriftedFiles,
 ) -> io::Result<Applied> {
     let asked = chosen.paths.as_slice();
-    let mut found = sides.changes(usize::MAX - 1)?;
-    found.retain(|found| found.is_in(asked));
+    let mut found = among(sides.changes(usize::MAX - 1)?, asked);
     if !is_expected(sides, &mut found, chosen.expected.as_deref())? {
         return Ok(Applied::Refused(not_expected()));
     }
@@ -62,6 +61,25 @@ pub(super) fn apply(
     }
     let touched = touched.iter().map(|path| Bytes::of(path)).collect();
     Ok(Applied::Done { applied: shown(&chosen), held_back, conflicts, touched })
+}
+
+/// The changes at these paths or below, and those without which they cannot be made: what is in a
+/// directory needs the removal of a file that is in the place of the directory.
+pub(super) fn among(found: Vec<Found>, asked: &[PathBuf]) -> Vec<Found> {
+    let gives_way =
+        |found: &Found| found.change.kind == ChangeKind::Removed && !found.change.directory;
+    let needed: BTreeSet<PathBuf> = {
+        let replaced: BTreeSet<&Path> = found
+            .iter()
+            .filter(|found| gives_way(found))
+            .map(|found| found.change.path.as_path())
+            .collect();
+        let chosen = found.iter().filter(|found| found.is_in(asked));
+        let above = chosen.flat_map(|found| found.change.path.ancestors().skip(1));
+        above.filter(|above| replaced.contains(above)).map(Path::to_owned).collect()
+    };
+    let is_chosen = |found: &Found| found.is_in(asked) || needed.contains(&found.change.path);
+    found.into_iter().filter(is_chosen).collect()
 }
 
 /// Changes, by what an apply does with them.

@@ -11,8 +11,8 @@ use rustix::fs::{FileType, Stat, lgetxattr, readlinkat};
 
 use super::drift::Drift;
 use super::place::Project;
+use super::shown::Shown;
 use super::stamps::{Stamps, changed};
-use super::starting_names::StartingNames;
 use super::{TARGET, guarded, journal};
 use crate::compare::{Change, ModeBits, compare_views};
 use crate::order::Placed;
@@ -24,13 +24,13 @@ use crate::tree;
 pub(super) struct Baseline {
     pub(super) stamps: Stamps,
     pub(super) drift: Drift,
-    names: StartingNames,
+    shown: Shown,
 }
 
 impl Baseline {
     pub(super) fn load(paths: &CellPaths, project: &Project) -> io::Result<Self> {
-        let names = StartingNames::open(&paths.starting_names())?;
-        Ok(Self { stamps: Stamps::load(paths)?, drift: Drift::load(paths, project)?, names })
+        let shown = Shown::open(&paths.shown())?;
+        Ok(Self { stamps: Stamps::load(paths)?, drift: Drift::load(paths, project)?, shown })
     }
 }
 
@@ -205,17 +205,19 @@ impl Sides<'_> {
             // What is in it tells.
             return Ok(false);
         }
-        match &found.host {
-            Some(_) => Ok(!self.is_sound(path)?),
-            None => self.was_removed(path),
+        if found.host.is_some() {
+            return Ok(!self.is_sound(path)?);
         }
+        // Where the host has something else, that is removed by a change of its own.
+        Ok(tree::look(self.host, path)?.is_none() && self.was_removed(path)?)
     }
 
     /// Whether the user removed a file of the host that the cell has a version of.
     fn was_removed(&self, path: &Path) -> io::Result<bool> {
-        match self.baseline.stamps.was_there(path) {
+        let Baseline { stamps, drift, shown } = self.baseline;
+        match stamps.was_there(path) {
             Some(was_there) => Ok(was_there),
-            None if self.baseline.names.has(path)? => Ok(true),
+            None if drift.is_noted(path) || shown.has_file(path)? => Ok(true),
             None => Ok(self.began_with_the_hosts(path) && self.something_went_from(path)?),
         }
     }
@@ -246,8 +248,25 @@ impl Sides<'_> {
     /// True if the user has not changed a real file since the cell made its own version.
     pub(super) fn is_sound(&self, path: &Path) -> io::Result<bool> {
         let Baseline { stamps, drift, .. } = self.baseline;
-        Ok(journal::look_at(self.host, path)?
-            .is_none_or(|stat| stamps.holds(path, &stat) || !drift.has(path, &stat)))
+        let Some(stat) = journal::look_at(self.host, path)? else { return Ok(true) };
+        if stamps.holds(path, &stat) {
+            return Ok(true);
+        }
+        Ok(!drift.has(path, &stat) && !self.is_in_replaced(path)?)
+    }
+
+    /// Whether a directory above a path is not the one that the cell was shown.
+    fn is_in_replaced(&self, path: &Path) -> io::Result<bool> {
+        let Baseline { stamps, drift, shown } = self.baseline;
+        for above in path.ancestors().skip(1) {
+            let top = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+            if let Some(stat) = journal::look_at(self.host, top)?
+                && drift.is_replaced(above, &stat, shown, stamps)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// True if the user has not changed a real directory since the cell was made.

@@ -148,6 +148,18 @@ impl Journal {
         self.moves.iter().filter_map(expected).collect()
     }
 
+    /// The directories that are made.
+    fn made(&self) -> impl Iterator<Item = &Bytes> {
+        self.moves.iter().filter_map(|step| match step {
+            Move::Make { path, .. } => Some(path),
+            Move::Take { .. }
+            | Move::Put { .. }
+            | Move::Swap { .. }
+            | Move::Remove { .. }
+            | Move::Mode { .. } => None,
+        })
+    }
+
     /// Writes it down, so that it is there even if the machine stops right after.
     pub(super) fn save(&self, paths: &CellPaths) -> io::Result<()> {
         let path = paths.apply_journal();
@@ -321,10 +333,12 @@ impl<'a> Site<'a> {
         }
         self.clear()?;
         let known = if journal.done { &journal.touched } else { &journal.sound };
-        let sound: BTreeSet<PathBuf> = journal.sound.iter().map(Bytes::path).collect();
+        let mut sound: BTreeSet<PathBuf> = journal.sound.iter().map(Bytes::path).collect();
+        let made: Vec<&Bytes> = if journal.done { journal.made().collect() } else { Vec::new() };
+        sound.extend(made.iter().map(|path| path.path()));
         let mut stamps = Stamps::load(paths)?;
         let expected = journal.expected();
-        for path in known.iter().map(Bytes::path) {
+        for path in known.iter().chain(made).map(Bytes::path) {
             let there = look_at(self.root, &path)?;
             if let Some(expected) = expected.get(&path) {
                 // If it is anything else, the user has changed it since.

@@ -10,8 +10,8 @@ mod journal;
 mod own;
 mod place;
 mod port;
+mod shown;
 mod stamps;
-mod starting_names;
 mod task;
 pub(crate) mod watch;
 

@@ -60,6 +60,13 @@ impl Stamps {
         self.get(path).map(|stamp| stamp.is_some())
     }
 
+    /// The inode of a directory as it was left, and when that was.
+    pub(super) fn directory(&self, path: &Path) -> Option<(u64, Moment)> {
+        // The project itself is `.` here.
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        self.get(path).flatten().map(|stamp| (stamp.inode, stamp.changed))
+    }
+
     fn get(&self, path: &Path) -> Option<Option<Stamp>> {
         self.0.get(path.to_str()?).copied()
     }

@@ -12,7 +12,7 @@ use hotcell_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::apply::{Applied, Split, apply};
+use super::apply::{Applied, Split, among, apply};
 use super::change_digest::{digest_of_changes, is_expected, not_expected};
 use super::changes::{Baseline, Found, layer_of, with_sides, written};
 use super::discard::Written;
@@ -134,7 +134,12 @@ fn tell(
     let told = with_sides(placed, project, &baseline, |sides| {
         // Paths are chosen afterwards, so there can be no bound before.
         let mut found = sides.changes(usize::MAX - 1)?;
-        found.retain(|found| found.is_in(asked));
+        found = match plan_for {
+            Some(PlanFor::Apply) => among(found, asked),
+            Some(PlanFor::Discard) | None => {
+                found.into_iter().filter(|found| found.is_in(asked)).collect()
+            }
+        };
         let plan = match plan_for {
             None => None,
             Some(plan_for) => {
@@ -172,7 +177,7 @@ fn bring(
     drifted: DriftedFiles,
     occupancy: Occupancy,
 ) -> Result<ProjectOutcome, Error> {
-    let baseline = prepare(paths, placed, project)?;
+    let mut baseline = prepare(paths, placed, project)?;
     let failed = |error: io::Error| failed(project, &error);
     let done = with_sides(placed, project, &baseline, |sides| {
         let done = apply(sides, paths, &placed.spec.id, chosen, drifted)?;
@@ -189,6 +194,12 @@ fn bring(
     let (outcome, touched) = match done {
         Applied::Refused(error) => return Err(error),
         Applied::Done { applied, held_back, conflicts, touched } => {
+            // The host has the cell's version now. Without this, the next one is a conflict again.
+            let made: Vec<PathBuf> = touched.iter().map(Bytes::path).collect();
+            if drifted == DriftedFiles::Replace {
+                baseline.drift.agree_on(&made);
+                baseline.drift.save(paths).map_err(failed)?;
+            }
             (ProjectOutcome::Applied { applied, held_back, conflicts }, touched)
         }
     };

@@ -1,60 +1,77 @@
-//! Notices that the host changed something in a project, so that its cell is shown it.
+//! Notices that the user changed something in a project, so that its cell is shown it.
 //!
-//! The kernel's overlay remembers what it looked up in the directory below, and does not learn of
-//! changes there. So the keeper watches that directory, and lets the overlay forget what it knows
-//! once something has changed. Its first walk also keeps the names of the project's files.
+//! The kernel's overlay caches what it looked up in the directory below, and does not notice changes
+//! there. So the keeper watches that directory, and makes the overlay forget its cache after a
+//! change. The walk that adds the watches also records the tree (see [`super::shown`]).
 
 use std::fs;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
-use super::starting_names::NamesWriter;
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use super::shown::{self, ShownWriter};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
 /// Directories that are watched at most; a project of more counts as changed all the time.
 const MOST_DIRECTORIES: usize = 16_384;
 /// Directories that are looked into at a time.
 const AT_A_TIME: usize = 64;
-/// How often what has happened is read at a time; somebody may go on changing things for ever.
-const READS_AT_A_TIME: usize = 64;
+/// Events that are read at a time; a program may go on changing things for ever.
+const EVENTS_AT_A_TIME: usize = 4096;
+/// How often the project is walked before a command, while names come and go all the time.
+const MOST_WALKS: usize = 3;
 
-/// A watch on a whole project. After the first change nobody listens until somebody has seen it; so
-/// nothing has to be known of what was changed. The watches stay: to end one takes the kernel longer
-/// than to start a command.
+/// A watch on a whole project. The watches stay after a change: removing one takes the kernel longer
+/// than starting a command.
 #[derive(Debug)]
 pub(crate) struct ProjectWatch {
     dir: PathBuf,
     state: State,
-    /// Collects the names during the first walk.
-    names: Option<NamesWriter>,
+    /// Where the tree is recorded.
+    record: PathBuf,
+    writer: Option<ShownWriter>,
+    /// Whether the tree was recorded since the cell was last shown it.
+    is_recorded: bool,
+    /// The inode of the last record that counted, if this watch wrote it.
+    confirmed: Option<u64>,
 }
 
 #[derive(Debug)]
 enum State {
     /// Directories are still being added, so something may have changed in the others.
     Beginning { inotify: OwnedFd, to_visit: Vec<PathBuf>, visited: usize },
-    /// Everything is watched. Nothing has changed since, but what was changed before that may not
-    /// have been seen yet.
+    /// Everything is watched. Nothing has changed since, but the cell may not have been shown what
+    /// changed before.
     Watching { inotify: OwnedFd, seen: bool },
-    /// Something has changed that was not seen yet.
-    Changed { inotify: OwnedFd },
+    /// Something has changed that the cell was not shown yet.
+    Changed { inotify: OwnedFd, what: Events },
     /// It cannot be watched.
     Unwatched,
 }
 
+/// What has happened in a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Events {
+    None,
+    /// The content or the mode of files changed, and nothing else.
+    Content,
+    /// Names came or went, or it is not known what happened.
+    Names,
+}
+
 impl ProjectWatch {
-    /// Names are kept in the file `names` unless it is there.
-    pub(crate) fn new(dir: PathBuf, names: PathBuf) -> Self {
-        let names = NamesWriter::begin(&dir, &names).unwrap_or_else(|error| {
-            tracing::warn!(%error, names = %names.display(), "cannot keep a project's names");
-            None
-        });
-        let state = match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
-            Ok(inotify) => State::begin(inotify, &dir),
-            Err(_) => State::Unwatched,
-        };
-        Self { dir, state, names }
+    /// The tree is recorded in the file `record`.
+    pub(crate) fn new(dir: PathBuf, record: PathBuf) -> Self {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
+        let state = State::Unwatched;
+        let mut watch =
+            Self { dir, state, record, writer: None, is_recorded: false, confirmed: None };
+        if let Ok(inotify) = inotify {
+            watch.begin(inotify);
+        }
+        watch
     }
 
     /// To be polled: something happens there.
@@ -72,22 +89,37 @@ impl ProjectWatch {
         matches!(self.state, State::Beginning { .. })
     }
 
+    /// Begins to walk the project.
+    fn begin(&mut self, inotify: OwnedFd) {
+        self.is_recorded = false;
+        self.writer = match ShownWriter::begin(&self.dir, &self.record) {
+            Ok(writer) => Some(writer),
+            Err(error) => {
+                self.warn(&error);
+                None
+            }
+        };
+        self.state = State::Beginning { inotify, to_visit: vec![self.dir.clone()], visited: 0 };
+    }
+
     /// Goes on a little.
     pub(crate) fn step(&mut self) {
         let State::Beginning { inotify, to_visit, visited } = &mut self.state else { return };
         for _ in 0..AT_A_TIME {
             let Some(directory) = to_visit.pop() else { break };
             *visited += 1;
-            let added = add(inotify.as_fd(), &directory, to_visit, &mut self.names);
+            let added = add(inotify.as_fd(), &directory, to_visit, &mut self.writer);
             if added.is_err() || *visited > MOST_DIRECTORIES {
                 self.state = State::Unwatched;
-                self.names = None;
+                self.writer = None;
                 return;
             }
         }
         if to_visit.is_empty() {
-            if let Some(Err(error)) = self.names.take().map(NamesWriter::finish) {
-                tracing::warn!(%error, dir = %self.dir.display(), "cannot keep a project's names");
+            match self.writer.take().map(ShownWriter::finish) {
+                Some(Ok(())) => self.is_recorded = true,
+                Some(Err(error)) => self.warn(&error),
+                None => {}
             }
             self.state = match std::mem::replace(&mut self.state, State::Unwatched) {
                 State::Beginning { inotify, .. } => State::Watching { inotify, seen: false },
@@ -101,14 +133,15 @@ impl ProjectWatch {
     /// Takes note of what has happened by now.
     pub(crate) fn look(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Unwatched) {
-            State::Watching { inotify, .. } if takes_events(inotify.as_fd()) => {
-                State::Changed { inotify }
+            State::Watching { inotify, seen } => match take_events(inotify.as_fd()) {
+                Events::None => State::Watching { inotify, seen },
+                what @ (Events::Content | Events::Names) => State::Changed { inotify, what },
+            },
+            State::Changed { inotify, what } => {
+                let what = what.max(take_events(inotify.as_fd()));
+                State::Changed { inotify, what }
             }
-            State::Changed { inotify } => {
-                takes_events(inotify.as_fd());
-                State::Changed { inotify }
-            }
-            other @ (State::Beginning { .. } | State::Watching { .. } | State::Unwatched) => other,
+            other @ (State::Beginning { .. } | State::Unwatched) => other,
         };
     }
 
@@ -128,43 +161,107 @@ impl ProjectWatch {
         }
     }
 
-    /// The cell is shown all that had happened when [`Self::is_unseen`] was asked.
-    pub(crate) fn mark_seen(&mut self) {
-        self.state = match std::mem::replace(&mut self.state, State::Unwatched) {
-            State::Watching { inotify, .. } => State::Watching { inotify, seen: true },
-            // Directories may have come.
-            State::Changed { inotify } => State::begin(inotify, &self.dir),
-            other @ (State::Beginning { .. } | State::Unwatched) => other,
-        };
-    }
-}
-
-impl State {
-    fn begin(inotify: OwnedFd, dir: &Path) -> Self {
-        Self::Beginning { inotify, to_visit: vec![dir.to_owned()], visited: 0 }
-    }
-}
-
-/// Reads what has happened, and tells whether something has.
-fn takes_events(inotify: BorrowedFd<'_>) -> bool {
-    let mut buffer = [std::mem::MaybeUninit::<u8>::uninit(); 4096];
-    let mut taken = false;
-    for _ in 0..READS_AT_A_TIME {
-        match rustix::io::read(inotify, &mut buffer) {
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::AGAIN) => break,
-            Ok(_) | Err(_) => taken = true,
+    /// Records the tree as it is now, right before the cell is shown it.
+    pub(crate) fn catch_up(&mut self) {
+        for _ in 0..MOST_WALKS {
+            self.look();
+            if self.is_outdated() {
+                match std::mem::replace(&mut self.state, State::Unwatched) {
+                    State::Watching { inotify, .. } | State::Changed { inotify, .. } => {
+                        self.begin(inotify);
+                    }
+                    other @ (State::Beginning { .. } | State::Unwatched) => self.state = other,
+                }
+            }
+            if !self.is_beginning() {
+                return;
+            }
+            while self.is_beginning() {
+                self.step();
+            }
         }
     }
-    taken
+
+    /// Whether the last record is not of the project as it is now.
+    fn is_outdated(&self) -> bool {
+        match &self.state {
+            State::Changed { what: Events::Names, .. } => true,
+            // At a checkpoint there was another record, and it is back.
+            State::Watching { .. } | State::Changed { .. } => {
+                !self.is_recorded && self.confirmed.is_none_or(|it| self.inode() != Some(it))
+            }
+            State::Beginning { .. } | State::Unwatched => false,
+        }
+    }
+
+    fn inode(&self) -> Option<u64> {
+        fs::metadata(&self.record).map(|it| it.ino()).ok()
+    }
+
+    /// The cell was shown the project as it was after [`Self::catch_up`].
+    pub(crate) fn mark_seen(&mut self) {
+        if let Err(error) = self.confirm() {
+            self.warn(&error);
+        }
+        match std::mem::replace(&mut self.state, State::Unwatched) {
+            State::Watching { inotify, .. } | State::Changed { inotify, what: Events::Content } => {
+                self.state = State::Watching { inotify, seen: true };
+            }
+            // Names still come and go.
+            State::Changed { inotify, .. } => self.begin(inotify),
+            other @ (State::Beginning { .. } | State::Unwatched) => self.state = other,
+        }
+    }
+
+    /// Makes the last record the one that counts. A project that cannot be watched has none: an old
+    /// one would make conflicts of everything that changed since.
+    fn confirm(&mut self) -> io::Result<()> {
+        let is_unknown = matches!(self.state, State::Unwatched);
+        if self.is_recorded {
+            self.is_recorded = false;
+            shown::confirm(&self.record)?;
+            self.confirmed = self.inode();
+            Ok(())
+        } else if is_unknown {
+            hotcell_place::remove_if_there(&self.record)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn warn(&self, error: &io::Error) {
+        let record = self.record.display();
+        tracing::warn!(%error, %record, "cannot record the tree of a project");
+    }
 }
 
-/// Watches a directory, notes the directories in it, and keeps the names of the files.
+/// Reads what has happened.
+fn take_events(inotify: BorrowedFd<'_>) -> Events {
+    let file_only =
+        ReadFlags::MODIFY | ReadFlags::ATTRIB | ReadFlags::CLOSE_WRITE | ReadFlags::ISDIR;
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
+    let mut reader = inotify::Reader::new(inotify, &mut buffer);
+    let mut happened = Events::None;
+    for _ in 0..EVENTS_AT_A_TIME {
+        let what = match reader.next() {
+            Ok(event) if file_only.contains(event.events()) => Events::Content,
+            Ok(_) => Events::Names,
+            Err(rustix::io::Errno::INTR) => Events::None,
+            Err(rustix::io::Errno::AGAIN) => return happened,
+            Err(_) => return Events::Names,
+        };
+        happened = happened.max(what);
+    }
+    // The reader drops what else it has read.
+    Events::Names
+}
+
+/// Watches a directory, notes the directories in it, and records it with its files.
 fn add(
     inotify: BorrowedFd<'_>,
     directory: &PathBuf,
     found: &mut Vec<PathBuf>,
-    names: &mut Option<NamesWriter>,
+    writer: &mut Option<ShownWriter>,
 ) -> io::Result<()> {
     let what = WatchFlags::CREATE
         | WatchFlags::DELETE
@@ -185,16 +282,27 @@ fn add(
         }
         Err(errno) => return Err(errno.into()),
     }
-    let entries = match fs::read_dir(directory) {
+    let (inode, entries) = match fs::symlink_metadata(directory).map(|it| it.ino()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        inode => (inode?, fs::read_dir(directory)),
+    };
+    let entries = match entries {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };
+    let mut record = |write: &dyn Fn(&mut ShownWriter) -> io::Result<()>| {
+        if let Some(Err(error)) = writer.as_mut().map(write) {
+            let directory = directory.display();
+            tracing::warn!(%error, %directory, "cannot record the tree of a project");
+            *writer = None;
+        }
+    };
+    record(&|writer| writer.add_directory(directory, inode));
     for entry in entries.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             found.push(entry.path());
-        } else if let Some(Err(error)) = names.as_mut().map(|names| names.add(&entry.path())) {
-            tracing::warn!(%error, directory = %directory.display(), "cannot keep a project's names");
-            *names = None;
+        } else {
+            record(&|writer| writer.add_file(&entry.path()));
         }
     }
     Ok(())

@@ -61,6 +61,7 @@ mod policy;
 mod ports;
 mod process_level;
 mod project_conflicts;
+mod project_replaced;
 mod project_tools;
 mod projects;
 mod pulls;
