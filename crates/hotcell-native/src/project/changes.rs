@@ -247,12 +247,15 @@ impl Sides<'_> {
 
     /// True if the user has not changed a real file since the cell made its own version.
     pub(super) fn is_sound(&self, path: &Path) -> io::Result<bool> {
-        let Baseline { stamps, drift, .. } = self.baseline;
+        let Baseline { stamps, drift, shown } = self.baseline;
         let Some(stat) = journal::look_at(self.host, path)? else { return Ok(true) };
         if stamps.holds(path, &stat) {
             return Ok(true);
         }
-        Ok(!drift.has(path, &stat) && !self.is_in_replaced(path)?)
+        if drift.is_noted(path) || self.is_in_replaced(path)? {
+            return Ok(false);
+        }
+        Ok(!drift.is_later(&stat) || shown.has_index(self.host, path)?)
     }
 
     /// Whether a directory above a path is not the one that the cell was shown.

@@ -62,10 +62,9 @@ impl Drift {
         write_json(&paths.drift(), self)
     }
 
-    /// Whether the user changed a file of the host after the cell made a version of its own. This
-    /// does not see that a directory above it was replaced.
-    pub(super) fn has(&self, path: &Path, stat: &Stat) -> bool {
-        changed(stat) >= self.shown || self.is_noted(path)
+    /// Whether a file of the host may have changed since the cell was shown it.
+    pub(super) fn is_later(&self, stat: &Stat) -> bool {
+        changed(stat) >= self.shown
     }
 
     /// Whether the file was noted when the cell was shown a later change.
@@ -129,6 +128,7 @@ impl Drift {
         let now = Moment::now();
         let host = open(&project.dir)?;
         let mut walk = Walk {
+            project: &host,
             before: self,
             shown,
             stamps,
@@ -211,6 +211,8 @@ fn open_in(directory: &OwnedFd, name: &OsStr) -> io::Result<Option<OwnedFd>> {
 
 /// Compares what a cell wrote with what the user changed.
 struct Walk<'a> {
+    /// The directory of the host.
+    project: &'a OwnedFd,
     /// What was known before.
     before: &'a Drift,
     shown: &'a Shown,
@@ -301,7 +303,10 @@ impl Walk<'_> {
         }
         let has_drifted = match host {
             Some(host) if self.stamps.holds(path, host) => false,
-            Some(host) => replaced || changed(host) >= self.before.shown,
+            Some(host) => {
+                replaced
+                    || (self.before.is_later(host) && !self.shown.has_index(self.project, path)?)
+            }
             // The user removed what the cell had made its own version of.
             None => {
                 has_file

@@ -5,6 +5,7 @@ mod change_digest;
 mod changes;
 mod discard;
 pub(crate) mod drift;
+mod git_index;
 mod guarded;
 mod journal;
 mod own;

@@ -4,21 +4,28 @@
 //! often edits a file by renaming a new one over it, so the layer does not tell whether the host had
 //! a file of that name. And when the user renames a directory, the files in it keep their times. So
 //! the tree is recorded before each time the cell is shown it. A file that is gone since then, or
-//! whose directory is a different one, is reported as a conflict.
+//! whose directory is a different one, is reported as a conflict. What the indexes of git
+//! repositories said is recorded too, because git rewrites them without changing what they say.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use super::git_index;
+use crate::tree;
 
 /// Names of files are recorded up to this many bytes; above it, only directories are.
 const MOST_BYTES: u64 = 32 << 20;
 
-/// The entry that stands for names that are missing. No path of a file begins like this.
-const NAMES_MISSING: &[u8] = b"/";
+/// What entries that are not names of files begin with; alone, it says that names are missing.
+const SLASH: &[u8] = b"/";
+/// What the rest of an entry begins with that is about an index of git.
+const INDEX: &[u8] = b"index/";
 
 /// Records the tree while the project is walked.
 #[derive(Debug)]
@@ -54,10 +61,18 @@ impl ShownWriter {
         Ok(())
     }
 
+    /// Adds what an index of git says.
+    pub(super) fn add_index(&mut self, index: &Path, digest: &str) -> io::Result<()> {
+        self.file.write_all(&[SLASH, INDEX].concat())?;
+        write!(self.file, "{digest}/")?;
+        self.file.write_all(relative(index, &self.project)?)?;
+        self.file.write_all(b"\0")
+    }
+
     /// Ends the record: the whole project was walked.
     pub(super) fn finish(mut self) -> io::Result<()> {
         if self.written > MOST_BYTES {
-            self.file.write_all(NAMES_MISSING)?;
+            self.file.write_all(SLASH)?;
         }
         self.file.flush()
     }
@@ -89,6 +104,7 @@ pub(super) struct Shown {
 struct Tree {
     files: Option<HashSet<Vec<u8>>>,
     directories: Option<HashMap<Vec<u8>, u64>>,
+    indexes: HashMap<Vec<u8>, String>,
 }
 
 /// What is known of a directory.
@@ -127,6 +143,18 @@ impl Shown {
         Ok(found.map_or(ShownDirectory::Absent, |inode| ShownDirectory::Inode(*inode)))
     }
 
+    /// Whether an index of git on the host says what it said when the cell was shown it.
+    pub(super) fn has_index(&self, host: &OwnedFd, path: &Path) -> io::Result<bool> {
+        if !git_index::is_index(path) {
+            return Ok(false);
+        }
+        let Some(shown) = self.tree()?.indexes.get(path.as_os_str().as_bytes()) else {
+            return Ok(false);
+        };
+        let (above, name) = tree::parent(host, path)?;
+        Ok(git_index::digest_in(&above, name)?.as_ref() == Some(shown))
+    }
+
     fn tree(&self) -> io::Result<&Tree> {
         if let Some(tree) = self.tree.get() {
             return Ok(tree);
@@ -140,33 +168,40 @@ impl Shown {
         let mut bytes = Vec::new();
         file.rewind()?;
         file.read_to_end(&mut bytes)?;
+        let (mut tree, mut has_names) = (Tree::default(), true);
         let (mut files, mut directories) = (HashSet::new(), HashMap::new());
-        let mut has_names = true;
         for entry in bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
-            match entry.strip_prefix(NAMES_MISSING) {
-                None => {
-                    files.insert(entry.to_vec());
-                }
-                Some(b"") => has_names = false,
-                Some(directory) => {
-                    let (inode, path) = parse_directory(directory).ok_or_else(|| {
-                        let shown = OsStr::from_bytes(entry).display();
-                        io::Error::other(format!("{shown:?} is no entry of a record of a project"))
-                    })?;
-                    directories.insert(path.to_vec(), inode);
-                }
+            let Some(about) = entry.strip_prefix(SLASH) else {
+                files.insert(entry.to_vec());
+                continue;
+            };
+            if about.is_empty() {
+                has_names = false;
+                continue;
+            }
+            let damaged = || {
+                let shown = OsStr::from_bytes(entry).display();
+                io::Error::other(format!("{shown:?} is no entry of a record of a project"))
+            };
+            if let Some(index) = about.strip_prefix(INDEX) {
+                let (digest, path) = split(index).ok_or_else(damaged)?;
+                tree.indexes.insert(path.to_vec(), digest.to_owned());
+            } else {
+                let (inode, path) = split(about).ok_or_else(damaged)?;
+                directories.insert(path.to_vec(), inode.parse().map_err(|_| damaged())?);
             }
         }
         // Records of older versions have no directories; each of today has the project at least.
-        let directories = (!directories.is_empty()).then_some(directories);
-        Ok(Tree { files: has_names.then_some(files), directories })
+        tree.directories = (!directories.is_empty()).then_some(directories);
+        tree.files = has_names.then_some(files);
+        Ok(tree)
     }
 }
 
-fn parse_directory(entry: &[u8]) -> Option<(u64, &[u8])> {
+/// What is known of a path, and the path.
+fn split(entry: &[u8]) -> Option<(&str, &[u8])> {
     let end = entry.iter().position(|byte| *byte == b'/')?;
-    let inode = std::str::from_utf8(&entry[..end]).ok()?.parse().ok()?;
-    Some((inode, &entry[end + 1..]))
+    Some((std::str::from_utf8(&entry[..end]).ok()?, &entry[end + 1..]))
 }
 
 #[cfg(test)]
@@ -181,6 +216,7 @@ mod tests {
         writer.add_directory(Path::new("/project"), 7).unwrap();
         writer.add_directory(Path::new("/project/sub"), 8).unwrap();
         writer.add_file(Path::new("/project/sub/a\nb")).unwrap();
+        writer.add_index(Path::new("/project/.git/index"), "sha256:1").unwrap();
         writer.finish().unwrap();
         let before = Shown::open(&path).unwrap();
         assert!(!before.has_file(Path::new("sub/a\nb")).unwrap());
@@ -192,6 +228,7 @@ mod tests {
         assert_eq!(shown.directory(Path::new("")).unwrap(), ShownDirectory::Inode(7));
         assert_eq!(shown.directory(Path::new("sub")).unwrap(), ShownDirectory::Inode(8));
         assert_eq!(shown.directory(Path::new("other")).unwrap(), ShownDirectory::Absent);
+        assert_eq!(shown.tree().unwrap().indexes[b".git/index".as_slice()], "sha256:1");
     }
 
     #[test]

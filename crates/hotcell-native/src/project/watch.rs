@@ -9,9 +9,11 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::git_index;
 use super::shown::{self, ShownWriter};
+use rustix::fs::CWD;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
 /// Directories that are watched at most; a project of more counts as changed all the time.
@@ -302,8 +304,18 @@ fn add(
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             found.push(entry.path());
         } else {
-            record(&|writer| writer.add_file(&entry.path()));
+            record(&|writer| add_file(writer, &entry.path()));
         }
     }
     Ok(())
+}
+
+/// Records a file, and what it says if it is an index of git.
+fn add_file(writer: &mut ShownWriter, file: &Path) -> io::Result<()> {
+    if git_index::is_index(file)
+        && let Some(digest) = git_index::digest_in(CWD, file.as_os_str())?
+    {
+        writer.add_index(file, &digest)?;
+    }
+    writer.add_file(file)
 }

@@ -10,6 +10,10 @@ in_every_world! {
     files_that_the_user_removed_meanwhile_are_not_brought_back,
 }
 
+in_worlds! { [root, rootless]
+    a_commit_of_the_cell_is_no_conflict_with_a_look_at_the_status,
+}
+
 fn real_files_that_changed_meanwhile_are_not_replaced(world: &World) {
     let project =
         Project::new(world, "for f in a b c d e; do echo $f > $f; done; mkdir dir; echo 1 > dir/1");
@@ -123,4 +127,25 @@ fn files_that_the_user_removed_meanwhile_are_not_brought_back(world: &World) {
     assert_eq!(project.host("\"$HOTCELL\" apply b"), "A b\n");
     project.host("\"$HOTCELL\" apply --force");
     assert_eq!(project.read("a"), "a\ncell\n");
+}
+
+fn a_commit_of_the_cell_is_no_conflict_with_a_look_at_the_status(world: &World) {
+    let git = "git -c user.name=n -c user.email=e@example.com";
+    let project = Project::new(
+        world,
+        &format!("git init -q && echo a > a && echo b > b && git add . && {git} commit -qm one"),
+    );
+    let index = || std::fs::read(project.dir.join(".git/index")).unwrap();
+    project.cell(&format!("echo c >> a; {git} commit -qam two"));
+    let before = index();
+    // The user's git writes the index anew, with other times of the same entries.
+    project.host("touch b; git status");
+    assert!(before != index());
+    project.host("\"$HOTCELL\" apply");
+    assert_eq!(project.host("git log --format=%s; git status --short"), "two\none\n");
+    // The control: what the user stages is a change.
+    project.cell(&format!("echo d >> a; {git} commit -qam three"));
+    project.host("echo user >> b; git add b");
+    project.shell("\"$HOTCELL\" apply").exited(4);
+    assert_eq!(project.host("git log --format=%s; git status --short"), "two\none\nM  b\n");
 }
