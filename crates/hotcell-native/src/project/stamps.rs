@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,11 @@ impl Stamps {
         // The project itself is `.` here.
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         self.get(path).flatten().map(|stamp| (stamp.inode, stamp.changed))
+    }
+
+    /// Everything that has a stamp.
+    pub(super) fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.0.keys().map(PathBuf::from)
     }
 
     fn get(&self, path: &Path) -> Option<Option<Stamp>> {

@@ -206,7 +206,9 @@ fn bring(
     if let (Occupancy::Empty, Some(layer)) = (occupancy, layer_of(placed)) {
         let (layers, ids) = (written(layer, project), &placed.ids);
         let paths = |bytes: &[Bytes]| bytes.iter().map(Bytes::path).collect::<BTreeSet<_>>();
-        let (touched, differing) = (paths(&touched), paths(&differing));
+        let (mut touched, differing) = (paths(&touched), paths(&differing));
+        // Also what could not leave when it was applied, because something ran.
+        touched.extend(baseline.stamps.paths());
         // It is done: what does not leave the cell now is equal, and no harm.
         let _ =
             as_the_cell(ids, || Written::open(&layers)?.let_go_of_applied(&touched, &differing));

@@ -552,6 +552,10 @@ fn changes_can_be_applied_while_something_runs(world: &World) {
     project.host("\"$HOTCELL\" apply");
     assert!(project.read("g").lines().count() as u64 >= before);
     assert_eq!(project.names(), "");
+    // Now that nothing runs, what was applied before has left the cell, too.
+    project.host("echo 2 > f");
+    assert_eq!(project.cell("cat f; echo 3 >> f"), "2\n");
+    assert_eq!(project.host("\"$HOTCELL\" apply"), "M f\n");
 }
 
 fn a_project_that_was_moved_away_is_not_taken_for_another(world: &World) {
