@@ -295,25 +295,43 @@ fn show_anew(
 ) -> Outcome {
     let Some(project) = project else { return Outcome::Done };
     project.catch_up();
-    let noted = note_host_changes(paths, placed);
-    let refreshed = in_namespaces(namespaces, |namespaces| {
-        refresh_layer(namespaces, &placed.ids, Path::new(TARGET))
+    let lock = paths.try_lock_project();
+    let noted = match &lock {
+        Ok(Some(_)) => drift::note_host_changes(paths, placed),
+        // Another process works on the project just now: the next refresh notes it.
+        Ok(None) | Err(_) => Ok(None),
+    };
+    let is_replaced = matches!(&noted, Ok(Some(noted)) if noted.is_replaced);
+    let shown = in_namespaces(namespaces, |namespaces| {
+        if is_replaced {
+            mount_project(paths, placed, namespaces)
+        } else {
+            refresh_layer(namespaces, &placed.ids, Path::new(TARGET))
+        }
     });
-    match noted {
-        Ok(true) if matches!(refreshed, Outcome::Done) => project.mark_seen(),
-        // Somebody works on the project just now: the next one notes it.
-        Ok(_) => {}
+    let kept = match (noted, lock) {
+        (Ok(Some(noted)), _) if matches!(shown, Outcome::Done) => {
+            noted.keep(paths).map(|()| project.mark_seen())
+        }
+        (Err(error), _) | (_, Err(error)) => Err(error),
+        (Ok(_), Ok(_)) => Ok(()),
+    };
+    if let Err(error) = kept {
         // Until it is noted, all of these changes count as conflicts.
-        Err(error) => tracing::warn!(%error, "cannot note what the user changed in a project"),
+        tracing::warn!(%error, "cannot note what the user changed in a project");
     }
-    refreshed
+    shown
 }
 
-/// Notes what the user changed, unless somebody works on the project; whether it did.
-fn note_host_changes(paths: &CellPaths, placed: &Placed) -> io::Result<bool> {
-    let Some(_lock) = paths.try_lock_project()? else { return Ok(false) };
-    drift::note_host_changes(paths, placed)?;
-    Ok(true)
+/// Mounts the project of a cell anew: another directory has its path now.
+fn mount_project(
+    paths: &CellPaths,
+    placed: &Placed,
+    namespaces: &CellNamespaces,
+) -> Result<(), StepError> {
+    let of_project = |layer: &&Layer| layer.target == Path::new(TARGET);
+    let changed: Vec<Layer> = placed.layers.iter().filter(of_project).cloned().collect();
+    swap_layers(namespaces, &placed.ids, &placed.layers, &changed, &paths.scratch())
 }
 
 /// Makes what the host changed in what is shown at `/tools` visible.

@@ -219,7 +219,7 @@ fn make_all(
     match (performed, finished) {
         // What is left once all is done is cleared away by the next one that looks.
         (Ok(()), _) => Ok(()),
-        (Err(error), Ok(())) => Err(nothing_done(sides, &error)),
+        (Err(error), Ok(written_to)) => Err(with_kept(nothing_done(sides, &error), &written_to)),
         // The journal is still there: the next one that looks goes on.
         (Err(error), Err(second)) => Err(Error::unavailable(format!(
             "cannot apply to {}: {error}; and undoing it failed: {second}",
@@ -239,6 +239,19 @@ fn nothing_done(sides: &Sides<'_>, error: &io::Error) -> Error {
     } else {
         "look at `hotcell diff`, then try again"
     })
+}
+
+/// The error, if the user has written to files in the moment that they had the cell's content.
+fn with_kept(error: Error, written_to: &[PathBuf]) -> Error {
+    if written_to.is_empty() {
+        return error;
+    }
+    let names: Vec<String> = written_to.iter().map(|path| format!("{path:?}")).collect();
+    error.hint(format!(
+        "{} was written to during the apply, and was left as it is: it has the cell's version with \
+         that change; look at `hotcell diff`, then try again",
+        names.join(", ")
+    ))
 }
 
 fn is_same(taken: &Stat, was: &Stat) -> bool {

@@ -116,14 +116,15 @@ impl Drift {
         });
     }
 
-    /// Notes what the user changed, right before the cell is shown it.
+    /// Notes what the user changed, right before the cell is shown it; whether the directory of the
+    /// project was replaced.
     fn note(
         &mut self,
         project: &Project,
         written: &[PathBuf],
         shown: &Shown,
         stamps: &Stamps,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         // What is changed while this looks is seen by the next one.
         let now = Moment::now();
         let host = open(&project.dir)?;
@@ -147,17 +148,36 @@ impl Drift {
         let Walk { mut still, drifted, directories, .. } = walk;
         still.extend(drifted);
         *self = Self { shown: now, files: still, directories: directories.into_iter().collect() };
-        Ok(())
+        Ok(is_replaced)
     }
 }
 
-/// Notes what the user changed in the project of a cell, right before the cell is shown it.
-pub(crate) fn note_host_changes(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
-    let (Some(project), Some(layer)) = (&placed.project, layer_of(placed)) else { return Ok(()) };
+/// What the user changed in a project, as it was noted right before the cell is shown it.
+#[derive(Debug)]
+pub(crate) struct Noted {
+    drift: Drift,
+    /// Whether the directory itself is not the one that the cell works on.
+    pub(crate) is_replaced: bool,
+}
+
+impl Noted {
+    /// Keeps the note once the cell was shown the project. If that failed, the note before it counts:
+    /// the cell does not know yet what the user changed since.
+    pub(crate) fn keep(&self, paths: &CellPaths) -> io::Result<()> {
+        self.drift.save(paths)
+    }
+}
+
+/// Notes what the user changed in the project of a cell.
+pub(crate) fn note_host_changes(paths: &CellPaths, placed: &Placed) -> io::Result<Option<Noted>> {
+    let (Some(project), Some(layer)) = (&placed.project, layer_of(placed)) else {
+        return Ok(None);
+    };
     let mut drift = Drift::load(paths, project)?;
     let shown = Shown::open(&paths.shown())?;
-    drift.note(project, &written(layer, project), &shown, &Stamps::load(paths)?)?;
-    drift.save(paths)
+    let is_replaced =
+        drift.note(project, &written(layer, project), &shown, &Stamps::load(paths)?)?;
+    Ok(Some(Noted { drift, is_replaced }))
 }
 
 /// Keeps what is known at a checkpoint, for when the cell goes back to it.

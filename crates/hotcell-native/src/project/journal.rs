@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use hotcell_jail::mounts::{open_true, path_of};
 use hotcell_model::CellId;
-use hotcell_place::read_json;
+use hotcell_place::{read_json, remove_if_there};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fchmod, fstat, fsync,
     mkdirat, openat, renameat_with, unlinkat,
@@ -191,6 +191,16 @@ pub(super) fn is_staging_name(name: &OsStr) -> bool {
     name.as_bytes().starts_with(STAGING.as_bytes())
 }
 
+/// What became of a file that was put into the project.
+enum Staged {
+    /// It is there as it was put.
+    Unchanged,
+    /// It is there, and was written to.
+    Changed,
+    /// It was not put there, or something else has its path.
+    Elsewhere,
+}
+
 /// A project that is being changed.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
@@ -248,31 +258,37 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Undoes one step, if it was done.
-    fn undo(&self, step: &Move) -> io::Result<()> {
+    /// Undoes one step, if it was done. What the user has written to since stays, and is told.
+    fn undo(&self, step: &Move) -> io::Result<Option<PathBuf>> {
         match step {
             Move::Take { path, slot, .. } => {
                 if tree::look_in(&self.staging, OsStr::new(&slot_name(*slot)))?.is_some() {
                     self.put_from_slot(*slot, &path.path(), RenameFlags::NOREPLACE)?;
                 }
             }
-            Move::Put { slot, inode, path, .. } => {
+            Move::Put { slot, inode, path, new } => {
                 let path = path.path();
-                if self.has(&path, *inode)? {
-                    self.take_into_slot(&path, *slot)?;
+                match self.find_staged(&path, *inode, new.as_ref())? {
+                    Staged::Unchanged => self.take_into_slot(&path, *slot)?,
+                    Staged::Changed => return Ok(Some(path)),
+                    Staged::Elsewhere => {}
                 }
             }
-            Move::Swap { slot, inode, path, .. } => {
+            Move::Swap { slot, inode, path, new, .. } => {
                 let path = path.path();
-                if self.has(&path, *inode)? {
-                    self.put_from_slot(*slot, &path, RenameFlags::EXCHANGE)?;
+                match self.find_staged(&path, *inode, new.as_ref())? {
+                    Staged::Unchanged => {
+                        self.put_from_slot(*slot, &path, RenameFlags::EXCHANGE)?;
+                    }
+                    Staged::Changed => return Ok(Some(path)),
+                    Staged::Elsewhere => {}
                 }
             }
             Move::Make { path, .. } => {
                 let path = path.path();
                 let (above, name) = match tree::parent(self.root, &path) {
                     // Nor was what it was to be in.
-                    Err(error) if tree::is_absent(&error) => return Ok(()),
+                    Err(error) if tree::is_absent(&error) => return Ok(None),
                     found => found?,
                 };
                 match unlinkat(&above, name, AtFlags::REMOVEDIR) {
@@ -289,12 +305,18 @@ impl<'a> Site<'a> {
             }
             Move::Mode { path, from, .. } => self.set_mode(&path.path(), *from)?,
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Whether a path is a file that was staged, and nobody else's.
-    fn has(&self, path: &Path, inode: u64) -> io::Result<bool> {
-        Ok(tree::look(self.root, path)?.is_some_and(|stat| stat.st_ino == inode))
+    /// What became of a file that was staged for a path; journals of older versions do not tell what
+    /// was in it.
+    fn find_staged(&self, path: &Path, inode: u64, new: Option<&Content>) -> io::Result<Staged> {
+        Ok(match tree::look(self.root, path)? {
+            Some(stat) if stat.st_ino != inode => Staged::Elsewhere,
+            Some(stat) if new.is_some_and(|new| Content::of(&stat) != *new) => Staged::Changed,
+            Some(_) => Staged::Unchanged,
+            None => Staged::Elsewhere,
+        })
     }
 
     fn take_into_slot(&self, path: &Path, slot: usize) -> io::Result<()> {
@@ -327,9 +349,13 @@ impl<'a> Site<'a> {
 
     /// Ends what the journal is about: undoes it unless all was done, and takes note of what real
     /// files are like now that were not changed by anybody else.
-    pub(super) fn finish(&self, journal: &Journal, paths: &CellPaths) -> io::Result<()> {
+    /// Files of an apply that was undone, to which the user has written meanwhile, are returned.
+    pub(super) fn finish(&self, journal: &Journal, paths: &CellPaths) -> io::Result<Vec<PathBuf>> {
+        let mut written_to = Vec::new();
         if !journal.done {
-            journal.moves.iter().rev().try_for_each(|step| self.undo(step))?;
+            for step in journal.moves.iter().rev() {
+                written_to.extend(self.undo(step)?);
+            }
         }
         self.clear()?;
         let known = if journal.done { &journal.touched } else { &journal.sound };
@@ -361,10 +387,8 @@ impl<'a> Site<'a> {
             }
         }
         stamps.save(paths)?;
-        match std::fs::remove_file(paths.apply_journal()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        remove_if_there(&paths.apply_journal())?;
+        Ok(written_to)
     }
 
     /// Removes the staging directory with all that is in it; nothing of it is needed.
@@ -416,7 +440,7 @@ pub(super) fn recover(paths: &CellPaths, cell: &CellId, dir: &Path) -> io::Resul
     let root = tree::directory(&held, Path::new("."))?;
     let journal: Option<Journal> = read_json(&paths.apply_journal())?;
     match (Site::open(&root, cell), journal) {
-        (Ok(site), Some(journal)) => site.finish(&journal, paths),
+        (Ok(site), Some(journal)) => site.finish(&journal, paths).map(drop),
         (Ok(site), None) if site.is_marked()? => Err(io::Error::other(format!(
             "{} holds files that an interrupted apply replaced, and its journal is lost; move them \
              back by hand, then remove that directory",
@@ -431,12 +455,7 @@ pub(super) fn recover(paths: &CellPaths, cell: &CellId, dir: &Path) -> io::Resul
             )))
         }
         // Nothing was begun, or nothing is left to be ended.
-        (Err(error), _) if tree::is_absent(&error) => {
-            match std::fs::remove_file(paths.apply_journal()) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                Ok(()) | Err(_) => Ok(()),
-            }
-        }
+        (Err(error), _) if tree::is_absent(&error) => remove_if_there(&paths.apply_journal()),
         (Err(error), _) => Err(error),
     }
 }

@@ -158,6 +158,20 @@ fn what_the_user_wrote_before_it_was_undone_is_the_users() {
 }
 
 #[test]
+fn what_the_user_wrote_after_the_exchange_survives_an_undo() {
+    let (place, stamps) = stamps_after(Ending::Undone, |project| {
+        fs::write(project.join("swapped"), "the user's").unwrap();
+        fs::write(project.join("back"), "the user's").unwrap();
+    });
+    for name in ["swapped", "back"] {
+        let path = place.path().join("project").join(name);
+        assert_eq!(fs::read_to_string(path).unwrap(), "the user's", "{name}");
+    }
+    assert!(!holds(&place, &stamps, "swapped"));
+    assert!(holds(&place, &stamps, "kept"), "what nobody wrote to is as it was");
+}
+
+#[test]
 fn whatever_was_done_is_undone_and_what_was_not_is_left_alone() {
     for done in 0..=6 {
         let place = undo_after(done, |_| {});

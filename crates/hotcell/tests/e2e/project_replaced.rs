@@ -2,7 +2,7 @@
 //! files keep their times, and still count as changed.
 
 use crate::projects::Project;
-use crate::world::World;
+use crate::world::{World, eventually, kill_9};
 
 in_every_world! {
     a_directory_that_the_user_put_in_the_place_of_another_is_a_conflict,
@@ -14,6 +14,8 @@ in_worlds! { [root, rootless]
     a_swap_between_question_and_answer_is_not_approved,
     a_checkpoint_knows_which_directories_it_was_made_from,
     a_project_that_was_replaced_as_a_whole_is_in_conflict,
+    a_project_that_was_replaced_is_seen_at_the_next_command,
+    what_a_cell_could_not_be_shown_is_a_conflict,
 }
 
 fn in_conflict(project: &Project<'_>, paths: &[&str]) {
@@ -141,4 +143,35 @@ fn a_project_that_was_replaced_as_a_whole_is_in_conflict(world: &World) {
     project.host(&format!("cd /; mv '{dir}' '{dir}.old'; mv '{other}' '{dir}'"));
     in_conflict(&project, &["a"]);
     assert_eq!(project.read("a"), "other\n");
+}
+
+fn a_project_that_was_replaced_is_seen_at_the_next_command(world: &World) {
+    let project = Project::new(world, "echo 1 > a; echo 1 > b");
+    project.cell("echo c >> b");
+    let dir = project.dir.to_str().unwrap();
+    project.host(&format!("cd /; rm -r '{dir}'; mkdir '{dir}'; cd '{dir}'; echo precious > a"));
+    assert_eq!(project.cell("cat a; echo c >> a"), "precious\n");
+    // What it wrote for the directory before is no change of this one.
+    let refused = project.shell("\"$HOTCELL\" apply").exited(4);
+    assert!(refused.stderr().contains(": b;"), "{refused:?}");
+    assert_eq!(project.host("\"$HOTCELL\" apply a"), "M a\n");
+    assert_eq!(project.read("a"), "precious\nc\n");
+    assert!(!project.has("b"));
+}
+
+fn what_a_cell_could_not_be_shown_is_a_conflict(world: &World) {
+    let project = Project::new(world, "mkdir d; echo 1 > d/x");
+    project.cell("cat d/x");
+    let cell = world.json(["cells", "--json"])["cells"][0]["id"].as_str().unwrap().to_owned();
+    kill_9(world.keeper(&cell));
+    // Saved as editors do; the cell may go on with what it saw before.
+    project.host("echo precious > d/y; mv d/y d/x");
+    let seen = project.cell("cat d/x; echo c >> d/x");
+    let applied = project.shell("\"$HOTCELL\" apply");
+    match seen.as_str() {
+        "precious\n" => assert_eq!(applied.succeeded().stdout(), "M d/x\n"),
+        _ => drop(applied.exited(4)),
+    }
+    assert!(project.read("d/x").starts_with("precious\n"), "{seen}");
+    eventually("the cell is reachable", || world.text(["run", "--cell", &cell, "echo x"]) == "x\n");
 }
