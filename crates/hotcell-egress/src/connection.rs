@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hotcell_model::{HostName, NameRules, NetRecord, NetVerdict};
@@ -15,6 +15,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::carrier::Carrier;
 use crate::dial::dial;
+use crate::inspected::{lock, tell};
+use crate::inspection::{Inspector, Refusal};
 use crate::intercept::{Spoken, not_held, speak};
 use crate::lending::{Lending, Treatment};
 use crate::meter::{Meter, OpenConnection, Way};
@@ -23,7 +25,7 @@ use crate::resolve::{AskedBy, NoAddress};
 
 /// The longest reason that is written down.
 const REASON_CHARS: usize = 500;
-const BUFFER_BYTES: usize = 16 << 10;
+pub(crate) const BUFFER_BYTES: usize = 16 << 10;
 /// How long a connection stays that one side has ended and the other does not use.
 const IDLE_HALF_CLOSED: Duration = Duration::from_secs(300);
 
@@ -137,13 +139,24 @@ impl Carrier {
         let _ = inside.set_nodelay(true);
         let _ = outside.stream.set_nodelay(true);
         let mut rules = self.rules.subscribe();
+        let is_raw = self.rules.borrow().is_raw(&target.name, target.port);
+        let inspector = (!is_raw).then(|| Mutex::new(Inspector::new(target.port)));
+        let may_go_on = |rules: &NameRules| {
+            rules.allows(&target.name, target.port)
+                && match &inspector {
+                    Some(inspector) => lock(inspector).is_allowed(rules),
+                    None => rules.is_raw(&target.name, target.port),
+                }
+        };
         let (mut inside_read, mut inside_write) = inside.into_split();
         let (mut outside_read, mut outside_write) = outside.stream.into_split();
         let carrying = async {
             let inside = (&mut inside_read, &mut inside_write);
             let outside = (&mut outside_read, &mut outside_write);
             match self.lent.treatment(target) {
-                Treatment::AsItIs => self.carry_bytes(inside, outside, first, &counts).await,
+                Treatment::AsItIs => {
+                    self.carry_bytes(inside, outside, first, &counts, inspector.as_ref()).await
+                }
                 Treatment::Lending(lending) => {
                     self.carry_requests(inside, outside, first, &counts, target, &lending).await
                 }
@@ -153,17 +166,27 @@ impl Carrier {
         let ended = tokio::select! {
             // First: once it is denied, no byte goes on.
             biased;
-            () = not_allowed(&mut rules, target) => Err(Broken::Denied),
+            () = not_allowed(&mut rules, may_go_on) => Err(Broken::Denied),
             ended = carrying => ended,
         };
+        let mut is_answered = false;
+        if let Err(Broken::Inspected(refusal)) = &ended {
+            self.record_refused(target, &refusal.why);
+            if counts.received.load(Ordering::Relaxed) == 0 && !refusal.answer.is_empty() {
+                is_answered = true;
+                tell(&refusal.answer, &mut inside_read, &mut inside_write).await;
+            }
+        }
         // Whoever was refused was told so in its own words.
         if ended.as_ref().is_err_and(|broken| !matches!(broken, Broken::Refused(_))) {
             // Nobody is to take half of it for the whole.
-            reset(inside_read.as_ref());
             reset(outside_read.as_ref());
             // Dropped, they would say that all was well first.
-            inside_write.forget();
             outside_write.forget();
+            if !is_answered {
+                reset(inside_read.as_ref());
+                inside_write.forget();
+            }
         }
         let (verdict, reason) = self.told_of(ended);
         self.record(&NetRecord {
@@ -181,7 +204,7 @@ impl Carrier {
         match ended {
             Ok(word) => (NetVerdict::Closed, word),
             Err(Broken::Io(error)) => (NetVerdict::Closed, Some(error.to_string())),
-            Err(Broken::Refused(why)) => {
+            Err(Broken::Refused(why) | Broken::Inspected(Refusal { why, .. })) => {
                 (NetVerdict::Cut, Some(why.chars().take(REASON_CHARS).collect()))
             }
             Err(Broken::Denied) if self.is_over() => {
@@ -200,22 +223,26 @@ impl Carrier {
         }
     }
 
-    /// Byte by byte, whatever they mean.
+    /// Byte by byte, once the inspector lets them go on.
     async fn carry_bytes(
         &self,
         (inside_read, inside_write): (&mut OwnedReadHalf, &mut OwnedWriteHalf),
         (outside_read, outside_write): (&mut OwnedReadHalf, &mut OwnedWriteHalf),
         first: &[u8],
         counts: &Counts,
+        inspector: Option<&Mutex<Inspector>>,
     ) -> Result<Option<String>, Broken> {
         let (sent, received) = (&counts.sent, &counts.received);
         let one_ended = Notify::new();
         let both = async {
             let out = async {
-                if !first.is_empty() {
-                    pass(first, outside_write, &self.meter, Way::Out, sent).await?;
+                let mut inside_read = first.chain(inside_read);
+                if let Some(inspector) = inspector {
+                    self.one_way_inspected(&mut inside_read, outside_write, sent, inspector)
+                        .await?;
+                } else {
+                    one_way(&mut inside_read, outside_write, &self.meter, Way::Out, sent).await?;
                 }
-                one_way(inside_read, outside_write, &self.meter, Way::Out, sent).await?;
                 one_ended.notify_one();
                 Ok(())
             };
@@ -308,10 +335,13 @@ fn about(target: &Target, verdict: NetVerdict) -> NetRecord {
     NetRecord { name: target.name.to_string(), port: Some(target.port), ..blank(verdict) }
 }
 
-/// Ends once the rules do not allow the target.
-async fn not_allowed(rules: &mut watch::Receiver<Arc<NameRules>>, target: &Target) {
+/// Ends once the rules do not let it go on.
+async fn not_allowed(
+    rules: &mut watch::Receiver<Arc<NameRules>>,
+    may_go_on: impl Fn(&NameRules) -> bool,
+) {
     loop {
-        if !rules.borrow_and_update().allows(&target.name, target.port) {
+        if !may_go_on(&rules.borrow_and_update()) {
             return;
         }
         if rules.changed().await.is_err() {
@@ -321,12 +351,14 @@ async fn not_allowed(rules: &mut watch::Receiver<Arc<NameRules>>, target: &Targe
 }
 
 #[derive(Debug)]
-enum Broken {
+pub(crate) enum Broken {
     Io(io::Error),
     Denied,
     UsedUp,
     Idle,
     Refused(String),
+    /// What the cell sent may not go there.
+    Inspected(Refusal),
 }
 
 /// Ends once one way has ended and nothing was carried for so long.
@@ -361,7 +393,7 @@ async fn one_way(
     }
 }
 
-async fn pass(
+pub(crate) async fn pass(
     bytes: &[u8],
     to: &mut (impl AsyncWrite + Unpin),
     meter: &Meter,

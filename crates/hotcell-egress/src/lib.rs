@@ -4,11 +4,15 @@
 mod address;
 mod authority;
 mod carrier;
+mod client_hello;
 mod connection;
 mod control;
 mod dial;
 mod dns;
 mod host_client;
+mod http_requests;
+mod inspected;
+mod inspection;
 mod intercept;
 mod lending;
 mod lookup_pace;
@@ -29,6 +33,8 @@ mod trust;
 mod address_tests;
 #[cfg(test)]
 mod authority_tests;
+#[cfg(test)]
+mod client_hello_tests;
 #[cfg(test)]
 mod connection_tests;
 #[cfg(test)]

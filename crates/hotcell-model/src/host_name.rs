@@ -10,7 +10,10 @@ use crate::{Error, Result};
 const LABEL_BYTES: usize = 63;
 const NAME_BYTES: usize = 253;
 const WHAT_TO_WRITE: &str = "write a name such as example.org, api.example.org:8443, *.example.org, \
-                             or * for every public name";
+                             or * for every public name; add /raw for other protocols than TLS \
+                             and HTTP";
+/// Ends a rule whose connections are not inspected.
+const RAW: &str = "/raw";
 
 /// The name of a host: lowercase labels of letters, digits, `-` and `_`. Never an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -136,7 +139,18 @@ impl NamePattern {
     }
 }
 
-/// Names and ports, written `name`, `name:port`, `*.suffix`, `*.suffix:port`, `*` or `*:port`.
+/// Whether the first bytes of a connection must name an allowed host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Inspection {
+    /// TLS and HTTP are checked for the host that they name.
+    #[default]
+    Checked,
+    /// Bytes are carried without a look at them.
+    Raw,
+}
+
+/// Names and ports, written `name`, `name:port`, `*.suffix`, `*.suffix:port`, `*` or `*:port`, each
+/// with `/raw` after it where connections are not inspected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NetRule {
@@ -144,12 +158,26 @@ pub struct NetRule {
     pub pattern: NamePattern,
     /// Which port; none for the usual ones where something is allowed, for all where it is denied.
     pub port: Option<u16>,
+    /// Whether connections are inspected. Without meaning where something is denied.
+    pub inspection: Inspection,
+}
+
+impl NetRule {
+    /// Whether the other has the same names and port, inspected or not.
+    #[must_use]
+    pub fn names_the_same(&self, other: &Self) -> bool {
+        self.pattern == other.pattern && self.port == other.port
+    }
 }
 
 impl FromStr for NetRule {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        let (text, inspection) = match text.strip_suffix(RAW) {
+            Some(text) => (text, Inspection::Raw),
+            None => (text, Inspection::Checked),
+        };
         let (name, port) = match text.rsplit_once(':') {
             None => (text, None),
             Some((name, digits)) => {
@@ -167,7 +195,7 @@ impl FromStr for NetRule {
             (_, Some(suffix)) => NamePattern::Below(suffix.parse()?),
             (name, None) => NamePattern::Exactly(name.parse()?),
         };
-        Ok(Self { pattern, port })
+        Ok(Self { pattern, port, inspection })
     }
 }
 
@@ -192,9 +220,12 @@ impl fmt::Display for NetRule {
             NamePattern::Below(suffix) => write!(f, "*.{suffix}")?,
             NamePattern::Exactly(name) => write!(f, "{name}")?,
         }
-        match self.port {
-            Some(port) => write!(f, ":{port}"),
-            None => Ok(()),
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        match self.inspection {
+            Inspection::Checked => Ok(()),
+            Inspection::Raw => f.write_str(RAW),
         }
     }
 }

@@ -112,7 +112,7 @@ pub use file_result::{
     FileEntry, FileKind, FileMatch, FileMatches, FileNames, FilePlaced, FileResult, FileWritten,
     FilesPacked,
 };
-pub use host_name::{HostName, NamePattern, NetRule};
+pub use host_name::{HostName, Inspection, NamePattern, NetRule};
 pub use id::{Alias, CellId, CellRef, CheckpointId, ExecId, HeldId};
 pub use image::{
     HOST_IMAGE, Image, ImageImport, ImageList, ImagePull, ImageRemove, Images, ImagesList,

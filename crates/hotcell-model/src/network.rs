@@ -12,7 +12,8 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
-    CellId, CellRef, CellSpec, Error, HostName, LentSecret, NamePattern, NetRule, Result, Timestamp,
+    CellId, CellRef, CellSpec, Error, HostName, Inspection, LentSecret, NamePattern, NetRule,
+    Result, Timestamp,
 };
 
 /// The ports that a name stands for when none is written.
@@ -130,6 +131,15 @@ impl NameRules {
             && !self.deny.iter().any(denied)
     }
 
+    /// Whether connections to this name and port are carried without inspection.
+    #[must_use]
+    pub fn is_raw(&self, name: &HostName, port: u16) -> bool {
+        let is_raw = |rule: &NetRule| {
+            rule.inspection == Inspection::Raw && rule.pattern.matches(name) && has_port(rule, port)
+        };
+        self.allow.iter().any(is_raw) && self.allows(name, port)
+    }
+
     /// The ports at which a name may be reached; none for one that may not.
     #[must_use]
     pub fn ports_of(&self, name: &HostName) -> BTreeSet<u16> {
@@ -149,8 +159,11 @@ impl NameRules {
     #[must_use]
     pub fn cover(&self, asked: &NetRule) -> bool {
         let is_covered = |port: &u16| {
-            let covers =
-                |rule: &NetRule| rule.pattern.covers(&asked.pattern) && has_port(rule, *port);
+            let covers = |rule: &NetRule| {
+                rule.pattern.covers(&asked.pattern)
+                    && has_port(rule, *port)
+                    && rule.inspection >= asked.inspection
+            };
             let denies = |rule: &NetRule| {
                 rule.pattern.overlaps(&asked.pattern) && rule.port.is_none_or(|it| it == *port)
             };
@@ -180,6 +193,8 @@ impl NameRules {
                 .hint(format!("allow {denied} again, or name each that may be reached")));
         }
         self.deny = kept;
+        // The newest word on inspection counts.
+        self.allow.retain(|allowed| *allowed == rule || !allowed.names_the_same(&rule));
         if !self.allow.contains(&rule) {
             self.allow.push(rule);
         }
@@ -190,7 +205,8 @@ impl NameRules {
     ///
     /// # Errors
     /// `limit_exceeded` for too many rules.
-    pub fn deny(&mut self, rule: NetRule) -> Result<()> {
+    pub fn deny(&mut self, mut rule: NetRule) -> Result<()> {
+        rule.inspection = Inspection::Checked;
         let is_gone = |allowed: &NetRule| {
             rule.pattern.covers(&allowed.pattern)
                 && (rule.port.is_none() || allowed.port == rule.port)

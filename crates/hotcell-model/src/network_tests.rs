@@ -75,6 +75,11 @@ fn names_are_read_strictly() {
         "**",
         "*org",
         "a.org:80:80",
+        "/raw",
+        "a.org/raw:80",
+        "a.org:80/",
+        "a.org:80/raw/raw",
+        "a.org:80/tls",
         &long_label,
         &long_name,
     ];
@@ -82,8 +87,10 @@ fn names_are_read_strictly() {
         let refused = text.parse::<NetRule>().expect_err(text);
         assert_eq!(refused.code, ErrorCode::Invalid, "{text}");
     }
-    for text in ["a.org", "a_b.org", "db", "a.org:5432", "*.org", "*", "*:8443", "xn--bcher-kva.de"]
-    {
+    let right =
+        ["a.org", "a_b.org", "db", "a.org:5432", "*.org", "*", "*:8443", "xn--bcher-kva.de"];
+    let raw = ["a.org/raw", "a.org:443/raw", "*.org/raw", "*.org:22/raw", "*/raw", "*:8443/raw"];
+    for text in right.into_iter().chain(raw) {
         assert_eq!(text.parse::<NetRule>().unwrap().to_string(), text);
     }
     assert_eq!("EXAMPLE.org.".parse::<HostName>().unwrap().as_str(), "example.org");
@@ -127,6 +134,33 @@ fn denying_takes_back_what_was_allowed() {
     changed.deny("*.evil.org".parse().unwrap()).unwrap();
     let refused = changed.allow("x.evil.org".parse().unwrap()).unwrap_err();
     assert_eq!(refused.code, ErrorCode::Conflict);
+}
+
+#[test]
+fn only_rules_with_raw_switch_inspection_off() {
+    let is_raw = |rules: &NameRules, name: &str, port| rules.is_raw(&name.parse().unwrap(), port);
+    let mixed = rules(&["a.org", "*.b.org:8443/raw", "c.org:443/raw"], &["x.b.org"]);
+    assert!(!is_raw(&mixed, "a.org", 443));
+    assert!(is_raw(&mixed, "y.b.org", 8443) && !is_raw(&mixed, "y.b.org", 443));
+    assert!(!is_raw(&mixed, "x.b.org", 8443), "it is denied");
+    assert!(is_raw(&mixed, "c.org", 443));
+
+    // What is checked does not allow what is raw; the other way round it does.
+    let covers = |allowed: &str, asked: &str| rules(&[allowed], &[]).cover(&asked.parse().unwrap());
+    assert!(!covers("a.org", "a.org/raw") && !covers("*", "a.org:443/raw"));
+    assert!(covers("a.org/raw", "a.org:443") && covers("*:443/raw", "a.org:443/raw"));
+
+    let mut changed = rules(&["a.org:443/raw"], &[]);
+    changed.allow("a.org:443".parse().unwrap()).unwrap();
+    assert_eq!(changed, rules(&["a.org:443"], &[]), "the newest rule decides");
+    changed.allow("a.org:443/raw".parse().unwrap()).unwrap();
+    assert_eq!(changed, rules(&["a.org:443/raw"], &[]));
+    changed.deny("a.org:443".parse().unwrap()).unwrap();
+    assert_eq!(changed, rules(&[], &[]), "raw is no way around what is denied");
+
+    let mut changed = rules(&["*/raw"], &[]);
+    changed.deny("a.org/raw".parse().unwrap()).unwrap();
+    assert_eq!(changed, rules(&["*/raw"], &["a.org"]));
 }
 
 #[test]

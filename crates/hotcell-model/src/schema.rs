@@ -63,7 +63,7 @@ text! {
         "type": "string"
     },
     NetRule: {
-        "description": "Names and ports: `name`, `name:port`, `*.suffix`, `*`.",
+        "description": "Names and ports: `name`, `name:port`, `*.suffix`, `*`; with `/raw` after it, connections are not inspected.",
         "type": "string"
     },
     Tenant: {

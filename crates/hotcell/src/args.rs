@@ -195,7 +195,7 @@ pub(crate) struct Shape {
     pub(crate) net: Option<NoNet>,
     /// Let it reach this name: name, name:port, *.suffix or *. May be given several times.
     ///
-    /// A name without a port stands for the ports 22, 80 and 443.
+    /// A name without a port stands for the ports 22, 80 and 443; /raw ends inspection.
     #[arg(long, value_name = "NAME", value_parser = values::word::<NetRule>)]
     pub(crate) allow: Vec<NetRule>,
     /// The most memory it may use, such as 512M.

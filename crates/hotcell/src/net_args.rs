@@ -12,6 +12,7 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Names are written as name (ports 22, 80 and 443), name:port, *.suffix, *.suffix:port or *.
+With /raw at the end, connections are not inspected.
 
 Examples:
   hotcell net allow work pypi.org files.pythonhosted.org

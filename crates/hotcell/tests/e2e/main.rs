@@ -39,6 +39,7 @@ mod docker_network;
 mod docker_remote;
 mod egress;
 mod egress_lifetimes;
+mod egress_names;
 mod ends_of_execs;
 mod everyday_programs;
 mod files;
