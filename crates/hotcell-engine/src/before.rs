@@ -11,7 +11,7 @@ use hotcell_model::{
 use crate::approvals::{approval_give, asked_about, get_awaiting, run_of};
 use crate::checkpoint::checkpoint_create;
 use crate::held::{answer_held, await_word, check_other};
-use crate::policies::{Judged, destroys, judge, judge_again};
+use crate::policies::{Judged, asks_about_new_cell, destroys, judge, judge_again};
 use crate::recorded::is_housekeeping;
 use crate::site::Site;
 use crate::{Engine, asked};
@@ -36,7 +36,11 @@ impl Engine {
             Judged::Allowed => Ok(None),
             // A person's word needs no other one's.
             Judged::Asked(_) if is_word(request) => Ok(None),
-            Judged::Asked(need) if matches!(request, Request::ExecRun(_)) => {
+            // A command waits in its cell, if the cell needs no approval itself.
+            Judged::Asked(need)
+                if matches!(request, Request::ExecRun(_))
+                    && !asks_about_new_cell(site, caller, request).await? =>
+            {
                 site.note_decision(request, Verdict::Asked, &need.rule).await?;
                 let facts = asked::facts(site, request).await?;
                 Ok(Some(ApprovalNeed { facts, ..need }))
@@ -89,16 +93,18 @@ impl Engine {
         let asked_by = exec.approval.as_ref().map(|it| it.asked_by.clone()).unwrap_or_default();
         check_other(caller, &asked_by)?;
         let now_denied = match grant {
-            Grant::Approve => match judge_again(site, &asked_by, &run_of(&exec).into()).await? {
-                Judged::Denied { error, .. } => Some(error),
-                Judged::Allowed | Judged::Asked(_) => None,
-            },
+            Grant::Approve => {
+                match judge_again(site, caller, &asked_by, &run_of(&exec).into()).await? {
+                    Judged::Denied { error, .. } => Some(error),
+                    Judged::Allowed | Judged::Asked(_) => None,
+                }
+            }
             Grant::Refuse => None,
         };
         // Rules that deny it by now are stronger than a word.
         let grant = if now_denied.is_some() { Grant::Refuse } else { grant };
         let checkpoint = match grant {
-            Grant::Approve => self.keep_before(&run_of(&exec)).await?,
+            Grant::Approve => self.keep_before(caller, &run_of(&exec)).await?,
             Grant::Refuse => None,
         };
         site.note_answering(&exec, grant).await?;
@@ -111,9 +117,13 @@ impl Engine {
     }
 
     /// Makes the checkpoint that is to be there before a command.
-    pub(crate) async fn keep_before(&self, run: &ExecRun) -> Result<Option<CheckpointId>> {
+    pub(crate) async fn keep_before(
+        &self,
+        caller: &Caller,
+        run: &ExecRun,
+    ) -> Result<Option<CheckpointId>> {
         match self.site().checkpoint_before(&run.cell).await? {
-            Some(CheckpointBefore::Destructive) if destroys(self.site(), run).await? => {}
+            Some(CheckpointBefore::Destructive) if destroys(self.site(), caller, run).await? => {}
             Some(CheckpointBefore::Destructive) | None => return Ok(None),
         }
         let (request, purpose) =

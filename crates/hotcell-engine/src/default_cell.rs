@@ -124,15 +124,19 @@ async fn look(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<Standi
 
 /// Makes the caller's default cell, unless somebody has meanwhile. It is persistent.
 pub(crate) async fn make(site: &Site, caller: &Caller) -> Result<()> {
-    let request = CellSpawn {
+    cell_spawn(site, &caller.tenant, spawn_of(caller)).await.map(drop)
+}
+
+/// How the caller's default cell is made.
+pub(crate) fn spawn_of(caller: &Caller) -> CellSpawn {
+    CellSpawn {
         alias: caller.default_cell.clone(),
         reuse_alias: true,
         keep: Keep::Always,
         workspace: caller.default_workspace.clone(),
         network: caller.default_network.clone(),
         ..CellSpawn::default()
-    };
-    cell_spawn(site, &caller.tenant, request).await.map(drop)
+    }
 }
 
 /// Refuses a cell that works on something else than is asked for.

@@ -291,7 +291,7 @@ impl Engine {
             Request::ExecCancel(request) => {
                 Reply::ExecCancelled(Box::pin(exec_cancel(site, request)).await?)
             }
-            Request::PolicyCheck(it) => Reply::PolicyVerdict(policy_check(site, it).await?),
+            Request::PolicyCheck(it) => Reply::PolicyVerdict(policy_check(site, tenant, it).await?),
             Request::ApprovalList(request) => {
                 Reply::Approvals(Box::pin(approval_list(site, tenants, request)).await?)
             }

@@ -83,9 +83,14 @@ struct Before {
 }
 
 impl Before {
-    async fn of(engine: &Engine, run: &ExecRun, approval: Option<ApprovalNeed>) -> Result<Self> {
+    async fn of(
+        engine: &Engine,
+        caller: &Caller,
+        run: &ExecRun,
+        approval: Option<ApprovalNeed>,
+    ) -> Result<Self> {
         let checkpoint = match &approval {
-            None => Box::pin(engine.keep_before(run)).await?,
+            None => Box::pin(engine.keep_before(caller, run)).await?,
             Some(_) => None,
         };
         Ok(Self { approval, checkpoint })
@@ -169,7 +174,7 @@ async fn start(
         }
         let before = match &before {
             Some(known) => known,
-            None => &*before.insert(Before::of(engine, request, approval.clone()).await?),
+            None => &*before.insert(Before::of(engine, caller, request, approval.clone()).await?),
         };
         let ready = site.ready(&request.cell).await?;
         // A supervisor that was just woken has none of what an earlier one did since.

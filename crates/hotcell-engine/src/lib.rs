@@ -63,6 +63,7 @@ mod marker_guard;
 mod masked_files;
 mod masked_page;
 mod network;
+mod new_cell_policy;
 mod new_id;
 mod noted;
 mod output_wait;
@@ -127,6 +128,8 @@ mod exec_run_tests;
 mod held_tests;
 #[cfg(test)]
 mod masked_tests;
+#[cfg(test)]
+mod new_cell_policy_tests;
 #[cfg(test)]
 mod pool_tests;
 #[cfg(test)]

@@ -1,25 +1,32 @@
 //! Long texts are read on threads of their own, a few at a time: to understand one takes as long as
 //! thousands of calls do, and memory.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use hotcell_model::{Code, Command, Error, ExecRun, Result, Stdin};
-use tokio::sync::Semaphore;
+use hotcell_model::{Code, Command, Error, ExecRun, Result, Stdin, Tenant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::fault;
 
 /// What is shorter is read at once: it takes less than a millisecond.
 const LONG: usize = 8 << 10;
-/// How many are read at the same time.
+/// How many are read at the same time, of one tenant and of all.
 const AT_ONCE: usize = 2;
+const AT_ONCE_OF_ALL: usize = 8;
 
-/// The turns of those who want a long text read.
+/// The turns of those who want a long text read. Each tenant has its own, and only what has one of
+/// these waits for one of those of all, in order: a tenant waits for some texts of each other tenant,
+/// however many these have.
 #[derive(Debug, Clone)]
-pub(crate) struct LongTexts(Arc<Semaphore>);
+pub(crate) struct LongTexts {
+    tenants: Arc<Mutex<HashMap<Tenant, Arc<Semaphore>>>>,
+    all: Arc<Semaphore>,
+}
 
 impl Default for LongTexts {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
+        Self { tenants: Arc::default(), all: Arc::new(Semaphore::new(AT_ONCE_OF_ALL)) }
     }
 }
 
@@ -28,17 +35,30 @@ impl LongTexts {
     /// text was read.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
+        tenant: &Tenant,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let turn = Arc::clone(&self.0).acquire_owned().await;
-        let turn = turn.map_err(|_| Error::internal("nobody reads texts any more"))?;
+        let own = turn(self.of(tenant)).await?;
+        let of_all = turn(Arc::clone(&self.all)).await?;
         fault::blocking(move || {
             let understood = read();
-            drop(turn);
+            drop((own, of_all));
             Ok(understood)
         })
         .await
     }
+
+    fn of(&self, tenant: &Tenant) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody waits for or uses are as good as new.
+        tenants.retain(|_, turns| Arc::strong_count(turns) > 1);
+        let turns = tenants.entry(tenant.clone());
+        Arc::clone(turns.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
+    }
+}
+
+async fn turn(turns: Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
+    turns.acquire_owned().await.map_err(|_| Error::internal("nobody reads texts any more"))
 }
 
 /// Whether it takes long to understand what is run.
@@ -71,15 +91,42 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_goes_away_has_its_turn_until_the_text_is_read() {
-        let texts = LongTexts::default();
+        let (texts, tenant) = (LongTexts::default(), Tenant::default());
         let mut ends = Vec::new();
         for _ in 0..AT_ONCE {
             let (end, ended) = mpsc::sync_channel::<()>(1);
-            timeout(A_MOMENT, texts.read(move || ended.recv())).await.unwrap_err();
+            timeout(A_MOMENT, texts.read(&tenant, move || ended.recv())).await.unwrap_err();
             ends.push(end);
         }
-        timeout(A_MOMENT, texts.read(|| ())).await.unwrap_err();
+        timeout(A_MOMENT, texts.read(&tenant, || ())).await.unwrap_err();
         ends.pop();
-        texts.read(|| ()).await.unwrap();
+        texts.read(&tenant, || ()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_tenant_with_many_long_texts_holds_up_no_other() {
+        let texts = LongTexts::default();
+        let [busy, other]: [Tenant; 2] = ["busy", "other"].map(|name| name.parse().unwrap());
+        let mut ends = Vec::new();
+        let mut reading = Vec::new();
+        for _ in 0..AT_ONCE_OF_ALL + AT_ONCE {
+            let (end, ended) = mpsc::sync_channel::<()>(1);
+            let (texts, busy) = (texts.clone(), busy.clone());
+            reading.push(tokio::spawn(async move {
+                texts.read(&busy, move || ended.recv()).await.unwrap().unwrap_err();
+            }));
+            ends.push(end);
+        }
+        while texts.all.available_permits() > AT_ONCE_OF_ALL - AT_ONCE {
+            tokio::task::yield_now().await;
+        }
+        texts.read(&other, || ()).await.unwrap();
+        assert_eq!(texts.all.available_permits(), AT_ONCE_OF_ALL - AT_ONCE);
+        drop(ends);
+        for task in reading {
+            task.await.unwrap();
+        }
+        texts.read(&other, || ()).await.unwrap();
+        assert_eq!(texts.tenants.lock().unwrap().len(), 1, "a tenant that is done is forgotten");
     }
 }

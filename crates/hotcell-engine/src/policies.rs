@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use hotcell_model::{
-    ApprovalNeed, Caller, Checked, CheckedLanguage, Code, CodeLanguage, Command, Error, ErrorCode,
-    ExecRun, FileCall, FileOp, FileStream, NetRule, Network, PolicyCheck, PolicyDecision,
-    PolicyPart, PolicyVerdict, Request, Result, Stdin, ToolRun,
+    ApprovalNeed, Caller, CellSpawn, Checked, CheckedLanguage, Code, CodeLanguage, Command, Error,
+    ErrorCode, ExecRun, FileCall, FileOp, FileStream, NetRule, PolicyCheck, PolicyDecision,
+    PolicyPart, PolicyVerdict, Request, Result, Stdin, Tenant, ToolRun,
 };
 use hotcell_policy::{Act, Around, Decision, Dynamic, Policy, PolicyError, Verdict};
 use hotcell_toolbox::{ToolKey, ToolPolicy};
@@ -14,6 +14,7 @@ use hotcell_toolbox::{ToolKey, ToolPolicy};
 use crate::asked::bounded;
 use crate::check;
 use crate::long_text::is_long;
+use crate::new_cell_policy::{NewCell, made_by, of_spawn};
 use crate::site::Site;
 use crate::toolbox::Shelf;
 
@@ -89,8 +90,60 @@ const PART_CHARS: usize = 400;
 pub(crate) async fn judge(site: &Site, caller: &Caller, request: &Request) -> Result<Judged> {
     let of_cell = matches!(request, Request::ToolRun(call) if call.exec.is_some());
     match site.rules.as_ref().filter(|rules| of_cell || rules.used == PolicyUse::Enforced) {
-        Some(rules) => judge_in_turn(site, rules, &caller.principal, request).await,
+        Some(rules) => {
+            let made = new_cell(site, rules, caller, request).await?;
+            judge_in_turn(site, rules, caller, &caller.principal, request, made).await
+        }
         None => Ok(Judged::Allowed),
+    }
+}
+
+/// The cell that a request is about to make, where rules may speak of it.
+async fn new_cell(
+    site: &Site,
+    rules: &Rules,
+    caller: &Caller,
+    request: &Request,
+) -> Result<Option<NewCell>> {
+    if rules.policies.in_force().allows_all() {
+        return Ok(None);
+    }
+    made_by(site, caller, request).await
+}
+
+/// Whether a person has to approve the cell that a request makes, whatever the rest of it needs.
+///
+/// # Errors
+/// Those of [`judge`].
+pub(crate) async fn asks_about_new_cell(
+    site: &Site,
+    caller: &Caller,
+    request: &Request,
+) -> Result<bool> {
+    let Some(rules) = site.rules.as_ref().filter(|rules| rules.are_enforced()) else {
+        return Ok(false);
+    };
+    let made = new_cell(site, rules, caller, request).await?;
+    let policy = rules.policies.in_force();
+    Ok(made.is_some_and(|made| made.verdict(&policy).decision == Decision::Ask))
+}
+
+/// Refuses a cell that a server makes by itself, for nobody yet, if rules deny it.
+///
+/// # Errors
+/// `denied` by a rule.
+pub(crate) async fn check_own_cell(site: &Site, spawn: &CellSpawn) -> Result<()> {
+    let Some(rules) = site.rules.as_ref().filter(|rules| rules.are_enforced()) else {
+        return Ok(());
+    };
+    let policy = rules.policies.in_force();
+    if policy.allows_all() {
+        return Ok(());
+    }
+    let verdict = of_spawn(site, spawn).await?.verdict(&policy);
+    match verdict.decision {
+        Decision::Deny => Err(Error::denied(verdict.sentence())),
+        Decision::Allow | Decision::Ask => Ok(()),
     }
 }
 
@@ -98,9 +151,15 @@ pub(crate) async fn judge(site: &Site, caller: &Caller, request: &Request) -> Re
 ///
 /// # Errors
 /// Those of [`judge`].
-pub(crate) async fn judge_again(site: &Site, asked_by: &str, request: &Request) -> Result<Judged> {
+pub(crate) async fn judge_again(
+    site: &Site,
+    caller: &Caller,
+    asked_by: &str,
+    request: &Request,
+) -> Result<Judged> {
     match &site.rules {
-        Some(rules) => judge_in_turn(site, rules, asked_by, request).await,
+        // By then its cell is there.
+        Some(rules) => judge_in_turn(site, rules, caller, asked_by, request, None).await,
         None => Ok(Judged::Allowed),
     }
 }
@@ -108,18 +167,23 @@ pub(crate) async fn judge_again(site: &Site, asked_by: &str, request: &Request) 
 async fn judge_in_turn(
     site: &Site,
     rules: &Rules,
+    caller: &Caller,
     asked_by: &str,
     request: &Request,
+    made: Option<NewCell>,
 ) -> Result<Judged> {
     if let Request::ToolRun(call) = request {
         return judge_tool(site, rules, asked_by, call).await;
     }
-    let Request::ExecRun(run) = request else { return Ok(judge_by(rules, asked_by, request)) };
+    let Request::ExecRun(run) = request else {
+        return Ok(judge_by(rules, asked_by, request, made.as_ref()));
+    };
     if !is_long(run) || rules.policies.in_force().allows_all() {
-        return Ok(judge_by(rules, asked_by, request));
+        return Ok(judge_by(rules, asked_by, request, made.as_ref()));
     }
     let (rules, asked_by, request) = (rules.clone(), asked_by.to_owned(), request.clone());
-    site.long_texts.read(move || judge_by(&rules, &asked_by, &request)).await
+    let judging = move || judge_by(&rules, &asked_by, &request, made.as_ref());
+    site.long_texts.read(&caller.tenant, judging).await
 }
 
 /// What the policy says of a tool; `None` where no rule speaks of it and nothing is refused by default.
@@ -186,13 +250,14 @@ pub(crate) fn told_of_tool(policy: Option<&Policy>, shelf: &Shelf, key: &ToolKey
     ToolPolicy { decision, why }
 }
 
-fn judge_by(rules: &Rules, asked_by: &str, request: &Request) -> Judged {
+fn judge_by(rules: &Rules, asked_by: &str, request: &Request, made: Option<&NewCell>) -> Judged {
     let policy = rules.policies.in_force();
     if policy.allows_all() {
         return Judged::Allowed;
     }
     let mut asked = Vec::new();
-    for verdict in verdicts(&policy, request) {
+    let of_cell = made.map(|made| made.verdict(&policy));
+    for verdict in verdicts(&policy, request).into_iter().chain(of_cell) {
         match verdict.decision {
             Decision::Allow => {}
             Decision::Deny => {
@@ -235,21 +300,15 @@ fn verdicts(policy: &Policy, request: &Request) -> Vec<Verdict> {
     let mut verdicts = vec![policy.decide(&Act::Tool { name: tool_of(request) })];
     match request {
         Request::ExecRun(run) => verdicts.push(of_run(policy, run)),
-        Request::CellSpawn(spawn) => {
-            let egress = names_of(&spawn.network);
-            let secrets: Vec<String> =
-                spawn.secrets.iter().map(|grant| grant.name.to_string()).collect();
-            let act = Act::Spawn { image: &spawn.image, egress: &egress, secrets: &secrets };
-            let around = Around { variables: &of_variables(&spawn.env), input: None };
-            verdicts.push(policy.decide_in(&act, around));
-        }
         Request::NetChange(change) => {
             let names: Vec<String> = change.allow.iter().map(NetRule::to_string).collect();
             verdicts.push(policy.decide(&Act::Egress { names: &names }));
         }
         Request::FileCall(call) => of_file(policy, &call.op, &mut verdicts),
         Request::FileStream(stream) => of_file(policy, &stream.op, &mut verdicts),
-        Request::CellList(_)
+        // A cell that is made is judged by itself.
+        Request::CellSpawn(_)
+        | Request::CellList(_)
         | Request::CellInfo(_)
         | Request::CellKill(_)
         | Request::CellAttach(_)
@@ -338,13 +397,6 @@ fn of_command<'a>(command: &'a Command, as_root: bool, directory: Option<&'a str
     }
 }
 
-fn names_of(network: &Network) -> Vec<String> {
-    match network {
-        Network::None => Vec::new(),
-        Network::Names(rules) => rules.allow.iter().map(NetRule::to_string).collect(),
-    }
-}
-
 fn of_file(policy: &Policy, op: &FileOp, verdicts: &mut Vec<Verdict>) {
     let mut written =
         |path: &str| verdicts.push(policy.decide(&Act::Write { path: &in_workspace(path) }));
@@ -411,16 +463,16 @@ fn tool_of_file(op: &FileOp) -> &'static str {
     }
 }
 
-/// Whether a run removes something, or may for all that can be known.
+/// Whether a run removes or replaces something, or may for all that can be known.
 ///
 /// # Errors
 /// It could not be understood.
-pub(crate) async fn destroys(site: &Site, run: &ExecRun) -> Result<bool> {
+pub(crate) async fn destroys(site: &Site, caller: &Caller, run: &ExecRun) -> Result<bool> {
     if !is_long(run) {
         return Ok(may_destroy(run));
     }
     let run = run.clone();
-    site.long_texts.read(move || may_destroy(&run)).await
+    site.long_texts.read(&caller.tenant, move || may_destroy(&run)).await
 }
 
 fn may_destroy(run: &ExecRun) -> bool {
@@ -432,11 +484,17 @@ fn may_destroy(run: &ExecRun) -> bool {
         }
         Dynamic::Script | Dynamic::Language | Dynamic::Environment => false,
     };
-    verdict.destructive || verdict.parts.iter().any(|part| part.finding.dynamic.iter().any(hides))
+    verdict.destructive
+        || verdict.overwrites
+        || verdict.parts.iter().any(|part| part.finding.dynamic.iter().any(hides))
 }
 
 /// Tells what the policy says of a command.
-pub(crate) async fn policy_check(site: &Site, request: PolicyCheck) -> Result<PolicyVerdict> {
+pub(crate) async fn policy_check(
+    site: &Site,
+    tenant: &Tenant,
+    request: PolicyCheck,
+) -> Result<PolicyVerdict> {
     if let Checked::Image(image) = &request.checked {
         return of_image(site, image);
     }
@@ -454,7 +512,7 @@ pub(crate) async fn policy_check(site: &Site, request: PolicyCheck) -> Result<Po
             Arc::new(Policy::parse(None, profile).map_err(unusable)?)
         }
     };
-    site.long_texts.read(move || check_text(&policy, &request)).await
+    site.long_texts.read(tenant, move || check_text(&policy, &request)).await
 }
 
 /// What is said of an image that a cell would begin with.

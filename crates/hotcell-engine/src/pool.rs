@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::cell_spawn::{Spawn, cell_spawn};
 use crate::links;
+use crate::policies::check_own_cell;
 use crate::site::Site;
 
 /// How often it is looked whether those that are there are well.
@@ -317,6 +318,7 @@ impl Site {
     ) -> Result<()> {
         let image = image.clone();
         let request = CellSpawn { image, keep: Keep::Pool, ..CellSpawn::default() };
+        check_own_cell(self, &request).await?;
         let shape = Spawn::plan(self, tenant, &request).await?.shape()?;
         let size = self.settings.pool.size;
         let mut ready = 0;

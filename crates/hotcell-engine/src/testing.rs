@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use hotcell_model::{
     Caller, CellId, CellRef, CellSpawn, CellSpec, Command, Diagnosis, Driver, DriverCapabilities,
-    Error, ExecId, ExecPoll, ExecRun, Isolation, Keep, Layer, Machine, OutputFilter, OutputView,
-    PlacedCell, Placement, Query, Remains, Result,
+    Error, ExecId, ExecPoll, ExecRun, Image, ImageImport, ImageList, ImageName, ImagePull, Images,
+    Isolation, Keep, Layer, Machine, OutputFilter, OutputView, PlacedCell, Placement, Query,
+    Remains, Result,
 };
 use hotcell_store::SqliteStore;
 use tempfile::TempDir;
@@ -31,6 +32,8 @@ pub(crate) struct FakeDriver {
     /// Remains that are no cells.
     pub(crate) orphans: Mutex<Vec<CellId>>,
     pub(crate) refuse_to_clear: AtomicBool,
+    /// Images that it keeps.
+    pub(crate) kept_images: FakeImages,
 }
 
 #[derive(Debug)]
@@ -86,6 +89,10 @@ pub(crate) fn isolation() -> Isolation {
 impl Driver for FakeDriver {
     fn name(&self) -> &'static str {
         "fake"
+    }
+
+    fn images(&self) -> Option<&dyn Images> {
+        Some(&self.kept_images)
     }
 
     async fn capabilities(&self) -> Result<DriverCapabilities> {
@@ -180,6 +187,29 @@ impl Driver for FakeDriver {
         let placed =
             |cell: &FakeCell| PlacedCell { spec: cell.spec.clone(), isolation: Some(isolation()) };
         Ok(cells.values().map(placed).collect())
+    }
+}
+
+/// Images that a test puts there.
+#[derive(Debug, Default)]
+pub(crate) struct FakeImages(pub(crate) Mutex<Vec<Image>>);
+
+#[async_trait]
+impl Images for FakeImages {
+    async fn import(&self, _: &ImageImport) -> Result<Image> {
+        Err(Error::unsupported("the fake imports no images"))
+    }
+
+    async fn pull(&self, _: &ImagePull) -> Result<Image> {
+        Err(Error::unsupported("the fake pulls no images"))
+    }
+
+    async fn list(&self) -> Result<ImageList> {
+        Ok(ImageList { images: self.0.lock().unwrap().clone() })
+    }
+
+    async fn remove(&self, _: &ImageName) -> Result<Image> {
+        Err(Error::unsupported("the fake removes no images"))
     }
 }
 

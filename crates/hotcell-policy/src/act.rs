@@ -6,6 +6,24 @@ use crate::finding::{Dynamic, Finding, Kind, Touch, Value};
 use crate::shell::Dialect;
 use crate::walk::{Around, Start, normal, walk_argv, walk_python, walk_text, walk_variables};
 
+/// The image that a cell is made from, by all its names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImageNames {
+    /// As it was asked for.
+    pub name: String,
+    /// Other spellings of it. A rule that names one of them names the image.
+    pub same: Vec<String>,
+    /// Names without its tag or digest, and other names of the same content. Rules that deny or ask
+    /// hold for them too, rules that allow do not.
+    pub related: Vec<String>,
+}
+
+impl From<&str> for ImageNames {
+    fn from(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+}
+
 /// Something that is about to be done.
 #[derive(Debug, Clone, Copy)]
 pub enum Act<'a> {
@@ -20,7 +38,7 @@ pub enum Act<'a> {
     /// Code that node runs. It is not analysed: nobody knows what it does.
     Script { language: &'a str, as_root: bool, directory: Option<&'a str> },
     /// A cell is made.
-    Spawn { image: &'a str, egress: &'a [String], secrets: &'a [String] },
+    Spawn { image: &'a ImageNames, egress: &'a [String], secrets: &'a [String] },
     /// Names are allowed for a cell that is there.
     Egress { names: &'a [String] },
     /// A tool is called, by its full name.
@@ -50,7 +68,9 @@ pub(crate) fn found_in(act: &Act<'_>, around: Around<'_>) -> Vec<Finding> {
             script(language, Start { as_root, directory, around })
         }
         Act::Spawn { image, egress, secrets } => {
-            let mut made = Finding::named(Kind::Image, image);
+            let mut made = Finding::named(Kind::Image, &image.name);
+            made.same.clone_from(&image.same);
+            made.related.clone_from(&image.related);
             let mut found = walk_variables(around, &mut made);
             found.insert(0, made);
             found.extend(egress.iter().map(|name| Finding::named(Kind::Egress, name)));

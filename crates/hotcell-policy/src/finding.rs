@@ -175,6 +175,12 @@ pub struct Finding {
     /// The commands through which it is reached, outermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<String>,
+    /// Other names of the same thing.
+    #[serde(skip)]
+    pub(crate) same: Vec<String>,
+    /// Names that include it or point to it. They count where a rule denies or asks.
+    #[serde(skip)]
+    pub(crate) related: Vec<String>,
     /// It is a bound of ours that was met, not text that a shell refuses.
     #[serde(skip)]
     pub(crate) bound: bool,
@@ -203,6 +209,8 @@ impl Finding {
             as_root: false,
             fork_bomb: false,
             via: Vec::new(),
+            same: Vec::new(),
+            related: Vec::new(),
             bound: false,
             span: None,
             line: None,

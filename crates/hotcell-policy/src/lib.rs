@@ -15,20 +15,27 @@
 mod act;
 #[cfg(test)]
 mod allowlist_tests;
+#[cfg(test)]
+mod cell_rules_tests;
 mod finding;
 mod lines;
 #[cfg(test)]
 mod lines_tests;
+#[cfg(test)]
+mod overwriting_tests;
 mod policy;
 #[cfg(test)]
 mod policy_tests;
 mod python;
 mod rules;
 mod shell;
+mod steps;
+#[cfg(test)]
+mod steps_tests;
 mod verdict;
 mod walk;
 
-pub use self::act::Act;
+pub use self::act::{Act, ImageNames};
 pub use self::finding::{Dynamic, Finding, Kind, Known, Touch, Touched, Value};
 pub use self::lines::AllowedLines;
 pub use self::policy::{Policy, PolicyError};

@@ -120,10 +120,10 @@ fn spawns_tools_and_files_are_judged() {
     let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let (corp, prod, none) = (names(&["git.corp"]), names(&["prod-key"]), names(&[]));
     for (act, rule) in [
-        (Act::Spawn { image: "docker.io/x", egress: &none, secrets: &none }, Some("i")),
-        (Act::Spawn { image: "host", egress: &corp, secrets: &none }, Some("g")),
-        (Act::Spawn { image: "host", egress: &corp, secrets: &prod }, Some("s")),
-        (Act::Spawn { image: "host", egress: &none, secrets: &none }, None),
+        (Act::Spawn { image: &"docker.io/x".into(), egress: &none, secrets: &none }, Some("i")),
+        (Act::Spawn { image: &"host".into(), egress: &corp, secrets: &none }, Some("g")),
+        (Act::Spawn { image: &"host".into(), egress: &corp, secrets: &prod }, Some("s")),
+        (Act::Spawn { image: &"host".into(), egress: &none, secrets: &none }, None),
         (Act::Egress { names: &corp }, Some("g")),
         (Act::Tool { name: "files.delete_all" }, Some("t")),
         (Act::Tool { name: "files.read" }, None),
@@ -303,7 +303,7 @@ fn values_that_are_run_are_judged() {
         assert_eq!(with("blocklist", name, value, "ls"), Decision::Deny, "{name}");
         let variables = [(name, value)];
         let around = Around { variables: &variables, input: None };
-        let made = Act::Spawn { image: "x", egress: &[], secrets: &[] };
+        let made = Act::Spawn { image: &"x".into(), egress: &[], secrets: &[] };
         assert_eq!(decide_around("blocklist", &made, around).decision, Decision::Deny, "{name}");
     }
     assert_eq!(with("blocklist", "FOO", "rm -rf /", "ls"), Decision::Allow);
@@ -312,7 +312,7 @@ fn values_that_are_run_are_judged() {
     let policy = Policy::parse(Some(rules), "open").unwrap();
     for (name, decision) in [("LD_PRELOAD", Decision::Deny), ("LANG", Decision::Allow)] {
         let variables = [(name, "x")];
-        let made = Act::Spawn { image: "x", egress: &[], secrets: &[] };
+        let made = Act::Spawn { image: &"x".into(), egress: &[], secrets: &[] };
         let verdict = policy.decide_in(&made, Around { variables: &variables, input: None });
         assert_eq!(verdict.decision, decision, "{name}");
     }

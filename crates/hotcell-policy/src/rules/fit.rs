@@ -56,7 +56,16 @@ fn of_kind(rule: &Rule, finding: &Finding) -> Fit {
     for (globs, kind) in by_name {
         let Some(globs) = globs else { continue };
         let named = finding.name.as_deref().unwrap_or_default();
-        let found = finding.kind == kind && globs.iter().any(|glob| fits_module(glob, named, kind));
+        let found = finding.kind == kind
+            && globs.iter().any(|glob| {
+                if kind == Kind::Egress {
+                    fits_egress(glob, named, rule.decision)
+                } else if kind == Kind::Image {
+                    fits_image(glob, finding, rule.decision)
+                } else {
+                    fits_module(glob, named, kind)
+                }
+            });
         // What code of another language imports and calls nobody looks at: no rule lets it pass.
         let unread = finding.kind == Kind::Text
             && finding.dynamic.contains(&Dynamic::Language)
@@ -69,6 +78,27 @@ fn of_kind(rule: &Rule, finding: &Finding) -> Fit {
         }
     }
     Fit::Yes
+}
+
+/// `*.corp:8443/raw` is a rule for the network. One that allows it has to name all of that; one that
+/// denies or asks fits if it names any host that is meant, with or without the port.
+fn fits_egress(glob: &Glob, rule: &str, decision: Decision) -> bool {
+    if decision == Decision::Allow {
+        return glob.fits_text(rule);
+    }
+    let inspected = rule.strip_suffix("/raw").unwrap_or(rule);
+    let host = inspected.split(':').next().unwrap_or_default();
+    [rule, inspected, host].into_iter().any(|text| {
+        let known = if text.starts_with('*') { Known::Partly } else { Known::Fully };
+        glob.fits(&Value { text: text.to_owned(), known }) != Fit::No
+    })
+}
+
+/// An image has more names than the one by which it was asked for.
+fn fits_image(glob: &Glob, finding: &Finding, decision: Decision) -> bool {
+    let fits = |name: &String| glob.fits_text(name);
+    finding.name.iter().chain(&finding.same).any(fits)
+        || decision != Decision::Allow && finding.related.iter().any(fits)
 }
 
 /// `os` as an import is also `os.path`.

@@ -80,7 +80,7 @@ impl Walker {
             if let crate::shell::Target::Word(word) = &redirect.target {
                 let field = self.expand_whole(word, heredocs, &mut state.clone(), reach);
                 if let Some(path) = field.find() {
-                    self.fetched.push(path.to_owned());
+                    self.fetched.add(path);
                 }
             }
         }

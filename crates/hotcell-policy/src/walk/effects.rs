@@ -398,11 +398,17 @@ impl Effects<'_> {
         let args = self.args;
         let (given, mut all) = permuted(COPYING, args);
         let directory = given.find(&["t", "target-directory"]).cloned();
-        let keeps =
-            has_flag(args, "n", "no-clobber") || (name == "ln" && !has_flag(args, "f", "force"));
+        // Of several options the last may count, and what is not known may be one.
+        let forced = given.unsure || given.has(&["f", "force", "i", "interactive"]);
+        let renewed = given.has(&["u", "update", "b", "backup"]);
+        let keeps = match name {
+            "ln" => !forced,
+            "install" => false,
+            _ => given.has(&["n", "no-clobber"]) && !forced && !renewed,
+        };
         let how = if keeps { Touch::Write } else { Touch::Overwrite };
         let last = if directory.is_none() && all.len() > 1 { all.pop() } else { None };
-        if name == "install" && has_flag(args, "d", "directory") {
+        if name == "install" && given.has(&["d", "directory"]) {
             self.touch_all(&all, Touch::Write);
             self.touch_all(&last.into_iter().collect::<Vec<_>>(), Touch::Write);
             return;

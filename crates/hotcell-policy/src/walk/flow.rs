@@ -1,5 +1,7 @@
 //! Lists, pipelines and compound commands: in what order, and whether at all, commands run.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
 use super::field::Field;
@@ -7,11 +9,33 @@ use super::names::uses_name;
 use super::state::State;
 use super::variables::{hides_command, is_decisive, sets_decisive};
 use super::{Input, Reach, Walker};
-use crate::finding::Dynamic;
+use crate::finding::{Dynamic, Finding};
 use crate::shell::{
     AndOr, Chunk, Command, Compound, Link, MAX_DEPTH, Pipeline, Redirect, Script, Simple, Span,
     TOO_DEEP, Word,
 };
+use crate::steps;
+
+/// Findings of a loop, so that the same one of several turns counts once.
+#[derive(Default)]
+struct KnownFindings {
+    hasher: RandomState,
+    /// Where those with a hash are.
+    places: HashMap<u64, Vec<usize>>,
+}
+
+impl KnownFindings {
+    /// Whether a finding, which is about to be put at `place`, is not among those that are there.
+    fn is_new(&mut self, finding: &Finding, place: usize, found: &[Finding]) -> bool {
+        let same = self.places.entry(self.hasher.hash_one(finding)).or_default();
+        steps::count(1 + same.len());
+        if same.iter().any(|at| found.get(*at) == Some(finding)) {
+            return false;
+        }
+        same.push(place);
+        true
+    }
+}
 
 /// What a command prints, if that is known.
 pub(super) type Output = Option<Rc<str>>;
@@ -127,7 +151,8 @@ impl Walker {
         for value in values.iter().filter(|value| hides_command(&value.text)) {
             self.subscript(&value.text, Span::default(), state, reach);
         }
-        let before = self.found.len();
+        // Those of all turns, each once.
+        let mut known = KnownFindings::default();
         let mut after = state.clone();
         for turn in turns {
             let mut within = again(state, &[body]);
@@ -137,7 +162,7 @@ impl Walker {
             self.script(body, heredocs, &mut within, reach);
             let added = self.found.split_off(start);
             for finding in added {
-                if !self.found.get(before..).unwrap_or_default().contains(&finding) {
+                if known.is_new(&finding, self.found.len(), &self.found) {
                     self.push(finding);
                 }
             }

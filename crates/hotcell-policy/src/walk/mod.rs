@@ -5,6 +5,7 @@ mod by_option;
 mod code;
 mod effects;
 mod expand;
+mod fetched_files;
 mod field;
 mod flow;
 mod git;
@@ -29,6 +30,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 pub(crate) use self::code::walk_python;
+use self::fetched_files::FetchedFiles;
 pub(crate) use self::field::{Field, GAP};
 pub(crate) use self::git::VALUES as GIT_VALUES;
 pub(crate) use self::interpreters::takes_code;
@@ -130,7 +132,7 @@ pub(crate) struct Walker {
     /// Variables that are arrays somewhere in the text.
     arrays: HashSet<String>,
     /// Files that a command took from the network.
-    fetched: Vec<String>,
+    fetched: FetchedFiles,
     /// So many turns of loops may still be walked one by one.
     turns: usize,
     /// So many arguments, variables and paths were told of what was found.
@@ -149,7 +151,7 @@ impl Walker {
             origin: None,
             inside: Vec::new(),
             arrays: HashSet::new(),
-            fetched: Vec::new(),
+            fetched: FetchedFiles::default(),
             turns: MOST_TURNS,
             told: 0,
             full: false,
@@ -236,7 +238,7 @@ impl Walker {
     ) {
         let before = std::mem::replace(&mut self.dialect, dialect);
         let mut state = place.state.new_shell();
-        state.positional = positional;
+        state.positional = positional.map(Rc::from);
         let mut reach = place.reach.clone();
         reach.functions = true;
         self.inner_text(text, place.span, &mut state, &reach);

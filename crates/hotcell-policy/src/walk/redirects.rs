@@ -84,8 +84,7 @@ impl Walker {
     }
 
     fn read_file(&self, field: &Field) -> Input {
-        let fetched =
-            field.find().is_some_and(|path| self.fetched.iter().any(|known| known == path));
+        let fetched = field.find().is_some_and(|path| self.fetched.has_path(path));
         if field.network || fetched { Input::Network } else { Input::Unknown }
     }
 

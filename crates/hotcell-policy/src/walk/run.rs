@@ -161,7 +161,7 @@ impl Walker {
                 None => {}
             }
         }
-        if by_path && self.fetched.iter().any(|path| same_file(path, text)) {
+        if by_path && self.fetched.has(text) {
             finding.is_dynamic(Dynamic::Network);
         }
         state.went_on();
@@ -484,7 +484,7 @@ impl Walker {
     }
 
     pub(super) fn was_fetched(&self, file: &Field) -> bool {
-        file.find().is_some_and(|path| self.fetched.iter().any(|known| same_file(known, path)))
+        file.find().is_some_and(|path| self.fetched.has(path))
     }
 
     /// Remembers the files that a command takes from the network.
@@ -493,16 +493,20 @@ impl Walker {
             return;
         }
         for touch in &finding.touches {
-            self.fetched.push(touch.path.text.clone());
+            self.fetched.add(&touch.path.text);
         }
         for (index, arg) in call.args.iter().enumerate() {
             if matches!(arg.text.as_str(), "-o" | "-O" | "--output" | "--output-document") {
                 let file = call.args.get(index + 1).and_then(Field::find);
-                self.fetched.extend(file.map(str::to_owned));
+                if let Some(file) = file {
+                    self.fetched.add(file);
+                }
             }
             if let Some(url) = arg.find().filter(|text| text.contains("://")) {
                 let file = url.split(['?', '#']).next().and_then(|url| url.rsplit('/').next());
-                self.fetched.extend(file.filter(|file| !file.is_empty()).map(str::to_owned));
+                if let Some(file) = file.filter(|file| !file.is_empty()) {
+                    self.fetched.add(file);
+                }
             }
         }
     }
@@ -542,12 +546,6 @@ fn sets_options(args: &[Field], state: &mut State) {
 fn has_known_file(path: &Field) -> bool {
     let file = path.text.rsplit_once('/').map(|(_, file)| file);
     file.is_some_and(|file| !file.is_empty() && !file.contains([GAP, '*', '?', '[']))
-}
-
-fn same_file(known: &str, path: &str) -> bool {
-    let plain = |path: &str| path.trim_start_matches("./").to_owned();
-    plain(known) == plain(path)
-        || known.rsplit_once('/').is_some_and(|(_, file)| plain(path) == file)
 }
 
 pub(super) fn is_standard_input(path: &str) -> bool {

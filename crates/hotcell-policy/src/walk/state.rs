@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::steps;
+
 /// So many variables, and so many functions, are followed; others are unknown.
 const MOST: usize = 64;
 /// What a longer alias stands for is not looked at where it is used.
 const LONGEST_ALIAS: usize = 1024;
 /// A longer value is unknown.
 const LONGEST: usize = 16 * 1024;
+/// In a directory with a longer path, nobody knows where a command runs.
+const LONGEST_DIRECTORY: usize = 1024;
 /// So many directories may be the one in which a command runs; with more it is unknown.
 const MOST_DIRECTORIES: usize = 4;
 
@@ -70,7 +74,7 @@ pub(crate) struct State {
     pub(crate) environment: bool,
     /// A command that fails ends the script.
     pub(crate) errexit: bool,
-    pub(crate) positional: Option<Vec<String>>,
+    pub(crate) positional: Option<Rc<[String]>>,
 }
 
 impl State {
@@ -218,13 +222,17 @@ impl State {
     /// A change of directory, to `target` or to nobody knows where.
     pub(crate) fn change_directory(&mut self, target: Option<&str>) {
         let old = std::mem::take(&mut self.directories);
-        let new: Vec<Rc<str>> = match target {
+        let too_long = |directory: &Rc<str>| directory.len() > LONGEST_DIRECTORY;
+        let mut new: Vec<Rc<str>> = match target {
             Some(target) if target.starts_with('/') => vec![Rc::from(normal(target))],
             Some(target) => {
                 old.iter().map(|from| Rc::from(normal(&format!("{from}/{target}")))).collect()
             }
             None => Vec::new(),
         };
+        if new.iter().any(too_long) {
+            new.clear();
+        }
         self.directories = if self.errexit { new.clone() } else { either(&new, &old) };
         self.moved = Some((new, old));
     }
@@ -250,8 +258,14 @@ impl State {
         self
     }
 
+    fn size(&self) -> usize {
+        let directories: usize = self.directories.iter().map(|directory| directory.len()).sum();
+        self.variables.len() + self.functions.len() + self.aliases.len() + directories
+    }
+
     /// What is known where two ways meet.
     pub(crate) fn meet(&mut self, other: &Self) {
+        steps::count(self.size() + other.size());
         self.variables.retain(|name, value| other.variables.get(name) == Some(value));
         for (name, defined) in &mut self.functions {
             if other.functions.get(name) != Some(&Defined::Surely) {
@@ -269,6 +283,10 @@ impl State {
         }
         self.any_function |= other.any_function;
         for (name, text) in &other.aliases {
+            if self.aliases.len() >= MOST && !self.aliases.contains_key(name) {
+                self.environment = true;
+                break;
+            }
             self.aliases.entry(Rc::clone(name)).or_insert_with(|| Rc::clone(text));
         }
         self.directories = either(&self.directories, &other.directories);
@@ -298,6 +316,7 @@ fn either(one: &[Rc<str>], other: &[Rc<str>]) -> Vec<Rc<str>> {
 
 /// A path without `.`, `..`, doubled and trailing slashes.
 pub(crate) fn normal(path: &str) -> String {
+    steps::count(path.len());
     let absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
