@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::shell::Span;
+use crate::steps;
 
 /// Something that cannot be known before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -111,7 +112,8 @@ pub struct Touched {
 }
 
 /// What kind of thing was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "it is equal as it would be by derive")]
+#[derive(Debug, Clone, Copy, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A command is run.
@@ -136,6 +138,14 @@ pub enum Kind {
     Tool,
     /// A file is written.
     File,
+}
+
+/// Counted: who compares findings begins with this.
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        steps::count(1);
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
 }
 
 /// One thing that was found.
