@@ -7,7 +7,7 @@ use hotcell_model::{
     CellKill, CellKilled, CellRef, CellSpec, CloseReason, Driver, Error, Keep, KillStatus,
     KillWait, Result,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::cell_find::no_cell;
 use crate::links;
@@ -73,21 +73,15 @@ enum Closed {
 /// Ends the cell's supervisor, if it has one.
 async fn close(site: &Site, spec: &CellSpec, force: Force, reason: CloseReason) -> Result<Closed> {
     let driver = site.driver(&spec.driver)?;
-    let ask = Ask::Close { reason, force: force == Force::Yes };
-    let mut asked = Err(LinkError::Lost);
-    for _ in 0..ATTEMPTS {
-        asked = match site.find_link(spec).await {
-            Ok(None) => return Ok(Closed::Gone),
-            Ok(Some(link)) => links::ask(&link, &spec.id, &ask).await,
-            Err(error) => Err(LinkError::Failed(error)),
-        };
-        // A question that got lost may not have arrived: it ends, or it is asked again.
-        if !matches!(asked, Err(LinkError::Lost)) {
-            break;
-        }
-    }
+    let asked = match force {
+        Force::No => ask_to_close(site, spec, reason, force).await,
+        // Without its cooperation it is ended soon, whatever it does with the link meanwhile.
+        Force::Yes => timeout(CLOSE_WITHIN, ask_to_close(site, spec, reason, force))
+            .await
+            .unwrap_or_else(|_| Err(LinkError::Failed(links::stuck(&spec.id)))),
+    };
     match (asked, force) {
-        (Ok(_), _) => Ok(Closed::Ending),
+        (Ok(closed), _) => Ok(closed),
         (Err(error), Force::Yes) => {
             tracing::info!(cell = %spec.id, %error, "a supervisor that does not listen is ended");
             driver.stop(&spec.id).await.map(|()| Closed::Gone)
@@ -100,6 +94,28 @@ async fn close(site: &Site, spec: &CellSpec, force: Force, reason: CloseReason) 
             })
         }
     }
+}
+
+async fn ask_to_close(
+    site: &Site,
+    spec: &CellSpec,
+    reason: CloseReason,
+    force: Force,
+) -> Result<Closed, LinkError> {
+    let ask = Ask::Close { reason, force: force == Force::Yes };
+    for _ in 0..ATTEMPTS {
+        let asked = match site.find_link(spec).await {
+            Ok(None) => return Ok(Closed::Gone),
+            Ok(Some(link)) => links::ask(&link, &spec.id, &ask).await,
+            Err(error) => Err(LinkError::Failed(error)),
+        };
+        // A question that got lost may not have arrived: it ends, or it is asked again.
+        match asked {
+            Err(LinkError::Lost) => {}
+            asked => return asked.map(|_| Closed::Ending),
+        }
+    }
+    Err(LinkError::Lost)
 }
 
 async fn wait_until_gone(driver: &dyn Driver, spec: &CellSpec) -> Result<()> {

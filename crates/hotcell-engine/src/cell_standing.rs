@@ -51,7 +51,11 @@ impl Site {
                 false => Standing::Kept(note),
             });
         }
-        let end = self.find_journal_end(&cell.spec.id).await?;
+        let end = match self.find_journal_end(&cell.spec.id).await {
+            // Its time is over whatever its journal says.
+            Err(_) if is_expired(&cell.spec, Timestamp::now()) => return Ok(Standing::Over),
+            end => end?,
+        };
         let standing = resting(&cell.spec, end, &self.settings, Timestamp::now());
         let may_be_made = standing == Standing::Over && end.is_none();
         if may_be_made && self.is_waiting(&cell.spec.id).await {
@@ -71,7 +75,7 @@ pub(crate) fn resting(
 ) -> Standing {
     let since = end.map_or(spec.created_at, |end| end.at);
     let past = |from: Timestamp, seconds: u64| from.plus_seconds(seconds) <= now;
-    let expired = spec.ttl_s.is_some_and(|ttl| past(spec.created_at, ttl));
+    let expired = is_expired(spec, now);
     let idle = spec.idle_ttl_s.is_some_and(|ttl| past(since, ttl));
     if expired || idle || abandoned(spec, end, settings, now) {
         return Standing::Over;
@@ -88,6 +92,10 @@ pub(crate) fn resting(
         },
         Some(JournalEnd { closed: None, .. }) => Standing::Is(CellState::Stopped),
     }
+}
+
+fn is_expired(spec: &CellSpec, now: Timestamp) -> bool {
+    spec.ttl_s.is_some_and(|ttl| spec.created_at.plus_seconds(ttl) <= now)
 }
 
 /// Whether nobody will come back for a cell that is not persistent.

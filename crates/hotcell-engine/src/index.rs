@@ -1,6 +1,6 @@
 //! Keeps the index of execs in step with the journals.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use hotcell_journal::{Entry, ExecTable, JournalTail, read_journal};
 use hotcell_model::{
@@ -26,6 +26,8 @@ pub(crate) enum Liveness {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Synced {
     Yes,
+    /// Some of it: the journal goes on.
+    Partly,
     /// Another process was quicker: what was read of the index is not what it was read for.
     Overtaken,
 }
@@ -47,7 +49,7 @@ impl Site {
 
     /// The same for a cell that the index has; the rebuilding of the index itself relies on it.
     async fn sync_known(&self, cell: &CellId) -> Result<()> {
-        while self.sync_once(cell).await? == Synced::Overtaken {}
+        while self.sync_once(cell).await? != Synced::Yes {}
         Ok(())
     }
 
@@ -73,7 +75,7 @@ impl Site {
         if tail.skipped > 0 {
             tracing::warn!(%cell, lines = tail.skipped, "unreadable lines in the journal");
         }
-        if tail.entries.is_empty() && tail.end <= indexed {
+        if tail.entries.is_empty() && tail.end <= indexed && tail.at_end {
             return Ok(Synced::Yes);
         }
         if from < indexed {
@@ -86,7 +88,7 @@ impl Site {
         let span = Span { from, to: tail.end, begun_anew: from < indexed };
         self.note_ends(cell, &changed, span).await;
         self.store.put_execs(cell, &changed, tail.end).await?;
-        Ok(Synced::Yes)
+        Ok(if tail.at_end { Synced::Yes } else { Synced::Partly })
     }
 
     /// Brings the index of a cell up to date, and ends in it what a dead supervisor left.
@@ -191,40 +193,60 @@ impl Site {
                 return Ok(None);
             }
         }
-        for exec in known_before(&tail.entries) {
-            if table.get(exec).is_none()
-                && let Some(known) = self.store.find_exec(exec).await?
-            {
-                table.insert_known(known);
+        let mut foreign = HashSet::new();
+        for (exec, mention) in mentions(&tail.entries) {
+            if table.get(exec).is_some() {
+                continue;
+            }
+            match (self.store.find_exec(exec).await?, mention) {
+                (Some(known), _) if known.cell != *cell => {
+                    report_foreign(cell, &known);
+                    foreign.insert(exec);
+                }
+                (Some(known), Mention::Later) => table.insert_known(known),
+                (Some(_), Mention::Introduced) | (None, _) => {}
             }
         }
         for entry in &tail.entries {
-            table.apply(entry);
+            if entry.exec().is_none_or(|exec| !foreign.contains(exec)) {
+                table.apply(entry);
+            }
         }
         Ok(Some(table))
     }
 }
 
-/// The execs that entries tell something new of without having introduced them.
-fn known_before(entries: &[Entry]) -> HashSet<&ExecId> {
-    let mut introduced = HashSet::new();
-    let mut known = HashSet::new();
+/// A supervisor writes about execs of its own cell; an entry about another's is damage or forgery.
+fn report_foreign(cell: &CellId, exec: &Exec) {
+    let (exec, owner) = (&exec.id, &exec.cell);
+    tracing::error!(%cell, %exec, %owner, "ignored journal entries about an exec of another cell");
+}
+
+/// How entries first mention an exec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mention {
+    /// As queued.
+    Introduced,
+    /// With something that happened to it later.
+    Later,
+}
+
+/// The execs that entries are about.
+fn mentions(entries: &[Entry]) -> HashMap<&ExecId, Mention> {
+    let mut mentions = HashMap::new();
     for entry in entries {
-        match entry {
-            Entry::Queued { exec, .. } => {
-                introduced.insert(exec);
-            }
-            Entry::Awaited { exec, .. }
-            | Entry::Answered { exec, .. }
-            | Entry::Kept { exec, .. }
-            | Entry::Started { exec, .. }
-            | Entry::Ended { exec, .. } => {
-                if !introduced.contains(exec) {
-                    known.insert(exec);
-                }
-            }
-            Entry::Opened { .. } | Entry::Closed { .. } => {}
+        if let Some(exec) = entry.exec() {
+            mentions.entry(exec).or_insert(match entry {
+                Entry::Queued { .. } => Mention::Introduced,
+                Entry::Opened { .. }
+                | Entry::Awaited { .. }
+                | Entry::Answered { .. }
+                | Entry::Kept { .. }
+                | Entry::Started { .. }
+                | Entry::Ended { .. }
+                | Entry::Closed { .. } => Mention::Later,
+            });
         }
     }
-    known
+    mentions
 }

@@ -127,6 +127,8 @@ mod exec_run_tests;
 #[cfg(test)]
 mod held_tests;
 #[cfg(test)]
+mod hostile_records_tests;
+#[cfg(test)]
 mod masked_tests;
 #[cfg(test)]
 mod new_cell_policy_tests;

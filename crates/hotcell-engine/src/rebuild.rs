@@ -1,14 +1,16 @@
 //! Brings cells back into the index that it has lost, from the drivers and from what lies on disk.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use hotcell_journal::{Entry, read_journal};
+use hotcell_journal::{Entry, JournalError, first_entry, last_entry};
 use hotcell_model::{
     CellId, CellSpec, ErrorCode, Keep, LIMITS, Limits, Network, PlacedCell, Result, SessionBounds,
     StoredCell, Tenant, Tenants, Timestamp,
 };
 
 use crate::fault;
+use crate::journal_end::JournalEnd;
 use crate::site::Site;
 
 /// The driver of a cell of which only records are left.
@@ -146,7 +148,9 @@ impl Site {
                 Err(error) => return Err(error),
             };
             self.insert_unknown(&ended).await?;
-            self.end_live(&cell).await?;
+            if let Err(error) = self.end_live(&cell).await {
+                tracing::warn!(%cell, %error, "the execs of a cell are not in the index");
+            }
         }
         Ok(())
     }
@@ -154,15 +158,40 @@ impl Site {
     /// What can be told of a cell from its journal. A directory without one belongs to a cell that
     /// is just being made, and is left alone.
     async fn find_ended_cell(&self, cell: &CellId) -> Result<Option<StoredCell>> {
-        let Some(end) = self.find_journal_end(cell).await? else { return Ok(None) };
         let (of, records) = (cell.clone(), self.records(cell));
-        let tail = fault::blocking(move || {
-            read_journal(&records, 0).map_err(|error| fault::journal(&of, &error))
-        })
-        .await?;
-        let created_at = tail.entries.first().and_then(opened_at).unwrap_or(end.at);
+        let Some(Life { created_at, ended_at }) =
+            fault::blocking(move || find_life(&of, &records)).await?
+        else {
+            return Ok(None);
+        };
         let spec = bare_spec(cell.clone(), self.tenant_on_disk(cell)?, created_at);
-        Ok(Some(StoredCell { spec, isolation: None, ended_at: Some(end.at), kept: false }))
+        Ok(Some(StoredCell { spec, isolation: None, ended_at: Some(ended_at), kept: false }))
+    }
+}
+
+/// When a cell existed, according to its journal.
+struct Life {
+    created_at: Timestamp,
+    ended_at: Timestamp,
+}
+
+/// A journal that cannot be one must not hide the records of other cells. Its cell is taken to end now,
+/// so that its records are removed in time.
+fn find_life(cell: &CellId, records: &Path) -> Result<Option<Life>> {
+    let read = || Ok((first_entry(records)?, last_entry(records)?));
+    match read() {
+        Ok((first, Some(last))) => {
+            let ended_at = JournalEnd::of(&last).at;
+            let created_at = first.as_ref().and_then(opened_at).unwrap_or(ended_at);
+            Ok(Some(Life { created_at, ended_at }))
+        }
+        Ok((_, None)) => Ok(None),
+        Err(error) if JournalError::is_permanent(&error) => {
+            tracing::warn!(%cell, %error, "the execs of a cell that has ended are lost");
+            let now = Timestamp::now();
+            Ok(Some(Life { created_at: now, ended_at: now }))
+        }
+        Err(error) => Err(fault::journal(cell, &error)),
     }
 }
 

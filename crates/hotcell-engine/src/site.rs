@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use hotcell_journal::remove_records;
 use hotcell_masking::Shapes;
 use hotcell_model::{
     CellId, Driver, Error, Ledger, Result, SecretStore, Store, Tenant, TokenStore,
@@ -199,12 +200,18 @@ impl Site {
 
     /// Removes a cell's directories with everything in them. Idempotent.
     pub(crate) async fn remove_cell_dir(&self, cell: &CellId) -> Result<()> {
-        let (cell, directory) = (cell.clone(), self.cell_dir(cell));
-        fault::blocking(move || match fs::remove_dir_all(directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(fault::io(format_args!("remove the records of cell {cell}"), &error))
+        let (cell, directory, records) = (cell.clone(), self.cell_dir(cell), self.records(cell));
+        let remove = move || {
+            remove_records(&records)?;
+            match fs::remove_dir_all(directory) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                Ok(()) | Err(_) => Ok(()),
             }
-            Ok(()) | Err(_) => Ok(()),
+        };
+        fault::blocking(move || {
+            remove().map_err(|error| {
+                fault::io(format_args!("remove the records of cell {cell}"), &error)
+            })
         })
         .await
     }

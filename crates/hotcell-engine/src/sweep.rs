@@ -190,16 +190,19 @@ fn count(done: &mut Collected, kind: Collectable, bytes: u64, cell: &CellId, swe
     }
 }
 
-/// How long ago something was last written to a cell's directory; no time if that is unknown.
+/// How long ago something was last written to a cell's directory; no time if that is unknown. The
+/// journal's time was set by the cell, and counts only if it has passed.
 fn untouched_for(directory: &Path) -> Duration {
-    let changed = [directory.join("records/journal"), directory.to_owned()]
-        .iter()
-        .filter_map(|path| fs::metadata(path).ok()?.modified().ok())
-        .max();
-    changed.and_then(|at| SystemTime::now().duration_since(at).ok()).unwrap_or_default()
+    let now = SystemTime::now();
+    let since = |path: &Path| {
+        let changed = fs::symlink_metadata(path).and_then(|found| found.modified());
+        changed.ok().and_then(|at| now.duration_since(at).ok())
+    };
+    let times = [since(&directory.join("records/journal")), since(directory)];
+    times.into_iter().flatten().min().unwrap_or_default()
 }
 
-/// The sizes of all files in a directory that nobody but Hotcell writes to.
+/// The sizes of all files in a directory.
 fn bytes_in(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries

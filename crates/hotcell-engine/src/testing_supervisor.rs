@@ -182,6 +182,11 @@ impl FakeSupervisor {
         state.finish(exec, end(EndCause::Exited, Some(code)));
     }
 
+    /// Writes a line into the journal that the cell had no reason to write.
+    pub(crate) fn forge(&self, entry: &Entry) {
+        self.state().journal.append(entry);
+    }
+
     /// Prints and ends an exec, and sends its followers nothing but the end.
     pub(crate) fn exit_unheard(&self, exec: &ExecId, bytes: &[u8]) {
         let mut state = self.state();
@@ -516,7 +521,7 @@ impl Connection {
     }
 }
 
-fn end(cause: EndCause, exit_code: Option<i32>) -> ExecEnd {
+pub(crate) fn end(cause: EndCause, exit_code: Option<i32>) -> ExecEnd {
     ExecEnd {
         cause,
         exit_code,

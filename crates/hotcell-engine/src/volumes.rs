@@ -179,8 +179,14 @@ impl Site {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(fault::io(format_args!("read {}", path.display()), &error)),
         };
-        let end = self.find_journal_end(&spec.id).await?;
-        Ok(end.is_none_or(|end| end.at <= note.at).then_some(note))
+        match self.find_journal_end(&spec.id).await {
+            Ok(end) => Ok(end.is_none_or(|end| end.at <= note.at).then_some(note)),
+            Err(error) => {
+                // Only the supervisor of a cell that was woken writes after the note.
+                tracing::warn!(cell = %spec.id, %error, "cannot tell whether a cell was woken again");
+                Ok(Some(note))
+            }
+        }
     }
 
     fn note_kept(&self, cell: &CellId, note: KeptNote) -> Result<()> {

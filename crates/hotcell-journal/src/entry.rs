@@ -91,6 +91,22 @@ pub enum Entry {
     },
 }
 
+impl Entry {
+    /// The exec that the entry is about, if it is about one.
+    #[must_use]
+    pub fn exec(&self) -> Option<&ExecId> {
+        match self {
+            Self::Queued { exec, .. }
+            | Self::Awaited { exec, .. }
+            | Self::Answered { exec, .. }
+            | Self::Kept { exec, .. }
+            | Self::Started { exec, .. }
+            | Self::Ended { exec, .. } => Some(exec),
+            Self::Opened { .. } | Self::Closed { .. } => None,
+        }
+    }
+}
+
 /// The first line of a journal.
 #[derive(Serialize, Deserialize)]
 struct Header {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::disk;
 use crate::entry::{self, Entry};
 use crate::error::JournalError;
-use crate::journal_read::{FILE_NAME, scan};
+use crate::journal_read::{Extent, FILE_NAME, scan};
 
 /// Space taken ahead of the end, so that entries find room on a disk that others filled.
 const RESERVE_BYTES: u64 = 64 * 1024;
@@ -45,7 +45,7 @@ impl JournalWriter {
             .map_err(|errno| JournalError::Open(errno.into()))?;
         let mut open = HashMap::new();
         let mut queued = 0_u64;
-        let seen = scan(file.as_fd(), 0, |entry| match entry {
+        let seen = scan(file.as_fd(), 0, Extent::All, |entry| match entry {
             Entry::Queued { exec, .. } => {
                 queued += 1;
                 open.insert(exec, queued);

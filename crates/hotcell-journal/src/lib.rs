@@ -25,6 +25,8 @@ mod kept_logs;
 mod log_place;
 mod log_reader;
 mod output_log;
+mod record_file;
+mod removal;
 mod report;
 mod scan;
 mod seek;
@@ -51,6 +53,10 @@ mod log_tests;
 #[cfg(test)]
 mod race_tests;
 #[cfg(test)]
+mod record_file_tests;
+#[cfg(test)]
+mod removal_tests;
+#[cfg(test)]
 mod terminal_sizes_tests;
 #[cfg(test)]
 mod testing;
@@ -60,10 +66,12 @@ pub use entry::Entry;
 pub use error::JournalError;
 pub use exec_table::ExecTable;
 pub use journal::JournalWriter;
-pub use journal_read::{JournalTail, read_journal};
+pub use journal_read::{JournalTail, first_entry, journal_length, last_entry, read_journal};
 pub use kept_logs::{KeptLog, forget_output, list_logs};
 pub use log_reader::{Align, Batch, Ended, LogReader};
 pub use output_log::OutputLog;
+pub use record_file::{RecordError, open_record, open_records};
+pub use removal::remove_records;
 pub use report::{MAX_REPORT_BYTES, read_report, write_report};
 pub use tail::last_lines;
 pub use terminal_sizes::{SizeChange, read_terminal_sizes, write_terminal_size};

@@ -8,10 +8,17 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::segment::{HEADER_BYTES, HeaderRead, SegmentHeader, VERSION};
+use crate::record_file::{RecordError, open_logs, open_record};
+use crate::segment::{HEADER_BYTES, HeaderRead, MAX_NUMBER, SegmentHeader, VERSION};
 
 /// The directory of all logs, in the records directory.
 pub(crate) const DIRECTORY: &str = "log";
+/// More than the largest segment: its bound is at most 256 MiB, and the last write may pass it.
+pub(crate) const MAX_SEGMENT_BYTES: u64 = if cfg!(test) { 8 << 20 } else { 320 << 20 };
+/// More segments than a log ever has.
+const MAX_SEGMENTS: usize = 24;
+/// The longest statement of a gap, which has two numbers.
+const MAX_NOTE_BYTES: usize = 64;
 /// Digits of a seq in a segment's name.
 const NAME_DIGITS: usize = 20;
 
@@ -40,8 +47,8 @@ impl LogPlace {
         format!("{DIRECTORY}/{}.{name:0width$}", self.exec, width = NAME_DIGITS)
     }
 
-    fn note_path(&self) -> String {
-        format!("{DIRECTORY}/{}.gap", self.exec)
+    fn note_name(&self) -> String {
+        format!("{}.gap", self.exec)
     }
 
     /// Opens a segment for writing, and makes it and the directory if they are not there.
@@ -72,27 +79,23 @@ impl LogPlace {
 
     /// Opens a segment for reading, if it is there.
     pub(crate) fn find(&self, name: u64) -> io::Result<Option<OwnedFd>> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        match rustix::fs::openat(&self.records, self.path(name), flags, Mode::empty()) {
-            Ok(file) => Ok(Some(file)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        }
+        Ok(open_record(&self.records, &self.path(name), MAX_SEGMENT_BYTES)?)
     }
 
     /// The names of all segments, in order. It reads the directory of all logs: called only where
     /// a name cannot be known otherwise.
     pub(crate) fn list(&self) -> io::Result<Vec<u64>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let directory = match rustix::fs::openat(&self.records, DIRECTORY, flags, Mode::empty()) {
-            Ok(directory) => directory,
-            Err(Errno::NOENT) => return Ok(Vec::new()),
-            Err(errno) => return Err(errno.into()),
-        };
+        let Some(directory) = open_logs(&self.records)? else { return Ok(Vec::new()) };
         let mut names = Vec::new();
         for entry in Dir::new(directory)? {
             let entry = entry?;
             names.extend(self.parse_name(entry.file_name().to_bytes()));
+            if names.len() > MAX_SEGMENTS {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("the log of {} has more than {MAX_SEGMENTS} segments", self.exec),
+                ));
+            }
         }
         names.sort_unstable();
         Ok(names)
@@ -103,39 +106,47 @@ impl LogPlace {
         if digits.len() != NAME_DIGITS || !digits.iter().all(u8::is_ascii_digit) {
             return None;
         }
-        std::str::from_utf8(digits).ok()?.parse().ok()
+        std::str::from_utf8(digits).ok()?.parse().ok().filter(|seq| *seq <= MAX_NUMBER)
     }
 
     /// States a gap at the end of the log in a symbolic link's target, which lies in the inode: a
     /// full disk still takes it.
-    pub(crate) fn write_note(&self, note: GapNote) -> Result<(), Errno> {
+    pub(crate) fn write_note(&self, note: GapNote) -> io::Result<()> {
         let target = format!("{VERSION}.{}.{}", note.to_seq, note.total_bytes);
-        let link = || rustix::fs::symlinkat(&target, &self.records, self.note_path());
-        match link() {
-            Err(Errno::NOENT) => {
+        let logs = match open_logs(&self.records)? {
+            Some(logs) => logs,
+            None => {
                 self.make_directory()?;
-                link()
+                open_logs(&self.records)?.ok_or(io::ErrorKind::NotFound)?
             }
+        };
+        let link = || rustix::fs::symlinkat(&target, &logs, self.note_name());
+        match link() {
             Err(Errno::EXIST) => {
-                rustix::fs::unlinkat(&self.records, self.note_path(), AtFlags::empty())?;
-                link()
+                rustix::fs::unlinkat(&logs, self.note_name(), AtFlags::empty())?;
+                Ok(link()?)
             }
-            outcome => outcome,
+            outcome => Ok(outcome?),
         }
     }
 
     /// The statement of a gap at the end, if there is one.
-    pub(crate) fn find_note(&self) -> io::Result<Option<GapNote>> {
-        let target = match rustix::fs::readlinkat(&self.records, self.note_path(), Vec::new()) {
-            Ok(target) => target,
+    pub(crate) fn find_note(&self) -> Result<Option<GapNote>, RecordError> {
+        let Some(logs) = open_logs(&self.records)? else { return Ok(None) };
+        let mut target = Vec::with_capacity(MAX_NOTE_BYTES);
+        match rustix::fs::readlinkat_raw(&logs, self.note_name(), spare_capacity(&mut target)) {
+            Ok(_) => {}
             Err(Errno::NOENT | Errno::INVAL) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
-        };
-        let fields = target.to_str().ok().and_then(|text| {
+            Err(errno) => {
+                let name = format!("{DIRECTORY}/{}", self.note_name());
+                return Err(RecordError::Open { name, source: errno.into() });
+            }
+        }
+        let fields = std::str::from_utf8(&target).ok().and_then(|text| {
             let (to_seq, total_bytes) = text.strip_prefix("1.")?.split_once('.')?;
             Some(GapNote { to_seq: to_seq.parse().ok()?, total_bytes: total_bytes.parse().ok()? })
         });
-        Ok(fields)
+        Ok(fields.filter(|note| note.to_seq.max(note.total_bytes) <= MAX_NUMBER))
     }
 
     /// Reads a segment's header.
@@ -154,6 +165,18 @@ impl LogPlace {
         }
         Ok(read)
     }
+}
+
+/// Reads all of a small file; `None` if it has more than `max_bytes`.
+pub(crate) fn read_whole(file: &OwnedFd, max_bytes: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::with_capacity(max_bytes + 1);
+    while bytes.len() < bytes.capacity() {
+        let at = bytes.len() as u64;
+        if read_at(file.as_fd(), &mut bytes, at)? == 0 {
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
 }
 
 /// Fills the spare room of `buffer` from a place in a file, as far as the file goes.

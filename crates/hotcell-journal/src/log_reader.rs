@@ -7,11 +7,11 @@ use std::path::Path;
 
 use hotcell_model::{Dropped, ExecId, Record, Stream};
 use regex::bytes::Regex;
-use rustix::fs::{CWD, Mode, OFlags};
 
 use crate::align::Utf8Aligner;
 use crate::grep::GrepCursor;
 use crate::log_place::LogPlace;
+use crate::record_file::open_records;
 use crate::scan::{Scanner, Step, View};
 use crate::seek::{Reach, seek};
 use crate::segment::{STREAMS, stream_index};
@@ -72,15 +72,16 @@ impl Batch {
         if gap.to_seq <= after {
             return;
         }
-        let from_seq = gap.from_seq.max(after + 1);
-        let all = u128::from(gap.to_seq - gap.from_seq) + 1;
+        // A gap of a hostile log may end before it begins.
+        let from_seq = gap.from_seq.max(after + 1).min(gap.to_seq);
+        let all = u128::from(gap.to_seq.saturating_sub(gap.from_seq)) + 1;
         let part = u128::from(gap.to_seq - from_seq) + 1;
         let bytes = u128::from(gap.dropped_bytes) * part / all;
         let dropped_bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         match self.dropped.last_mut() {
-            Some(last) if last.to_seq + 1 == from_seq => {
+            Some(last) if last.to_seq.checked_add(1) == Some(from_seq) => {
                 last.to_seq = gap.to_seq;
-                last.dropped_bytes += dropped_bytes;
+                last.dropped_bytes = last.dropped_bytes.saturating_add(dropped_bytes);
             }
             _ => self.dropped.push(Dropped { dropped_bytes, from_seq, to_seq: gap.to_seq }),
         }
@@ -116,8 +117,7 @@ impl LogReader {
     /// # Errors
     /// The directory cannot be opened.
     pub fn at(records: &Path, exec: &ExecId) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self::new(rustix::fs::openat(CWD, records, flags, Mode::empty())?, exec))
+        Ok(Self::new(open_records(records)?, exec))
     }
 
     fn new(records: OwnedFd, exec: &ExecId) -> Self {

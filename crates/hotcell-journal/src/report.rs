@@ -1,14 +1,15 @@
 //! What code tells of itself when it ends: one file per exec, beside its log.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use hotcell_model::ExecId;
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::log_place::{DIRECTORY, read_at};
+use crate::log_place::{DIRECTORY, read_whole};
+use crate::record_file::{open_record, open_records};
 
 /// The most that a report may be; what is longer is none.
 pub const MAX_REPORT_BYTES: usize = 512 * 1024;
@@ -49,18 +50,10 @@ pub fn write_report(records: BorrowedFd<'_>, exec: &ExecId, report: &[u8]) -> io
 /// # Errors
 /// It is there and cannot be read.
 pub fn read_report(records: &Path, exec: &ExecId) -> io::Result<Option<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match rustix::fs::openat(CWD, records.join(path(exec)), flags, Mode::empty()) {
-        Ok(file) => file,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(errno) => return Err(errno.into()),
+    let file = match open_records(records) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => open_record(opened?, &path(exec), MAX_REPORT_BYTES as u64)?,
     };
-    let mut bytes = Vec::with_capacity(MAX_REPORT_BYTES + 1);
-    while bytes.len() < bytes.capacity() {
-        let at = bytes.len() as u64;
-        if read_at(file.as_fd(), &mut bytes, at)? == 0 {
-            break;
-        }
-    }
-    Ok((!bytes.is_empty() && bytes.len() <= MAX_REPORT_BYTES).then_some(bytes))
+    let Some(file) = file else { return Ok(None) };
+    Ok(read_whole(&file, MAX_REPORT_BYTES)?.filter(|bytes| !bytes.is_empty()))
 }

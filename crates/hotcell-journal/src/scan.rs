@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use hotcell_model::{Dropped, Stream, Timestamp};
 
-use crate::log_place::{LogPlace, read_at, size_of};
+use crate::log_place::{LogPlace, MAX_SEGMENT_BYTES, read_at, size_of};
 use crate::log_reader::Ended;
 use crate::seek::LogEnd;
 use crate::segment::{
@@ -145,7 +145,7 @@ impl Scanner {
         match self.found.take() {
             Some(Found::Record { seq, bytes, .. }) => {
                 self.last = self.last.max(seq);
-                self.total += bytes.len() as u64;
+                self.total = self.total.saturating_add(bytes.len() as u64);
                 if let Some(segment) = &mut self.segment {
                     segment.offset += (HEAD_BYTES + bytes.len()) as u64;
                     segment.payload += bytes.len() as u64;
@@ -153,7 +153,7 @@ impl Scanner {
             }
             Some(Found::Gap(dropped)) => {
                 self.last = self.last.max(dropped.to_seq);
-                self.total += dropped.dropped_bytes;
+                self.total = self.total.saturating_add(dropped.dropped_bytes);
             }
             None => {}
         }
@@ -237,7 +237,7 @@ impl Scanner {
         self.buffer.clear();
         self.buffer.reserve_exact(CHUNK_BYTES);
         self.buffer_offset = segment.offset;
-        let read = read_at(segment.file.as_fd(), &mut self.buffer, segment.offset)?;
+        let read = read_segment(&segment.file, &mut self.buffer, segment.offset)?;
         segment.read_to = segment.offset + read as u64;
         Ok(())
     }
@@ -283,7 +283,7 @@ impl Scanner {
         let mut window = Vec::with_capacity(CHUNK_BYTES);
         let at = loop {
             window.clear();
-            let read = read_at(segment.file.as_fd(), &mut window, base)?;
+            let read = read_segment(&segment.file, &mut window, base)?;
             segment.read_to = base + read as u64;
             let last_window = window.len() < CHUNK_BYTES;
             let limit = if last_window { window.len() } else { CHUNK_BYTES - MAX_RECORD_BYTES };
@@ -417,6 +417,11 @@ impl Scanner {
         self.found = dropped.map(Found::Gap);
         Ok(())
     }
+}
+
+/// Reads a part of a segment, which ends at the largest size that one has.
+fn read_segment(file: &OwnedFd, buffer: &mut Vec<u8>, offset: u64) -> io::Result<usize> {
+    if offset >= MAX_SEGMENT_BYTES { Ok(0) } else { read_at(file.as_fd(), buffer, offset) }
 }
 
 impl Current {

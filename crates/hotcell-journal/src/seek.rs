@@ -36,7 +36,9 @@ pub(crate) fn seek(place: &LogPlace, after: u64, reach: Reach) -> io::Result<Sca
         match reach {
             Reach::Record => Verdict::Here,
             Reach::Line if begins_before => Verdict::Here,
-            Reach::Before(bytes) if header.total_before() + bytes <= wanted.total_before() => {
+            Reach::Before(bytes)
+                if header.total_before().saturating_add(bytes) <= wanted.total_before() =>
+            {
                 Verdict::Here
             }
             Reach::Line | Reach::Before(_) => Verdict::Earlier,
@@ -56,14 +58,14 @@ pub(crate) fn seek_tail(
         None => header.total_before(),
     };
     let mut later: Option<(u64, SegmentHeader)> = None;
-    let mut kept = 0;
+    let mut kept = 0_u64;
     begin(place, |Candidate { name, header, size }| {
         if let Some((later_name, later_header)) = later.replace((name, *header)) {
             let payload = later_header.total_before().saturating_sub(header.total_before());
-            let heads = (later_name - name).saturating_mul(HEAD_BYTES as u64);
+            let heads = later_name.saturating_sub(name).saturating_mul(HEAD_BYTES as u64);
             // Otherwise something is missing between the two, and what is here is not known.
             if size == (HEADER_BYTES as u64).saturating_add(heads).saturating_add(payload) {
-                kept += before(&later_header).saturating_sub(before(header));
+                kept = kept.saturating_add(before(&later_header).saturating_sub(before(header)));
             }
         }
         if kept >= bytes { Verdict::Here } else { Verdict::Earlier }

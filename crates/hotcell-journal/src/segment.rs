@@ -19,6 +19,9 @@ pub(crate) const GAP_BYTES: usize = HEAD_BYTES + GAP_BODY_BYTES;
 const GAP_BODY_BYTES: usize = 16;
 const GAP_TAG: u8 = 255;
 
+/// No log has so many records or bytes: a larger number is damage, and no sum of two overflows.
+pub(crate) const MAX_NUMBER: u64 = 1 << 60;
+
 /// A line longer than this is treated in pieces of this size.
 pub(crate) const LINE_PIECE_BYTES: u64 = 64 * 1024;
 
@@ -68,7 +71,7 @@ pub(crate) enum HeaderRead {
 impl SegmentHeader {
     /// Bytes of all streams before it.
     pub(crate) fn total_before(&self) -> u64 {
-        self.before.iter().sum()
+        self.before.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
@@ -104,14 +107,19 @@ impl SegmentHeader {
         if version > VERSION {
             return HeaderRead::Newer(version);
         }
-        HeaderRead::Known(Self {
+        let header = Self {
             first_seq: fields.u64(),
             payload_bound: fields.u64(),
             file_bound: fields.u64(),
             before: [fields.u64(), fields.u64(), fields.u64()],
             line_starts: [fields.u64(), fields.u64(), fields.u64()],
             held: [fields.take(), fields.take(), fields.take()].map(Held::decode),
-        })
+        };
+        let mut counts = header.before.iter().chain(&header.line_starts);
+        if header.first_seq > MAX_NUMBER || counts.any(|count| *count > MAX_NUMBER) {
+            return HeaderRead::Bad;
+        }
+        HeaderRead::Known(header)
     }
 }
 
@@ -202,10 +210,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed {
     let (seq, ts) = (fields.u64(), Timestamp(fields.u64()));
     let tag = head[HEAD_BYTES - 1];
     let stream = STREAMS.get(usize::from(tag));
-    let sane = match stream {
-        Some(_) => (1..=Record::MAX_BYTES).contains(&length),
-        None => tag == GAP_TAG && length == GAP_BODY_BYTES,
-    };
+    let sane = seq <= MAX_NUMBER
+        && match stream {
+            Some(_) => (1..=Record::MAX_BYTES).contains(&length),
+            None => tag == GAP_TAG && length == GAP_BODY_BYTES,
+        };
     if !sane {
         return Parsed::Bad;
     }
@@ -217,7 +226,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed {
         Some(stream) => Body::Output(*stream),
         None => {
             let mut fields = Fields(body);
-            Body::Gap { from_seq: fields.u64(), dropped_bytes: fields.u64() }
+            let (from_seq, dropped_bytes) = (fields.u64(), fields.u64());
+            if !(1..=seq).contains(&from_seq) || dropped_bytes > MAX_NUMBER {
+                return Parsed::Bad;
+            }
+            Body::Gap { from_seq, dropped_bytes }
         }
     };
     Parsed::Whole(RawRecord { seq, ts, body, size: HEAD_BYTES + length })

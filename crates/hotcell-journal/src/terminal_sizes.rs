@@ -2,14 +2,15 @@
 //! was always the usual one.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use hotcell_model::{ExecId, TerminalSize};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::log_place::{DIRECTORY, read_at, size_of};
+use crate::log_place::{DIRECTORY, read_whole, size_of};
+use crate::record_file::{open_record, open_records};
 
 /// Past this only the newest size is kept.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -57,20 +58,13 @@ pub fn write_terminal_size(
 /// # Errors
 /// They were recorded and cannot be read.
 pub fn read_terminal_sizes(records: &Path, exec: &ExecId) -> io::Result<Vec<SizeChange>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match rustix::fs::openat(CWD, records.join(path(exec)), flags, Mode::empty()) {
-        Ok(file) => file,
-        Err(Errno::NOENT) => return Ok(Vec::new()),
-        Err(errno) => return Err(errno.into()),
+    let file = match open_records(records) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => open_record(opened?, &path(exec), 2 * MOST_BYTES)?,
     };
+    let Some(file) = file else { return Ok(Vec::new()) };
     let most = usize::try_from(2 * MOST_BYTES).unwrap_or(usize::MAX);
-    let mut bytes = Vec::with_capacity(most);
-    while bytes.len() < most {
-        let at = bytes.len() as u64;
-        if read_at(file.as_fd(), &mut bytes, at)? == 0 {
-            break;
-        }
-    }
+    let bytes = read_whole(&file, most)?.unwrap_or_default();
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let text = String::from_utf8_lossy(&bytes[..whole]);
     Ok(text.lines().filter_map(parse).collect())

@@ -10,7 +10,7 @@ use hotcell_jail::StepError;
 use hotcell_jail::cgroup::Together;
 use hotcell_jail::mounts::Layer;
 use hotcell_jail::swap::{CellNamespaces, refresh_layer, refresh_shown, swap_layers};
-use hotcell_journal::{Entry, read_journal};
+use hotcell_journal::{Entry, last_entry};
 use hotcell_keeper::{KeptCarrier, WatchLink, answer_one};
 use hotcell_model::{Error, HOST_IMAGE, RequiredIsolation, WorkspaceMode};
 use hotcell_place::write_json;
@@ -406,20 +406,27 @@ pub(crate) fn forget(paths: &CellPaths, placed: &Placed) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the supervisor's last word was that the cell is over.
+/// Whether the supervisor's last word was that the cell is over. What cannot be read says nothing: the
+/// files stay until the cell is removed by its name or its time.
 fn is_over(placed: &Placed) -> bool {
-    let entries = read_journal(&placed.records, 0).map(|tail| tail.entries).unwrap_or_default();
-    match entries.last() {
-        Some(Entry::Closed { reason, .. }) => reason.removes_files(),
-        Some(
-            Entry::Opened { .. }
-            | Entry::Queued { .. }
-            | Entry::Awaited { .. }
-            | Entry::Answered { .. }
-            | Entry::Kept { .. }
-            | Entry::Started { .. }
-            | Entry::Ended { .. },
-        )
-        | None => false,
+    match last_entry(&placed.records) {
+        Ok(Some(Entry::Closed { reason, .. })) => reason.removes_files(),
+        Ok(
+            Some(
+                Entry::Opened { .. }
+                | Entry::Queued { .. }
+                | Entry::Awaited { .. }
+                | Entry::Answered { .. }
+                | Entry::Kept { .. }
+                | Entry::Started { .. }
+                | Entry::Ended { .. },
+            )
+            | None,
+        ) => false,
+        Err(error) => {
+            let cell = &placed.spec.id;
+            tracing::warn!(%cell, %error, "cannot read the journal of a cell that has ended");
+            false
+        }
     }
 }

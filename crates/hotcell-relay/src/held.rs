@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use hotcell_journal::{RecordError, open_record};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -77,22 +78,30 @@ pub(crate) enum Opened {
     Nothing,
 }
 
+/// The largest file that is copied.
+const MAX_BYTES: u64 = 4 << 30;
+
 /// Opens a file of the records to read it.
 pub(crate) fn open_file(records: impl AsFd, file: &FileName) -> io::Result<Opened> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match rustix::fs::openat(&records, file.as_str(), flags, Mode::empty()) {
-        Ok(opened) => {
-            let kind = FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
-            Ok(if kind == FileType::RegularFile { Opened::File(opened) } else { Opened::Nothing })
+    match open_record(&records, file.as_str(), MAX_BYTES) {
+        Ok(opened) => Ok(opened.map_or(Opened::Nothing, Opened::File)),
+        Err(RecordError::SymbolicLink { .. }) => {
+            match rustix::fs::readlinkat(&records, file.as_str(), Vec::new()) {
+                Ok(target) => Ok(target.into_string().map_or(Opened::Nothing, Opened::Link)),
+                Err(Errno::NOENT | Errno::INVAL) => Ok(Opened::Nothing),
+                Err(errno) => Err(errno.into()),
+            }
         }
-        Err(Errno::LOOP) => match rustix::fs::readlinkat(&records, file.as_str(), Vec::new()) {
-            Ok(target) => Ok(target.into_string().map_or(Opened::Nothing, Opened::Link)),
-            Err(Errno::NOENT | Errno::INVAL) => Ok(Opened::Nothing),
-            Err(errno) => Err(errno.into()),
-        },
-        // A socket, or nothing.
-        Err(Errno::NOENT | Errno::NXIO) => Ok(Opened::Nothing),
-        Err(errno) => Err(errno.into()),
+        Err(
+            RecordError::NotRegular { .. }
+            | RecordError::NotInDirectory { .. }
+            | RecordError::NotDirectory { .. }
+            | RecordError::Outside { .. }
+            | RecordError::HardLinks { .. }
+            | RecordError::TooLarge { .. }
+            | RecordError::Leased { .. },
+        ) => Ok(Opened::Nothing),
+        Err(error @ RecordError::Open { .. }) => Err(error.into()),
     }
 }
 

@@ -34,7 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hotcell-files", &["hotcell-link", "hotcell-model"]),
     ("hotcell-images", &["hotcell-model"]),
     ("hotcell-registry", &["hotcell-egress", "hotcell-images", "hotcell-model"]),
-    ("hotcell-relay", &["hotcell-place"]),
+    ("hotcell-relay", &["hotcell-journal", "hotcell-place"]),
     (
         "hotcell-supervisor",
         &[

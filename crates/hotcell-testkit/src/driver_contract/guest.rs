@@ -216,13 +216,17 @@ impl Guest {
 
     /// What the journal says.
     pub(super) fn journal(&self) -> Result<ExecTable> {
-        let tail = read_journal(&self.records, 0)?;
-        ensure!(tail.skipped == 0, "{} lines of the journal cannot be read", tail.skipped);
         let mut table = ExecTable::new(self.spec.id.clone());
-        for entry in &tail.entries {
-            table.apply(entry);
+        let mut from = 0;
+        loop {
+            let tail = read_journal(&self.records, from)?;
+            ensure!(tail.skipped == 0, "{} lines of the journal cannot be read", tail.skipped);
+            tail.entries.iter().for_each(|entry| table.apply(entry));
+            if tail.at_end {
+                return Ok(table);
+            }
+            from = tail.end;
         }
-        Ok(table)
     }
 
     /// What the journal says of one exec.
