@@ -30,6 +30,7 @@ mod patch;
 mod paths;
 mod project;
 mod pull_place;
+mod records_mount;
 mod removal;
 mod remove_cell;
 mod served;

@@ -33,6 +33,7 @@ use crate::isolation::kill_means;
 use crate::on_host::make_root;
 use crate::order::Placed;
 use crate::paths::CellPaths;
+use crate::records_mount::open_contained;
 use crate::task_count::tasks_of_user;
 use crate::way::Way;
 
@@ -115,7 +116,13 @@ pub(crate) fn start(
         placed,
         tools,
         listener: paths.listen().step(|| "listen at the cell's socket".to_owned())?,
-        records: open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY)?,
+        records: match &placed.ids {
+            IdLayout::Private { .. } => open_contained(&placed.records)?,
+            // The child may mount, this process may not.
+            IdLayout::Subordinate { .. } | IdLayout::Single { .. } | IdLayout::Host { .. } => {
+                open(&placed.records, OFlags::RDONLY | OFlags::DIRECTORY)?
+            }
+        },
         program: open(Path::new("/proc/self/exe"), OFlags::RDONLY).ok(),
         supervise,
         ready,
@@ -215,6 +222,13 @@ fn try_to_be_born(
     join(&birth.entrances)?;
     await_keeper(parent)?;
     let ids = &birth.placed.ids;
+    let contained = match ids {
+        IdLayout::Subordinate { .. } | IdLayout::Single { .. } => {
+            Some(open_contained(&birth.placed.records)?)
+        }
+        IdLayout::Private { .. } | IdLayout::Host { .. } => None,
+    };
+    let records = contained.as_ref().unwrap_or(&birth.records);
     // Opened while the host's file systems are still in view.
     let exec_cgroup = birth.cgroups.exec_directory()?;
     let memory = birth.cgroups.meter(Controller::Memory)?;
@@ -228,7 +242,7 @@ fn try_to_be_born(
     };
 
     let mut fds: Vec<BorrowedFd<'_>> =
-        vec![birth.listener.as_fd(), birth.records.as_fd(), birth.ready.as_fd()];
+        vec![birth.listener.as_fd(), records.as_fd(), birth.ready.as_fd()];
     let mut next = 6;
     let mut place = |present: bool| {
         present.then(|| {

@@ -45,6 +45,7 @@ mod everyday_programs;
 mod files;
 mod flattened_layers;
 mod full_disk;
+mod hostile_supervisors;
 mod idle_processes;
 mod images;
 mod interactive_programs;

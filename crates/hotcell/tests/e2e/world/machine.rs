@@ -125,6 +125,14 @@ pub(crate) fn program() -> &'static Path {
     })
 }
 
+/// The pid 1 of an attacker, which is built with the tests.
+pub(crate) fn hostile_program() -> Option<PathBuf> {
+    let tests = std::env::current_exe().unwrap();
+    let built = tests.ancestors().nth(2).unwrap().join("examples/hostile_supervisor");
+    let missing = || format!("{} is not built: cargo build --examples", built.display());
+    require(Need::Native, built.exists().then(|| built.clone()).ok_or_else(missing))
+}
+
 /// Where the programs of others are installed.
 pub(crate) fn clients() -> Option<PathBuf> {
     let found = setting("HOTCELL_TEST_CLIENTS")

@@ -38,8 +38,8 @@ pub(crate) use invocation::{AS_IN_A_CONTAINER, Finished, Invocation, Live};
 pub(crate) use issuer::Issuer;
 pub(crate) use kind::{Kind, User};
 pub(crate) use machine::{
-    Need, agents, clients, docker, is_root, program, python_packages, require, setting,
-    tool_servers,
+    Need, agents, clients, docker, hostile_program, is_root, program, python_packages, require,
+    setting, tool_servers,
 };
 pub(crate) use mcp_client::{Era, McpClient, hello};
 pub(crate) use outside::{Outside, pattern};
