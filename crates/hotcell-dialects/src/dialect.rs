@@ -4,7 +4,9 @@ use std::fmt;
 
 use hotcell_model::{Error, ErrorCode, ExecResult, Reply, Request, Result};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool};
+use serde_json::Value;
 
+use crate::starting_exec::StartingExec;
 use crate::talk::Talk;
 
 /// What a result is called that cannot be had before a person has answered.
@@ -26,6 +28,8 @@ pub struct Outcome {
     pub reply: Result<Reply>,
     /// Where the caller reaches the server over HTTP, without a slash at the end.
     pub site: Option<String>,
+    /// Execs that belong to the answer and that the engine does not have yet.
+    pub starting: Vec<StartingExec>,
 }
 
 /// One thing that is asked of the engine.
@@ -137,6 +141,14 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         self.result("a task", Reply::ExecResult(result))
     }
 
+    /// The result of a call about an exec that the engine does not have yet.
+    fn starting(&self, tool: &str, exec: &StartingExec) -> CallToolResult {
+        let error = exec.failure().unwrap_or_else(|| {
+            Error::unavailable(format!("exec {} is {}", exec.exec, exec.status()))
+        });
+        self.failure(tool, &error)
+    }
+
     /// What is told while a command runs, in the words of the dialect: what came out of it, or nothing
     /// for a while.
     fn progress(&self, output: Option<String>) -> Option<String> {
@@ -186,8 +198,12 @@ pub trait Dialect: fmt::Debug + Send + Sync {
         let mut meta = MetaObject::default();
         let is_held = error.held.is_some();
         let mut shown = serde_json::to_value(error).unwrap_or_default();
-        if is_held {
-            shown["status"] = AWAITING_APPROVAL.into();
+        if let Value::Object(shown) = &mut shown
+            && is_held
+        {
+            // It was neither done nor refused: none of the codes fits.
+            shown.remove("code");
+            shown.insert("status".to_owned(), AWAITING_APPROVAL.into());
         }
         meta.0.insert(ERROR_META.to_owned(), shown);
         result.meta = Some(meta);

@@ -9,10 +9,12 @@ mod as_meant;
 pub mod background_job;
 pub mod devbench;
 mod dialect;
+mod starting_exec;
 mod talk;
 mod tool;
 pub mod vibesbox;
 
 pub use as_meant::as_meant;
 pub use dialect::{AWAITING_APPROVAL, ClientTerms, Dialect, Outcome, Question, Show, ToolCall};
+pub use starting_exec::{StartPhase, StartingExec};
 pub use talk::{Asking, Progress, Talk, Telling, Told};

@@ -14,32 +14,36 @@ pub(crate) enum Standing {
     ToBeMade,
 }
 
-/// Puts the caller's default cell where a request means it. What uses a cell has it made; what only
-/// looks at one, or changes it, does not.
+/// Puts the caller's default cell where a request means it. Whatever a served caller asks of it makes
+/// it, except removing it, and what only the operator does.
 pub(crate) async fn put(site: &Site, caller: &Caller, request: &mut Request) -> Result<Standing> {
     let named = match request {
         Request::ExecRun(request) => return look(site, caller, &mut request.cell).await,
         Request::FileCall(request) => return look(site, caller, &mut request.cell).await,
         Request::FileStream(request) => return look(site, caller, &mut request.cell).await,
-        Request::CellInfo(request) => name(caller, &mut request.cell),
+        Request::CellInfo(request) => return served(site, caller, &mut request.cell).await,
         Request::CellKill(request) => name(caller, &mut request.cell),
-        Request::CellAttach(request) => name(caller, &mut request.cell),
+        Request::CellAttach(request) => return served(site, caller, &mut request.cell).await,
         Request::VolumeRestore(request) => name(caller, &mut request.cell),
         Request::VolumeRemove(request) => name(caller, &mut request.cell),
-        Request::CheckpointCreate(request) => name(caller, &mut request.cell),
-        Request::CheckpointList(request) => name(caller, &mut request.cell),
-        Request::CheckpointCompare(request) => name(caller, &mut request.cell),
-        Request::CheckpointRestore(request) => name(caller, &mut request.cell),
-        Request::CheckpointDelete(request) => name(caller, &mut request.cell),
-        Request::CellFork(request) => name(caller, &mut request.cell),
+        Request::CheckpointCreate(request) => return served(site, caller, &mut request.cell).await,
+        Request::CheckpointList(request) => return served(site, caller, &mut request.cell).await,
+        Request::CheckpointCompare(request) => {
+            return served(site, caller, &mut request.cell).await;
+        }
+        Request::CheckpointRestore(request) => {
+            return served(site, caller, &mut request.cell).await;
+        }
+        Request::CheckpointDelete(request) => return served(site, caller, &mut request.cell).await,
+        Request::CellFork(request) => return served(site, caller, &mut request.cell).await,
         Request::NetShow(request) => name(caller, &mut request.cell),
         Request::NetChange(request) => name(caller, &mut request.cell),
         Request::NetLog(request) => name(caller, &mut request.cell),
-        Request::ProjectDiff(request) => name(caller, &mut request.cell),
-        Request::ProjectApply(request) => name(caller, &mut request.cell),
-        Request::ProjectDiscard(request) => name(caller, &mut request.cell),
+        Request::ProjectDiff(request) => return served(site, caller, &mut request.cell).await,
+        Request::ProjectApply(request) => return at_once(site, caller, &mut request.cell).await,
+        Request::ProjectDiscard(request) => return at_once(site, caller, &mut request.cell).await,
         Request::ExecList(request) => match &mut request.cell {
-            Some(cell) => name(caller, cell),
+            Some(cell) => return served(site, caller, cell).await,
             None => Ok(()),
         },
         Request::AuditQuery(request) => match &mut request.cell {
@@ -120,6 +124,23 @@ async fn look(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<Standi
         None if !caller.may(Scope::Run) => Ok(Standing::Settled),
         None => Ok(Standing::ToBeMade),
     }
+}
+
+/// The same for requests that only look at a cell, or change what a person knows to be there: at the
+/// command line they make no cell.
+async fn served(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<Standing> {
+    match caller.is_local_operator() {
+        true => name(caller, cell).map(|()| Standing::Settled),
+        false => look(site, caller, cell).await,
+    }
+}
+
+/// The same for requests whose question to a person needs the cell.
+async fn at_once(site: &Site, caller: &Caller, cell: &mut CellRef) -> Result<Standing> {
+    if served(site, caller, cell).await? == Standing::ToBeMade {
+        make(site, caller).await?;
+    }
+    Ok(Standing::Settled)
 }
 
 /// Makes the caller's default cell, unless somebody has meanwhile. It is persistent.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hotcell_link::Link;
 use hotcell_model::{
@@ -167,7 +167,14 @@ impl Engine {
         };
         if standing == Standing::ToBeMade {
             Box::pin(async {
+                let began = Instant::now();
                 default_cell::make(&self.site, caller).await?;
+                // Making the cell counts towards the wait.
+                if let Request::ExecRun(run) = &mut request
+                    && run.wait_s > 0.0
+                {
+                    run.wait_s = (run.wait_s - began.elapsed().as_secs_f64()).max(0.0);
+                }
                 tenancy::confine(&self.site, caller, &mut request).await
             })
             .await?;

@@ -35,7 +35,7 @@ pub(crate) async fn exec_run(
     approval: Option<ApprovalNeed>,
     view: &View,
 ) -> Result<ExecResult> {
-    let site = engine.site();
+    let (site, called) = (engine.site(), Instant::now());
     check::exec_run(&request)?;
     check::root(&request, &site.settings)?;
     let wait = check::wait(request.wait_s)?;
@@ -52,7 +52,8 @@ pub(crate) async fn exec_run(
     };
     // Only a person can start it: the caller learns that now, not when the wait is over.
     let wait = if stream.exec().awaits_approval() { Duration::ZERO } else { wait };
-    let deadline = Instant::now() + wait;
+    // Waking the cell counts towards the wait.
+    let deadline = called + wait;
     let questions = match (&request.command, &request.pty, &request.stdin) {
         (Command::Code(_), _, _) => Questions::None,
         (_, Some(_), _) | (_, _, Stdin::Open) => Questions::Expected,

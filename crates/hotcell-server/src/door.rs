@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::call_meter::CallMeter;
 use crate::mcp::ClientRules;
 use crate::metrics::Metrics;
+use crate::starting_execs::StartingExecs;
 use crate::watches::Watches;
 use hotcell_dialects::Dialect;
 
@@ -58,6 +59,7 @@ pub struct Door {
     pub(crate) meter: CallMeter,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watches: Watches,
+    pub(crate) starting: StartingExecs,
     /// Whether the person at a client may approve what it asks for.
     approvers: Approvers,
     pub(crate) client_rules: ClientRules,
@@ -80,6 +82,7 @@ impl Door {
             metrics: Arc::new(Metrics::new(&meter)),
             meter,
             watches: Watches::default(),
+            starting: StartingExecs::default(),
             approvers: Approvers::LocalClients,
             client_rules: ClientRules::default(),
             #[cfg(feature = "conformance")]

@@ -22,6 +22,7 @@ mod metrics;
 mod own_tools;
 mod project_offer;
 mod screen_view;
+mod starting_execs;
 pub mod stdio;
 mod terminal_args;
 mod toolsets;

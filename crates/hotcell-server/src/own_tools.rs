@@ -46,7 +46,7 @@ impl OwnTools for DialectTools {
         let (dialect, tool) = (Arc::clone(&self.dialect), tool.to_owned());
         let value = Box::new(move |reply| {
             let shown = match show {
-                Some(show) => show(Outcome { reply, site: None })?,
+                Some(show) => show(Outcome { reply, site: None, starting: Vec::new() })?,
                 None => dialect.result(&tool, reply?),
             };
             value_of(&tool, shown)

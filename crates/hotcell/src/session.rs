@@ -1,7 +1,7 @@
 //! Puts the engine together from a driver and a store, as the configuration says.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +43,7 @@ pub(crate) struct Session {
     caller: Caller,
     policy: Arc<PolicyFile>,
     pull_bar: Arc<PullBar>,
+    state_dir: PathBuf,
 }
 
 impl Session {
@@ -116,12 +117,18 @@ impl Session {
         let default_cell = std::env::current_dir().ok().as_deref().and_then(of_directory);
         let caller = Caller::local(uid).in_tenant(config.tenant.clone());
         let caller = Caller { default_cell, ..caller };
-        Ok(Self { engine, caller, policy, pull_bar })
+        let state_dir = config.state_dir.clone();
+        Ok(Self { engine, caller, policy, pull_bar, state_dir })
     }
 
     /// The engine, the caller and the rules, for a server.
     pub(crate) fn into_parts(self) -> (Engine, Caller, Arc<PolicyFile>) {
         (self.engine, self.caller, self.policy)
+    }
+
+    /// The state directory.
+    pub(crate) fn state_dir(&self) -> &Path {
+        &self.state_dir
     }
 
     /// Where it is shown how far pulls have come.

@@ -74,6 +74,7 @@ async fn take_connections(
 ) -> io::Result<()> {
     let drain = settings.drain;
     let site = Arc::new(Site::new(listener.ip()?, &door, settings));
+    let starting = door.starting.clone();
     let mut beside = JoinSet::new();
     beside.spawn(Arc::clone(&site).watch());
     beside.spawn(door.clone().adopt_cells(site.own_caller().clone()));
@@ -121,6 +122,7 @@ async fn take_connections(
     }
     door.closing.cancel();
     connections.shutdown().await;
+    starting.finish().await;
     Ok(())
 }
 

@@ -5,6 +5,8 @@ use rmcp::RoleServer;
 use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 
+use super::elicited::Declined;
+
 /// What results consist of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultForm {
@@ -28,6 +30,8 @@ pub struct ClientRules {
 pub(super) struct ClientProfile {
     pub(super) form: ResultForm,
     pub(super) terms: ClientTerms,
+    /// What it means that it declines to answer a question.
+    pub(super) declined: Declined,
 }
 
 /// A client by the beginning of its name.
@@ -54,6 +58,10 @@ const AGENTS: &[&str] = &[
 
 const NO_TERMS: ClientTerms = ClientTerms { wait_s: None, most_wait_s: None };
 
+/// Clients that decline questions without showing them if they run without a person. Codex does with
+/// the approval policy `never`, which it does not tell servers.
+const DECLINES_UNASKED: &[&str] = &["codex"];
+
 /// The name that the Python SDK gives itself. Frameworks on it (openai-agents) give up after 5
 /// seconds, whatever progress they receive; the model then never learns the exec's id.
 const PYTHON_SDK: Known = Known {
@@ -77,18 +85,26 @@ impl ClientRules {
             set => set.most_wait_s.or(known.terms.most_wait_s),
         };
         let form = self.form.unwrap_or(known.form);
-        ClientProfile { form, terms: ClientTerms { wait_s, most_wait_s } }
+        let declined = match is_one_of(DECLINES_UNASKED, name.unwrap_or_default()) {
+            true => Declined::Unasked,
+            false => Declined::ByPerson,
+        };
+        ClientProfile { form, terms: ClientTerms { wait_s, most_wait_s }, declined }
     }
 }
 
+/// Whether a name begins like one of these.
+fn is_one_of(clients: &[&str], name: &str) -> bool {
+    clients.iter().any(|client| {
+        name.get(..client.len()).is_some_and(|start| start.eq_ignore_ascii_case(client))
+    })
+}
+
 fn find(name: &str) -> Known {
-    let is = |agent: &str| {
-        name.get(..agent.len()).is_some_and(|start| start.eq_ignore_ascii_case(agent))
-    };
     if name == PYTHON_SDK.name {
         return PYTHON_SDK;
     }
-    let form = match AGENTS.iter().any(|agent| is(agent)) {
+    let form = match is_one_of(AGENTS, name) {
         true => ResultForm::Text,
         false => ResultForm::Both,
     };
@@ -111,7 +127,7 @@ mod tests {
     use super::*;
 
     fn profile(rules: ClientRules, name: &str) -> (ResultForm, Option<f64>, Option<f64>) {
-        let ClientProfile { form, terms } = rules.profile_of(Some(name));
+        let ClientProfile { form, terms, .. } = rules.profile_of(Some(name));
         (form, terms.wait_s, terms.most_wait_s)
     }
 
@@ -125,6 +141,15 @@ mod tests {
             assert_eq!(profile(rules, name), (ResultForm::Both, None, None), "{name}");
         }
         assert_eq!(profile(rules, "mcp"), (ResultForm::Both, Some(4.0), Some(4.0)));
+    }
+
+    #[test]
+    fn what_codex_declines_may_not_have_been_shown() {
+        let declined = |name: &str| ClientRules::default().profile_of(Some(name)).declined;
+        assert_eq!(declined("codex-mcp-client"), Declined::Unasked);
+        for name in ["claude-code", "mcp", "", "Visual Studio Code"] {
+            assert_eq!(declined(name), Declined::ByPerson, "{name}");
+        }
     }
 
     #[test]

@@ -36,12 +36,16 @@ pub(super) fn required(asked: &Asked) -> Result<InputRequiredResult, ErrorData> 
 
 /// The question as a request, for revisions in which a server may send one. `None` when nobody
 /// answered it in time, or left it open.
-pub(super) async fn ask(context: &RequestContext<RoleServer>, asked: &Asked) -> Option<Grant> {
+pub(super) async fn ask(
+    context: &RequestContext<RoleServer>,
+    asked: &Asked,
+    declined: Declined,
+) -> Option<Grant> {
     let question: ElicitRequest = wire(question(asked)).ok()?;
     let answer = context.peer.send_request(ServerRequest::ElicitRequest(question));
     let answered = tokio::time::timeout(ASK_WITHIN, answer).await.ok()?;
     match answered {
-        Ok(answer) => answer_of(&serde_json::to_value(answer).ok()?),
+        Ok(answer) => answer_of(&serde_json::to_value(answer).ok()?, declined),
         Err(error) => {
             tracing::debug!(%error, "the client did not put an approval before a person");
             None
@@ -49,12 +53,23 @@ pub(super) async fn ask(context: &RequestContext<RoleServer>, asked: &Asked) -> 
     }
 }
 
-/// What a person answered; `None` for a form that was left.
-pub(super) fn answer_of(answer: &Value) -> Option<Grant> {
-    match (answer["action"].as_str(), answer["content"]["approve"].as_bool()) {
-        (Some("accept"), Some(true)) => Some(Grant::Approve),
-        (Some("accept"), Some(false) | None) | (Some("decline"), _) => Some(Grant::Refuse),
-        (_, _) => None,
+/// What it means that a client declines to answer a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Declined {
+    /// The person refused.
+    ByPerson,
+    /// The client may have declined without asking anybody: the question stays open.
+    Unasked,
+}
+
+/// What a person answered; `None` for a form that was left, or that may not have been shown.
+pub(super) fn answer_of(answer: &Value, declined: Declined) -> Option<Grant> {
+    match (answer["action"].as_str(), answer["content"]["approve"].as_bool(), declined) {
+        (Some("accept"), Some(true), _) => Some(Grant::Approve),
+        (Some("accept"), Some(false) | None, _) | (Some("decline"), _, Declined::ByPerson) => {
+            Some(Grant::Refuse)
+        }
+        (_, _, _) => None,
     }
 }
 
@@ -79,4 +94,27 @@ fn question(asked: &Asked) -> Value {
 fn wire<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     serde_json::from_value(value)
         .map_err(|error| ErrorData::internal_error(format!("a question went wrong: {error}"), None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_declines_by_itself_refuses_nothing() {
+        let decline = json!({ "action": "decline" });
+        assert_eq!(answer_of(&decline, Declined::ByPerson), Some(Grant::Refuse));
+        assert_eq!(answer_of(&decline, Declined::Unasked), None);
+        for declined in [Declined::ByPerson, Declined::Unasked] {
+            let accept = |approve: bool| {
+                answer_of(
+                    &json!({ "action": "accept", "content": { "approve": approve } }),
+                    declined,
+                )
+            };
+            assert_eq!(accept(true), Some(Grant::Approve));
+            assert_eq!(accept(false), Some(Grant::Refuse), "a person filled in the form");
+            assert_eq!(answer_of(&json!({ "action": "cancel" }), declined), None);
+        }
+    }
 }

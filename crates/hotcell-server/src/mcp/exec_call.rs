@@ -19,7 +19,8 @@ use super::held_call::unknown_state;
 use super::progress_text::ProgressText;
 use super::{elicited, tasks};
 use crate::call_id;
-use hotcell_dialects::{Progress, Show};
+use crate::starting_execs::Begun;
+use hotcell_dialects::{Progress, Show, StartingExec};
 
 /// How often new output is sent as progress.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
@@ -31,6 +32,8 @@ const TASK_AFTER_S: f64 = 2.0;
 /// The outcome of running a command.
 enum Performed {
     Ran(Box<ExecResult>),
+    /// The cell is still being started.
+    Starting(Box<StartingExec>),
     /// The person at the client has to answer a question first.
     Asks(Box<Exec>, Box<Asked>),
 }
@@ -128,6 +131,12 @@ impl ExecCall<'_> {
                 call_id::note_status(call_id::OK);
                 return elicited::required(&asked).map(Into::into);
             }
+            Ok(Performed::Starting(exec)) if as_task => {
+                call_id::note_exec_id(&exec.exec);
+                call_id::note_status(call_id::OK);
+                return Ok(tasks::of_starting(&exec).into());
+            }
+            Ok(Performed::Starting(exec)) => return Ok(handler.starting(self.tool, &exec)),
             Ok(Performed::Ran(result)) if as_task && result.exec.state != ExecState::Ended => {
                 call_id::note_exec(&result.exec);
                 call_id::note_status(call_id::OK);
@@ -151,7 +160,8 @@ impl ExecCall<'_> {
     ) -> Result<CallToolResponse, ErrorData> {
         let (handler, request) = (self.handler, &self.context.id);
         let answer = responses.and_then(|all| all.get(elicited::APPROVAL));
-        let grant = answer.and_then(elicited::answer_of);
+        let declined = handler.declined_by(self.context);
+        let grant = answer.and_then(|answer| elicited::answer_of(answer, declined));
         let exec = match self.pass_on(state, grant).await {
             Ok(exec) => exec,
             Err(error) => return Ok(handler.tell(self.tool, Err(error))),
@@ -202,7 +212,10 @@ impl ExecCall<'_> {
     /// its code makes, where the client can ask.
     async fn run_with_approval(&self, run: ExecRun) -> Result<Performed> {
         let terms = Terms::of(&run);
-        let result = self.run(run, self.token()).await?;
+        let result = match self.run_or_start(run).await? {
+            Begun::Ran(result) => *result,
+            Begun::Starting(exec) => return Ok(Performed::Starting(exec)),
+        };
         if self.handler.elicits(self.context) {
             return Ok(self.ask_person(result, terms).await);
         }
@@ -224,7 +237,9 @@ impl ExecCall<'_> {
             if is_modern(self.context) {
                 return Performed::Asks(Box::new(result.exec), Box::new(asked));
             }
-            let Some(grant) = elicited::ask(self.context, &asked).await else { break };
+            let declined = self.handler.declined_by(self.context);
+            let answer = elicited::ask(self.context, &asked, declined).await;
+            let Some(grant) = answer else { break };
             if let Err(error) = self.handler.give(&asked, grant).await {
                 tracing::warn!(exec = %result.exec.id, %error, "cannot pass on an approval");
                 break;
@@ -236,6 +251,34 @@ impl ExecCall<'_> {
 
     fn token(&self) -> Option<ProgressToken> {
         self.context.meta.get_progress_token()
+    }
+
+    /// Runs the command, and answers in time even if its cell is still being started then.
+    async fn run_or_start(&self, mut run: ExecRun) -> Result<Begun> {
+        let (handler, token) = (self.handler, self.token());
+        let exec = match run.exec.take() {
+            Some(exec) => exec,
+            None => handler.door.fresh_exec_id()?,
+        };
+        let (terms, began, is_keyed) =
+            (Terms::of(&run), Instant::now(), run.idempotency_key.is_some());
+        if is_keyed {
+            // Which exec the key stands for is known only once it was started.
+            run.wait_s = 0.0;
+        }
+        let start = handler.door.run_or_start(&handler.caller, &exec, run, terms.wait_s);
+        let begun = self.with_progress(&exec, token.clone(), start).await?;
+        let Begun::Ran(result) = begun else { return Ok(begun) };
+        if !is_keyed {
+            return Ok(Begun::Ran(result));
+        }
+        handler.calls.stands_for(&self.context.id, &result.exec.id);
+        let wait_s = (terms.wait_s - began.elapsed().as_secs_f64()).max(0.0);
+        if result.exec.awaits_approval() || wait_s <= 0.0 {
+            return Ok(Begun::Ran(result));
+        }
+        let waited = self.wait(*result, Terms { wait_s, ..terms }, token).await;
+        Ok(Begun::Ran(Box::new(waited)))
     }
 
     async fn run(&self, run: ExecRun, token: Option<ProgressToken>) -> Result<ExecResult> {

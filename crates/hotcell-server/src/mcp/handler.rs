@@ -1,11 +1,8 @@
 //! What an MCP client can ask, and how it is answered.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
-use hotcell_model::{
-    Caller, CancelStatus, Error, ExecCancel, ExecId, FileCall, FileOp, Reply, Request, Signal,
-};
+use hotcell_model::{Caller, Error, FileCall, FileOp, Reply, Request};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, Extensions,
@@ -25,12 +22,13 @@ use super::client_profile::ResultForm;
 use super::exec_call::ExecCall;
 use super::held_call::{self, Called};
 use super::parameters::{self, Methods};
+use super::starting_call::{self, Resolved};
 use super::subscriptions::{self, Subscriptions};
 use super::{elicited, passed, resources, search_call, talking, tasks};
 use crate::call_id;
 use crate::door::{ClientAt, Door};
 use crate::encoded;
-use hotcell_dialects::{Outcome, Question, Show, ToolCall};
+use hotcell_dialects::{Outcome, Question, Show, StartingExec, ToolCall};
 
 /// The MCP side of one connection, or of one request where there are no connections.
 #[derive(Debug, Clone)]
@@ -49,11 +47,6 @@ pub(super) struct Answered {
     pub(super) state: Option<String>,
     pub(super) responses: Option<InputResponses>,
 }
-
-/// How often a cancel looks for an exec that is just being started.
-const CANCEL_ATTEMPTS: u32 = 40;
-const CANCEL_PAUSE: Duration = Duration::from_millis(50);
-const CANCEL_GRACE_S: f64 = 5.0;
 
 impl McpHandler {
     /// A handler for a caller, for these revisions of the protocol.
@@ -109,9 +102,12 @@ impl McpHandler {
                     Request::FileCall(FileCall { cell, op: FileOp::Search(search), .. }),
                     Some(token),
                 ) => Called::done(search_call::perform(self, cell, search, token, context).await),
-                (request, _) => {
-                    Box::pin(held_call::perform(self, request, &answered, context)).await
-                }
+                (request, _) => match starting_call::resolve(self, request).await {
+                    Resolved::Ask(request) => {
+                        Box::pin(held_call::perform(self, request, &answered, context)).await
+                    }
+                    Resolved::Called(called) => called,
+                },
             }
         };
         tokio::select! {
@@ -120,8 +116,14 @@ impl McpHandler {
                     call_id::note_status(call_id::OK);
                     elicited::required(&asked).map(Into::into)
                 }
+                (Called::Starting(exec), _) => Ok(self.starting(tool, &exec)),
+                (Called::Listed(answered, starting), Some(show)) => {
+                    Ok(self.show_with(tool, *answered, starting, show, context))
+                }
                 (Called::Done(answered), Some(show)) => Ok(self.show(tool, *answered, show, context)),
-                (Called::Done(answered), None) => Ok(self.tell(tool, *answered)),
+                (Called::Done(answered) | Called::Listed(answered, _), None) => {
+                    Ok(self.tell(tool, *answered))
+                }
             },
             () = context.ct.cancelled() => Err(no_longer_awaited()),
             () = self.door.closing.cancelled() => Err(no_longer_awaited()),
@@ -179,6 +181,13 @@ impl McpHandler {
         }
     }
 
+    /// What the caller sees of an exec that the engine does not have yet.
+    pub(super) fn starting(&self, tool: &str, exec: &StartingExec) -> CallToolResponse {
+        call_id::note_exec_id(&exec.exec);
+        call_id::note_status(call_id::OK);
+        self.door.dialect.starting(tool, exec).into()
+    }
+
     /// The same where the call's arguments say how it is shown.
     pub(super) fn show(
         &self,
@@ -187,10 +196,22 @@ impl McpHandler {
         show: Show,
         context: &RequestContext<RoleServer>,
     ) -> CallToolResponse {
+        self.show_with(tool, answered, Vec::new(), show, context)
+    }
+
+    /// The same with execs that the engine does not have yet.
+    fn show_with(
+        &self,
+        tool: &str,
+        answered: hotcell_model::Result<Reply>,
+        starting: Vec<StartingExec>,
+        show: Show,
+        context: &RequestContext<RoleServer>,
+    ) -> CallToolResponse {
         if let Ok(reply) = &answered {
             call_id::note_reply(reply);
         }
-        match show(Outcome { reply: answered, site: call_id::site(context) }) {
+        match show(Outcome { reply: answered, site: call_id::site(context), starting }) {
             Ok(mut shown) => {
                 call_id::note_status(call_id::OK);
                 if !self.writes_encoded {
@@ -200,21 +221,6 @@ impl McpHandler {
             }
             Err(error) => self.tell(tool, Err(error)),
         }
-    }
-
-    /// Ends an exec that may be being started just now.
-    pub(super) async fn cancel(&self, exec: ExecId) {
-        for _ in 0..CANCEL_ATTEMPTS {
-            let request =
-                ExecCancel { exec: exec.clone(), signal: Signal::TERM, grace_s: CANCEL_GRACE_S };
-            match self.door.ask(&self.caller, request).await {
-                Ok(cancelled) if cancelled.status == CancelStatus::NotFound => {}
-                Ok(_) => return,
-                Err(error) => tracing::debug!(%exec, %error, "a cancel did not arrive"),
-            }
-            tokio::time::sleep(CANCEL_PAUSE).await;
-        }
-        tracing::warn!(%exec, "nothing was found to cancel");
     }
 }
 
@@ -436,7 +442,7 @@ impl ServerHandler for McpHandler {
             if is_timeout(notification.reason.as_deref()) {
                 tracing::debug!("a client's patience is over; what it began goes on");
             } else {
-                handler.cancel(exec).await;
+                handler.door.end_exec(&handler.caller, exec).await;
             }
         }
         .instrument(span)

@@ -1,5 +1,6 @@
 //! A call that may have to be approved by the person at the client before it is done.
 
+use hotcell_dialects::StartingExec;
 use hotcell_model::{
     ApprovalGive, ApprovalId, ApprovalList, Asked, Caller, Error, Grant, Patience, Reply, Request,
     Result,
@@ -8,7 +9,7 @@ use rmcp::RoleServer;
 use rmcp::model::InputResponses;
 use rmcp::service::RequestContext;
 
-use super::elicited;
+use super::elicited::{self, Declined};
 use super::handler::{Answered, McpHandler, is_modern};
 
 /// What came of a call.
@@ -16,6 +17,10 @@ pub(super) enum Called {
     Done(Box<Result<Reply>>),
     /// A person has to be asked first.
     Asks(Box<Asked>),
+    /// It is about an exec that the engine does not have yet.
+    Starting(Box<StartingExec>),
+    /// It is about all execs, with those that the engine does not have yet.
+    Listed(Box<Result<Reply>>, Vec<StartingExec>),
 }
 
 impl Called {
@@ -38,7 +43,7 @@ pub(super) async fn perform(
         return Called::done(handler.door.call(caller, request).await);
     }
     if let Some(state) = &answered.state
-        && let Err(error) = pass_on(handler, state, answered.responses.as_ref()).await
+        && let Err(error) = pass_on(handler, state, answered.responses.as_ref(), context).await
     {
         handler.door.refused(&error);
         return Called::done(Err(error));
@@ -78,7 +83,7 @@ async fn ask(
     if is_modern(context) {
         return Ok(Some(Box::new(asked)));
     }
-    if let Some(grant) = elicited::ask(context, &asked).await {
+    if let Some(grant) = elicited::ask(context, &asked, handler.declined_by(context)).await {
         handler.give(&asked, grant).await?;
     }
     Ok(None)
@@ -89,11 +94,13 @@ async fn pass_on(
     handler: &McpHandler,
     state: &str,
     responses: Option<&InputResponses>,
+    context: &RequestContext<RoleServer>,
 ) -> Result<()> {
+    let declined = handler.declined_by(context);
     let asked = handler.asked_before(state).await?;
     let ApprovalId::Held(_) = &asked.id else { return Err(unknown_state()) };
     let answer = responses.and_then(|all| all.get(elicited::APPROVAL));
-    match answer.and_then(elicited::answer_of) {
+    match answer.and_then(|answer| elicited::answer_of(answer, declined)) {
         Some(grant) if asked.approval.is_pending() => handler.give(&asked, grant).await,
         Some(_) | None => Ok(()),
     }
@@ -108,6 +115,11 @@ impl McpHandler {
     /// Whether the person at the client may be asked, and can be.
     pub(super) fn elicits(&self, context: &RequestContext<RoleServer>) -> bool {
         self.door.elicits(self.at) && elicited::is_possible(context)
+    }
+
+    /// What it means that the client of a request declines to answer.
+    pub(super) fn declined_by(&self, context: &RequestContext<RoleServer>) -> Declined {
+        self.door.client_rules.profile(context).declined
     }
 
     /// What a person is asked about.

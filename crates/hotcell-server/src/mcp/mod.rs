@@ -12,6 +12,7 @@ mod passed_arguments;
 mod progress_text;
 mod resources;
 mod search_call;
+mod starting_call;
 mod subscriptions;
 mod talking;
 mod tasks;

@@ -51,18 +51,72 @@ fn takes_empty(schema: &JsonObject, name: &str) -> bool {
     argument["type"] == "string" && !restricts.iter().any(|word| argument.get(word).is_some())
 }
 
-/// A schema in which what may be null is marked as such and has one type.
-fn plain(schema: &Value) -> Value {
-    match schema {
-        Value::Object(schema) => Value::Object(plain_object(schema)),
-        Value::Array(parts) => parts.iter().map(plain).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
+/// How many definitions may stand within one another.
+const MOST_NESTED: u32 = 8;
+/// How many parts of a schema are read: definitions may multiply.
+const MOST_PARTS: u32 = 20_000;
+
+/// A schema in which what may be null is marked as such and has one type, and definitions stand where
+/// they are referred to.
+fn plain_object(schema: &JsonObject) -> JsonObject {
+    let root = Value::Object(schema.clone());
+    let mut nested = MOST_NESTED;
+    loop {
+        let mut plain = Plain { root: &root, left: MOST_PARTS };
+        let read = plain.object(schema, nested);
+        // Definitions that multiply are read less deep, so that all of the first level is known.
+        match nested.checked_sub(1) {
+            Some(fewer) if plain.left == 0 => nested = fewer,
+            Some(_) | None => return read,
+        }
     }
 }
 
-fn plain_object(schema: &JsonObject) -> JsonObject {
-    let mut plain: JsonObject =
-        schema.iter().map(|(name, part)| (name.clone(), plain(part))).collect();
+struct Plain<'a> {
+    root: &'a Value,
+    left: u32,
+}
+
+impl Plain<'_> {
+    fn value(&mut self, schema: &Value, nested: u32) -> Value {
+        match schema {
+            Value::Object(schema) => Value::Object(self.object(schema, nested)),
+            Value::Array(parts) => parts.iter().map(|part| self.value(part, nested)).collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
+        }
+    }
+
+    fn object(&mut self, schema: &JsonObject, nested: u32) -> JsonObject {
+        let Some(left) = self.left.checked_sub(1) else { return JsonObject::new() };
+        self.left = left;
+        if let Some(Value::String(pointer)) = schema.get("$ref") {
+            return self.referred(pointer, schema, nested);
+        }
+        // Definitions are read where they are referred to.
+        let parts = schema.iter().filter(|(name, part)| {
+            !(["$defs", "definitions"].contains(&name.as_str()) && part.is_object())
+        });
+        let mut plain: JsonObject =
+            parts.map(|(name, part)| (name.clone(), self.value(part, nested))).collect();
+        collapse(&mut plain);
+        plain
+    }
+
+    /// What a reference stands for, with what stands beside it.
+    fn referred(&mut self, pointer: &str, schema: &JsonObject, nested: u32) -> JsonObject {
+        let found = pointer.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        let (Some(Value::Object(found)), Some(nested)) = (found, nested.checked_sub(1)) else {
+            return JsonObject::new();
+        };
+        let mut whole = found.clone();
+        let beside = schema.iter().filter(|(name, _)| *name != "$ref");
+        whole.extend(beside.map(|(name, part)| (name.clone(), part.clone())));
+        self.object(&whole, nested)
+    }
+}
+
+/// Marks what may be null, and takes the place of a choice that is none.
+fn collapse(plain: &mut JsonObject) {
     if let Some(Value::Array(types)) = plain.get_mut("type") {
         let count = types.len();
         types.retain(|name| name != "null");
@@ -76,7 +130,7 @@ fn plain_object(schema: &JsonObject) -> JsonObject {
             plain.insert(NULLABLE.to_owned(), true.into());
         }
     }
-    for word in ["anyOf", "oneOf"] {
+    for word in ["anyOf", "oneOf", "allOf"] {
         let Some(Value::Array(choices)) = plain.get_mut(word) else { continue };
         let count = choices.len();
         choices.retain(|choice| choice["type"] != "null");
@@ -92,7 +146,6 @@ fn plain_object(schema: &JsonObject) -> JsonObject {
             plain.insert(NULLABLE.to_owned(), true.into());
         }
     }
-    plain
 }
 
 /// Arguments of the right types: those that are required, and the refused one.

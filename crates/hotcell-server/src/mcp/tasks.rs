@@ -3,17 +3,20 @@
 //! That id is no secret and proves nothing: who may see and end an exec is decided by the engine, from
 //! the caller that came with the request, as for every other way to it.
 
+use hotcell_dialects::{StartPhase, StartingExec};
 use hotcell_model::{
     EndCause, ErrorCode as HotcellCode, Exec, ExecGet, ExecId, ExecState, ExecWait,
 };
 use rmcp::model::{
-    CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, Task, TaskPayload, TaskStatus,
+    CallToolResult, CreateTaskResult, DetailedTask, ErrorCode, GetTaskResult, JsonObject, Task,
+    TaskPayload, TaskStatus,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
 use super::handler::{McpHandler, is_modern, protocol_error};
 use crate::call_id;
+use crate::starting_execs::{Found, Start};
 
 const POLL_INTERVAL_MS: u64 = 1000;
 const RESULT_BYTES: u64 = 64_000;
@@ -37,6 +40,23 @@ pub(super) fn of_exec(exec: &Exec) -> CreateTaskResult {
     CreateTaskResult::new(describe(exec))
 }
 
+/// A task for an exec whose cell is still being started.
+pub(super) fn of_starting(exec: &StartingExec) -> CreateTaskResult {
+    CreateTaskResult::new(describe_starting(exec))
+}
+
+fn describe_starting(exec: &StartingExec) -> Task {
+    let status = match &exec.phase {
+        StartPhase::Starting => TaskStatus::Working,
+        StartPhase::Failed(_) => TaskStatus::Completed,
+        StartPhase::Cancelled => TaskStatus::Cancelled,
+    };
+    let at = exec.queued_at.to_string();
+    Task::new(exec.exec.to_string(), status, at.clone(), at)
+        .with_poll_interval_ms(POLL_INTERVAL_MS)
+        .with_status_message(exec.status())
+}
+
 fn describe(exec: &Exec) -> Task {
     let status = match (exec.state, &exec.end) {
         (ExecState::Ended, Some(end)) if end.cause == EndCause::Cancelled => TaskStatus::Cancelled,
@@ -56,7 +76,21 @@ pub(super) async fn get(
     context: &RequestContext<RoleServer>,
     task: &str,
 ) -> Result<GetTaskResult, ErrorData> {
-    let exec = find(handler, context, task).await?;
+    let exec = match find_starting(handler, context, task).await? {
+        Some((_, Found::NotYet(exec))) => {
+            let payload = match &exec.phase {
+                StartPhase::Starting => TaskPayload::Working,
+                StartPhase::Cancelled => TaskPayload::Cancelled,
+                StartPhase::Failed(_) => {
+                    let result = handler.door.dialect.starting(TASK, &exec);
+                    TaskPayload::Completed { result: object(&result) }
+                }
+            };
+            return Ok(GetTaskResult::new(DetailedTask::new(describe_starting(&exec), payload)));
+        }
+        Some((_, Found::InEngine(exec))) => find(handler, context, exec.as_str()).await?,
+        None => find(handler, context, task).await?,
+    };
     let payload = match (exec.state, &exec.end) {
         (ExecState::Queued | ExecState::Running, _) => TaskPayload::Working,
         (ExecState::Ended, Some(end)) if end.cause == EndCause::Cancelled => TaskPayload::Cancelled,
@@ -64,9 +98,7 @@ pub(super) async fn get(
             let wait = ExecWait { exec: exec.id.clone(), wait_s: 0.0, result_bytes: RESULT_BYTES };
             let result = handler.door.ask(&handler.caller, wait).await.map_err(protocol_error)?;
             let result = handler.door.dialect.exec_result(result);
-            let result = serde_json::to_value(result).ok();
-            let result = result.and_then(|result| result.as_object().cloned()).unwrap_or_default();
-            TaskPayload::Completed { result }
+            TaskPayload::Completed { result: object(&result) }
         }
     };
     Ok(GetTaskResult::new(DetailedTask::new(describe(&exec), payload)))
@@ -78,9 +110,34 @@ pub(super) async fn cancel(
     context: &RequestContext<RoleServer>,
     task: &str,
 ) -> Result<(), ErrorData> {
-    let exec = find(handler, context, task).await?;
-    handler.cancel(exec.id).await;
+    let exec = match find_starting(handler, context, task).await? {
+        Some((start, Found::NotYet(_))) => {
+            start.cancel();
+            return Ok(());
+        }
+        Some((_, Found::InEngine(exec))) => exec,
+        None => find(handler, context, task).await?.id,
+    };
+    handler.door.end_exec(&handler.caller, exec).await;
     Ok(())
+}
+
+/// What a failed start is called where no tool's result is asked for.
+const TASK: &str = "a task";
+
+fn object(result: &CallToolResult) -> JsonObject {
+    let result = serde_json::to_value(result).ok();
+    result.and_then(|result| result.as_object().cloned()).unwrap_or_default()
+}
+
+async fn find_starting(
+    handler: &McpHandler,
+    context: &RequestContext<RoleServer>,
+    task: &str,
+) -> Result<Option<(Start, Found)>, ErrorData> {
+    require(context)?;
+    let Ok(exec) = task.parse::<ExecId>() else { return Ok(None) };
+    handler.door.find_starting(&handler.caller, &exec).await.map_err(protocol_error)
 }
 
 async fn find(

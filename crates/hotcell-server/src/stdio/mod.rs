@@ -33,6 +33,7 @@ async fn converse(door: Door, caller: Caller) -> io::Result<()> {
     let begun = Begun::default();
     let (transport, written) =
         LineTransport::open(reader, writer, begun.clone(), door.closing.clone());
+    let starting = door.starting.clone();
     let handler =
         McpHandler::new(door, caller, ProtocolVersion::KNOWN_VERSIONS).over_own_transport();
     match handler.serve(transport).await {
@@ -43,5 +44,6 @@ async fn converse(door: Door, caller: Caller) -> io::Result<()> {
         Err(error) => tracing::info!(%error, "the client left before it began"),
     }
     written.await;
+    starting.finish().await;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use hotcell_model::{ApprovalGive, ApprovalList, Error, Grant, Timestamp};
+use hotcell_model::{ApprovalGive, ApprovalList, Error, ErrorCode, Grant, Timestamp};
 
 use crate::confirm::{self, Answer};
 use crate::errors::Failure;
@@ -18,7 +18,7 @@ pub(super) async fn approvals(session: &Session, args: Approvals) -> Result<u8, 
     let list = ApprovalList { id: args.id.clone() };
     // Whoever is here owns the state directory: an id says enough.
     let found = match args.all_tenants || args.id.is_some() {
-        true => session.above_tenants().ask(list).await?,
+        true => session.above_tenants().ask(list).await.map_err(|it| unknown_here(session, it))?,
         false => session.ask(list).await?,
     };
     match (args.id, args.json) {
@@ -60,19 +60,34 @@ pub(super) async fn approve(session: &Session, args: Approve) -> Result<u8, Fail
     let grant = if args.refuse { Grant::Refuse } else { Grant::Approve };
     if grant == Grant::Approve && !args.json && !args.yes {
         let list = ApprovalList { id: Some(args.id.clone()) };
-        for asked in session.above_tenants().ask(list).await?.approvals {
+        let found = session.above_tenants().ask(list).await;
+        for asked in found.map_err(|error| unknown_here(session, error))?.approvals {
             if asked.approval.is_pending() {
                 let _ = io::stderr().write_all(format!("{asked}\n").as_bytes());
                 ask_person()?;
             }
         }
     }
-    let asked = session.above_tenants().ask(ApprovalGive { id: args.id, grant }).await?;
+    let given = session.above_tenants().ask(ApprovalGive { id: args.id, grant }).await;
+    let asked = given.map_err(|error| unknown_here(session, error))?;
     match args.json {
         true => print_json(&asked)?,
         false => print(format!("{} {}\n", asked.id, grant.verdict().as_str()))?,
     }
     Ok(0)
+}
+
+/// An id that is not found may be known in another state directory: that of the agent's server.
+fn unknown_here(session: &Session, error: Error) -> Error {
+    if error.code != ErrorCode::NotFound {
+        return error;
+    }
+    let message =
+        format!("{} in the state directory {}", error.message, session.state_dir().display());
+    Error { message, ..error }.hint(
+        "list what awaits approval here with `hotcell approvals`; if the agent's server has another \
+         state directory, name it with --state-dir DIR or HOTCELL_STATE_DIR",
+    )
 }
 
 /// Asks the person at the terminal, if there is one.

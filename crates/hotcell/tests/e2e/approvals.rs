@@ -78,6 +78,16 @@ fn a_call_that_is_asked_about_waits_for_a_person(world: &World) {
     for part in ["awaiting_approval", "history is shared", &format!("hotcell approve {held}")] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    // In another state directory nothing is known of it.
+    let elsewhere = world.home().join("elsewhere");
+    for id in [&held, "e_0000000000"] {
+        let refused = world.hotcell(["approve", id]).env("HOTCELL_STATE_DIR", &elsewhere).run();
+        let (code, said) = (refused.code(), refused.stderr());
+        assert_ne!(code, 0, "{said}");
+        for part in [id, &elsewhere.display().to_string(), "--state-dir"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
     assert_eq!(world.text(["approve", &held]), format!("{held} granted\n"));
     agent.call("fs_write", write("kept/a", "precious\n"));
     let read = agent.call("fs_read", json!({ "path": "kept/a" }));

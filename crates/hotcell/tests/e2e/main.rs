@@ -83,6 +83,7 @@ mod serve_lifetimes;
 mod serve_oidc;
 mod serve_roles;
 mod serve_socket;
+mod serve_starts;
 mod serve_stdio;
 mod serve_subscriptions;
 mod serve_tokens;

@@ -21,6 +21,7 @@ in_worlds! { [root]
     agents_approve_nothing,
     the_person_at_the_client_is_asked,
     the_person_at_an_older_client_is_asked,
+    a_client_that_declines_by_itself_leaves_the_question_open,
 }
 
 const CAREFUL: (&str, &str) = ("HOTCELL_POLICY_PROFILE", "careful");
@@ -388,4 +389,38 @@ fn the_person_at_an_older_client_is_asked(world: &World) {
     }
     assert_eq!(run(&mut agent, "ls", 20.0)["stdout"], "b\n");
     agent.leave();
+}
+
+fn a_client_that_declines_by_itself_leaves_the_question_open(world: &World) {
+    for (client, is_open) in [("codex-mcp-client", true), ("e2e", false)] {
+        let mut agent = asking(world, Era::Legacy);
+        let greeting = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": { "elicitation": {} },
+            "clientInfo": { "name": client, "version": "1" },
+        });
+        agent.request("initialize", greeting);
+        agent.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        let made = agent.ask_tool("exec_run", json!({ "command": "touch a" }));
+        agent.answer(made);
+        let call = agent.ask_tool("exec_run", json!({ "command": "rm a; echo gone" }));
+        let asked = agent.find("a question", |message| message["method"] == "elicitation/create");
+        let result = json!({ "action": "decline" });
+        agent.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }));
+        // Both have ids of their own, which may be the same.
+        let answer = agent.find("an answer", |message| {
+            message["id"] == call && message["result"]["content"].is_array()
+        });
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        if is_open {
+            assert!(text.contains("awaiting_approval"), "{text}");
+            let (_, after) = text.split_once("`hotcell approve ").unwrap();
+            let exec = after.split_once('`').unwrap().0;
+            world.hotcell(["approve", exec]).run().succeeded();
+            assert_eq!(world.ended(exec)["end"]["exit_code"], 0, "it could still be approved");
+        } else {
+            assert!(text.contains("denied"), "{text}");
+        }
+        agent.leave();
+    }
 }

@@ -185,6 +185,75 @@ fn a_refusal_names_the_path_the_value_and_what_is_accepted() {
     }
 }
 
+/// Values that a schema refuses, or that are unlikely to be meant.
+fn wrong_values(schema: &Value) -> Vec<Value> {
+    let list = json!([{ "no": "such" }]);
+    let mut wrong = match schema["type"].as_str() {
+        Some("string") => vec![json!(5), json!(true), list, json!("\u{0} !"), json!("no-such")],
+        Some("integer" | "number") => vec![json!("x"), json!(true), json!(-1), json!(1e30), list],
+        Some("boolean") => vec![json!("maybe"), json!(7), list],
+        Some("array") => vec![json!(5), json!("x"), json!([5]), json!(["\u{0} !"]), list],
+        Some(_) | None => vec![json!(5), json!("x"), list, json!({ "no": 5 })],
+    };
+    let either = schema["anyOf"].as_array().into_iter().flatten();
+    for (name, inner) in
+        either.chain([schema]).filter_map(|it| it["properties"].as_object()).flatten()
+    {
+        wrong.extend(wrong_values(inner).into_iter().map(|value| json!({ name: value })));
+    }
+    wrong
+}
+
+#[test]
+fn every_wrong_value_is_refused_with_an_example_of_that_argument() {
+    let dialect = dialect();
+    let mut refused = 0;
+    for (kind, input) in dialect.kinds.iter().zip(&dialect.inputs) {
+        let usual: JsonObject = serde_json::from_str(kind.example).unwrap();
+        for (name, schema) in
+            input.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
+            for wrong in wrong_values(schema) {
+                let mut asked = usual.clone();
+                if name == "argv" {
+                    asked.remove("command");
+                }
+                asked.insert(name.clone(), wrong.clone());
+                let Err(error) = dialect.call(kind.name, asked) else { continue };
+                refused += 1;
+                let told = serde_json::to_string(&dialect.failure(kind.name, &error)).unwrap();
+                assert!(told.contains("example: "), "{} {name} {wrong}: {told}", kind.name);
+                let example = accepted_example(&dialect, kind.name, &error.message);
+                let has = example.contains_key(name);
+                assert!(has, "{} {name} {wrong}: {error:?} {example:?}", kind.name);
+            }
+        }
+    }
+    assert!(refused > 400, "{refused} were refused");
+}
+
+#[test]
+fn refusals_of_the_engine_show_an_example_of_that_argument() {
+    let dialect = dialect();
+    for (tool, refusal, argument, value) in [
+        ("cell_spawn", "cpus must be between 0.01 and 2 on this machine, not 64", "limits", "cpus"),
+        ("cell_spawn", "memory_mb must be between 16 and 900, not 1", "limits", "memory_mb"),
+        ("cell_spawn", "\"a b\" is no name of a host: it has a space", "network", "allow"),
+        ("cell_spawn", "network.allow must be an array, not 5", "network", "allow"),
+        ("cell_spawn", "\"x:\" is no name of an image: no tag", "image", "host"),
+        ("cell_spawn", "a cell cannot be granted 70 secrets", "secrets", "TOKEN"),
+        ("exec_poll", "until: \"match\" needs a pattern", "until", "match"),
+        ("exec_poll", "until: \"match\" needs a pattern", "pattern", "port"),
+        ("exec_input", "until: \"match\" needs a pattern", "pattern", "done"),
+        ("exec_run", "the command contains a NUL byte", "command", "make"),
+        ("exec_run", "rows and cols must be between 1 and 1000, not 0 and 0", "rows", "24"),
+    ] {
+        let example = accepted_example(&dialect, tool, refusal);
+        let shown = example.get(argument).map(Value::to_string).unwrap_or_default();
+        assert!(shown.contains(value), "{tool} {refusal}: {example:?}");
+    }
+}
+
 #[test]
 fn a_value_above_what_is_given_is_lowered() {
     let dialect = dialect();

@@ -104,7 +104,7 @@ struct Spawn {
     /// end it after this time, at most 31536000
     #[schemars(range(min = 1, max = MAX_SECONDS))]
     ttl_s: Option<u64>,
-    /// end it after this time without use
+    /// end it after this time without use, at most 31536000
     #[schemars(range(min = 1, max = MAX_SECONDS))]
     idle_ttl_s: Option<u64>,
     #[schemars(with = "Option<LimitsSchema>")]

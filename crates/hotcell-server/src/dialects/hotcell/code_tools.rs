@@ -16,9 +16,9 @@ use super::cell_tools::cell_ref;
 use super::exec_tools;
 use super::schema::{self, Anything, Object};
 use super::tool::{Effect, MAX_SECONDS, ToolBounds, ToolKind, answer, named, question, read};
-use super::views::{Detail, approval_of, plain};
+use super::views::{Detail, approval_of, ended_with, plain};
 use crate::toolsets::Toolset;
-use hotcell_dialects::{AWAITING_APPROVAL, Question};
+use hotcell_dialects::{AWAITING_APPROVAL, Question, StartingExec};
 
 /// What the engine is asked for: far more than is shown, so that what is shown is chosen well.
 const RESULT_BYTES: u64 = 1 << 20;
@@ -185,9 +185,12 @@ struct Ran {
     stderr: String,
     #[serde(flatten)]
     code: CodeView,
-    /// while running
     #[serde(skip_serializing_if = "Option::is_none")]
     next_seq: Option<u64>,
+    /// Processes that were ended with it, and how to keep them running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    ended_with: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     usage: Option<Spent>,
@@ -219,7 +222,7 @@ impl SessionView {
 }
 
 /// What code gave back, within its budget.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub(super) struct CodeView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Anything>")]
@@ -275,6 +278,7 @@ pub(super) fn ran(result: ExecResult, detail: Detail) -> CallToolResult {
         stderr,
         code: view,
         next_seq: exec.end.is_none().then_some(next_seq),
+        ended_with: ended_with(&exec),
         usage: exec
             .end
             .as_ref()
@@ -282,6 +286,25 @@ pub(super) fn ran(result: ExecResult, detail: Detail) -> CallToolResult {
     };
     let text = view.text();
     with_images(answer(&view, text), &images)
+}
+
+/// The result of running code that the engine does not have yet.
+pub(super) fn starting(exec: &StartingExec) -> CallToolResult {
+    let view = Ran {
+        cell: exec.cell.to_string(),
+        exec_id: exec.exec.to_string(),
+        status: exec.end_cause().unwrap_or(exec.status()).to_owned(),
+        approval: None,
+        checkpoint: None,
+        stdout: String::new(),
+        stderr: String::new(),
+        code: CodeView::default(),
+        next_seq: exec.end_cause().is_none().then_some(0),
+        ended_with: None,
+        usage: None,
+    };
+    let text = view.text();
+    answer(&view, text)
 }
 
 /// The same with pictures beside it, which clients show to their models.
@@ -382,6 +405,9 @@ impl Ran {
                 add_part(&mut text, &self.status, &how);
             }
             None => add_part(&mut text, &self.status, &self.exec_id),
+        }
+        if let Some(ended_with) = &self.ended_with {
+            add_part(&mut text, "note", ended_with);
         }
         if let Some(usage) = &self.usage {
             add_part(&mut text, "usage", &plain(usage));

@@ -11,6 +11,16 @@ const KEPT: &[&str] = &["command"];
 /// Examples for arguments that need others beside them, or exclude some.
 const WHOLE: &[(&str, &str, &str)] = &[
     ("exec_run", "argv", r#"{"argv": ["make", "test"]}"#),
+    (
+        "exec_poll",
+        "until",
+        r#"{"exec_id": "e_0123456789", "until": "match", "pattern": "listening on port \\d+"}"#,
+    ),
+    (
+        "exec_input",
+        "until",
+        r#"{"exec_id": "e_0123456789", "text": "run\n", "until": "match", "pattern": "done"}"#,
+    ),
     ("policy_check", "argv", r#"{"argv": ["make", "test"]}"#),
     ("code_run", "reset", r#"{"code": "1 + 1", "session": "s1", "reset": true}"#),
     ("cell_checkpoint", "checkpoint", r#"{"action": "restore", "checkpoint": "k_4k7m2x9qpa"}"#),
@@ -117,6 +127,7 @@ fn sample(tool: &str, argument: &str) -> Option<Value> {
 pub(super) fn example_for(kind: &ToolKind, schema: &JsonObject, refusal: &str) -> String {
     let usual = || kind.example.to_owned();
     let (argument, field) = refused_argument(kind, refusal);
+    let argument = known_argument(schema, argument, refusal).unwrap_or(argument);
     if kind.name == "fs_batch"
         && let Some((_, operation)) = OPERATIONS.iter().find(|(name, _)| *name == field)
     {
@@ -127,15 +138,18 @@ pub(super) fn example_for(kind: &ToolKind, schema: &JsonObject, refusal: &str) -
     if let Some((_, _, whole)) = WHOLE.iter().find(of_tool) {
         return (*whole).to_owned();
     }
-    let Some(property) = schema.get("properties").and_then(|all| all.get(argument)) else {
-        return usual();
-    };
+    let Some(property) = property(schema, argument) else { return usual() };
     let Ok(Value::Object(mut shown)) = serde_json::from_str(kind.example) else { return usual() };
     if shown.contains_key(argument) {
         return usual();
     }
     let is_flag = property.get("type").is_some_and(|name| name == "boolean");
-    let Some(value) = sample(kind.name, argument).or(is_flag.then_some(Value::Bool(true))) else {
+    let names_hosts = field == "allow" || field == "deny" || words(refusal).any(|it| it == "host");
+    let value = match argument == "network" && names_hosts {
+        true => Some(json!({ "allow": ["pypi.org"] })),
+        false => sample(kind.name, argument),
+    };
+    let Some(value) = value.or(is_flag.then_some(Value::Bool(true))) else {
         return usual();
     };
     let required = schema.get("required").and_then(Value::as_array);
@@ -143,6 +157,44 @@ pub(super) fn example_for(kind: &ToolKind, schema: &JsonObject, refusal: &str) -
     shown.retain(|name, _| is_required(name) || KEPT.contains(&name.as_str()));
     shown.insert(argument.to_owned(), value);
     Value::Object(shown).to_string()
+}
+
+fn property<'a>(schema: &'a JsonObject, argument: &str) -> Option<&'a Value> {
+    schema.get("properties")?.get(argument)
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    text.split(move |character| !is_name(character)).filter(|word| !word.is_empty())
+}
+
+/// The argument that a refusal of the engine is about, which may name a field of it or describe it.
+fn known_argument<'a>(schema: &'a JsonObject, named: &str, refusal: &str) -> Option<&'a str> {
+    let properties = schema.get("properties")?.as_object()?;
+    let by_name = |wanted: &str| properties.keys().find(|name| *name == wanted);
+    let by_field = |wanted: &str| {
+        let mut all = properties.iter();
+        all.find(|(_, property)| fields_of(property).any(|field| field == wanted))
+            .map(|(name, _)| name)
+    };
+    let described = |word: &str| {
+        let name = match word {
+            "host" | "port" => "network",
+            "secret" | "header" => "secrets",
+            "labels" => "on",
+            other => other,
+        };
+        by_name(name).or_else(|| by_field(name))
+    };
+    let found = by_name(named).or_else(|| by_field(named));
+    found.or_else(|| words(refusal).find_map(described)).map(String::as_str)
+}
+
+/// The fields of an argument that is an object, or may be one.
+fn fields_of(property: &Value) -> impl Iterator<Item = &str> {
+    let either = property.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+    let objects = either.chain([property]).filter_map(|it| it.get("properties")?.as_object());
+    objects.flat_map(|fields| fields.keys().map(String::as_str))
 }
 
 /// The argument that a refusal names first, and the innermost field of it.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use hotcell_model::{
     CancelStatus, Error, ExecCancel, ExecInput, ExecList, ExecPage, ExecPoll, ExecResult, ExecRun,
-    ExecState, ExecStatusFilter, OutputFilter, Reply, Result, Signal, Stream, TerminalSize, Usage,
+    ExecState, ExecStatusFilter, Execs, OutputFilter, Reply, Result, Signal, Stream, TerminalSize,
+    Usage,
 };
 use rmcp::model::{CallToolResult, JsonObject};
 use schemars::JsonSchema;
@@ -16,11 +17,11 @@ use super::code_tools::with_images;
 use super::schema::{self, Object};
 use super::text::{self, STREAM_BYTES, end_line};
 use super::tool::{Effect, MAX_SECONDS, ToolBounds, ToolKind, answer, named, question, read};
-use super::views::{Detail, ExecView, LeftOut, PageView, Rest, Standing, plain};
+use super::views::{Detail, ExecView, LeftOut, PageView, Rest, Standing, ended_with, plain};
 use crate::exec_parts::{self, terminal_size};
 use crate::terminal_args::{UntilName, input_wait, output_view, poll_wait};
 use crate::toolsets::Toolset;
-use hotcell_dialects::Question;
+use hotcell_dialects::{Outcome, Question, StartPhase, StartingExec};
 
 /// What the engine is asked for: enough for both streams of a result.
 const RESULT_BYTES: u64 = 16 * STREAM_BYTES as u64;
@@ -177,8 +178,10 @@ struct Input {
     eof: bool,
     /// INT, TERM, …; in a terminal INT is for the foreground program
     signal: Option<String>,
+    /// new size: 1-1000
     #[schemars(range(min = 1, max = 1000))]
     rows: Option<u16>,
+    /// 1-1000
     #[schemars(range(min = 1, max = 1000))]
     cols: Option<u16>,
     /// for the answer, at most 50; default 0.1, in a terminal or with until 10
@@ -278,6 +281,10 @@ struct Ran {
     next_seq: u64,
     /// read the rest with exec_poll
     truncated: bool,
+    /// Processes that were ended with it, and how to keep them running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    ended_with: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     usage: Option<Usage>,
@@ -294,6 +301,7 @@ pub(super) fn ran(result: ExecResult, detail: Detail) -> CallToolResult {
         stdout: stdout.text,
         stderr: stderr.text,
         next_seq,
+        ended_with: ended_with(&exec),
         usage: exec.end.as_ref().and_then(|end| detail.only_full(|| end.usage)),
     };
     let mut shown = view.stdout.clone();
@@ -305,10 +313,30 @@ pub(super) fn ran(result: ExecResult, detail: Detail) -> CallToolResult {
     }
     let rest = if exec.state == ExecState::Ended { Rest::None } else { Rest::MayCome };
     shown.push_str(&view.standing.line_at(next_seq, rest));
+    if let Some(ended_with) = &view.ended_with {
+        shown.push_str(&format!("\n[{ended_with}]"));
+    }
     if let Some(usage) = &view.usage {
         shown.push_str(&format!("\n[{}]", plain(usage)));
     }
     answer(&view, shown)
+}
+
+/// The result of a tool about an exec that the engine does not have yet.
+pub(super) fn starting(tool: &str, exec: &StartingExec) -> CallToolResult {
+    let standing = Standing::of_starting(exec);
+    let text = match exec.phase {
+        StartPhase::Starting => standing.line_at(0, Rest::MayCome),
+        StartPhase::Cancelled | StartPhase::Failed(_) => standing.line(),
+    };
+    if tool == "exec_run" {
+        let (stdout, stderr) = (String::new(), String::new());
+        let (ended_with, usage) = (None, None);
+        let ran =
+            Ran { standing, stdout, stderr, next_seq: 0, truncated: false, ended_with, usage };
+        return answer(&ran, text);
+    }
+    answer(&PageView::of_starting(exec), text)
 }
 
 fn poll(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
@@ -422,7 +450,13 @@ fn list(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
         limit: asked.limit.min(most),
         cursor: asked.cursor,
     };
-    Ok(question(list, move |reply| listed(reply, detail)))
+    let show = move |outcome: Outcome| {
+        let Reply::Execs(execs) = outcome.reply? else {
+            return Err(Error::internal("received the reply to another request"));
+        };
+        Ok(listed(execs, &outcome.starting, detail))
+    };
+    Ok(Question { request: list.into(), show: Some(Box::new(show)) })
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -449,10 +483,10 @@ fn exec_lines(execs: &[ExecView]) -> Vec<String> {
     lines
 }
 
-fn listed(reply: Reply, detail: Detail) -> Option<CallToolResult> {
-    let Reply::Execs(execs) = reply else { return None };
+fn listed(execs: Execs, starting: &[StartingExec], detail: Detail) -> CallToolResult {
+    let starting = starting.iter().map(|exec| ExecView::of_starting(exec, detail));
     let view = Listed {
-        execs: execs.execs.iter().map(|exec| ExecView::new(exec, detail)).collect(),
+        execs: starting.chain(execs.execs.iter().map(|it| ExecView::new(it, detail))).collect(),
         next_cursor: execs.next_cursor,
     };
     let mut text = match view.execs.is_empty() {
@@ -462,5 +496,5 @@ fn listed(reply: Reply, detail: Detail) -> Option<CallToolResult> {
     if let Some(cursor) = &view.next_cursor {
         text.push_str(&format!("[more: continue with cursor {cursor}]\n"));
     }
-    Some(answer(&view, text))
+    answer(&view, text)
 }

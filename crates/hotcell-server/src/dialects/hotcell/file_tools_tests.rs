@@ -44,7 +44,12 @@ fn refused(tool: &str, arguments: Value) -> String {
 fn shown(tool: &str, arguments: Value, result: FileResult, content: &[u8]) -> CallToolResult {
     let call = question(tool, arguments);
     let done = FileDone { result, content: content.to_vec() };
-    (call.show.unwrap())(Outcome { reply: Ok(Reply::FileDone(done)), site: None }).unwrap()
+    (call.show.unwrap())(Outcome {
+        reply: Ok(Reply::FileDone(done)),
+        site: None,
+        starting: Vec::new(),
+    })
+    .unwrap()
 }
 
 fn text(result: &CallToolResult) -> String {
@@ -339,7 +344,7 @@ fn a_large_archive_is_a_link_or_an_error_that_helps() {
     });
     let show = |site: Option<&str>, reply| {
         let call = question("fs_export", arguments.clone());
-        (call.show.unwrap())(Outcome { reply, site: site.map(str::to_owned) })
+        (call.show.unwrap())(Outcome { reply, site: site.map(str::to_owned), starting: Vec::new() })
     };
     let too_much = || Err(FileCall::too_much_content(5));
     let link = show(Some("http://localhost:1"), too_much()).unwrap();

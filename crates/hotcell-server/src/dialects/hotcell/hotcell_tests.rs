@@ -38,7 +38,7 @@ fn request(tool: &str, asked: Value) -> Request {
 
 fn shown(tool: &str, asked: Value, reply: Reply) -> CallToolResult {
     let show = question(tool, asked).unwrap().show.unwrap();
-    show(Outcome { reply: Ok(reply), site: None }).unwrap()
+    show(Outcome { reply: Ok(reply), site: None, starting: Vec::new() }).unwrap()
 }
 
 fn text(result: &CallToolResult) -> String {

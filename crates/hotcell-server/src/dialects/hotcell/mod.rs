@@ -20,6 +20,8 @@ mod views;
 #[cfg(test)]
 mod arguments_tests;
 #[cfg(test)]
+mod described_tests;
+#[cfg(test)]
 mod file_tools_tests;
 #[cfg(test)]
 mod hotcell_tests;
@@ -35,7 +37,7 @@ pub use self::tool::{Reach, ToolBounds};
 use self::views::Detail;
 use crate::project_offer::ProjectOffer;
 use crate::toolsets::{Toolset, Toolsets};
-use hotcell_dialects::{ClientTerms, Dialect, ToolCall};
+use hotcell_dialects::{ClientTerms, Dialect, StartingExec, ToolCall};
 
 /// Hotcell's own tools, as far as they were chosen.
 #[derive(Debug)]
@@ -182,6 +184,14 @@ impl Dialect for HotcellDialect {
         let bounds = self.bounds.for_client(client);
         let arguments = arguments::prepare(kind, input, bounds, arguments)?;
         (kind.call)(arguments, bounds).map(ToolCall::from)
+    }
+
+    fn starting(&self, tool: &str, exec: &StartingExec) -> CallToolResult {
+        match (exec.failure(), tool) {
+            (Some(error), _) => self.failure(tool, &error),
+            (None, "code_run") => code_tools::starting(exec),
+            (None, _) => exec_tools::starting(tool, exec),
+        }
     }
 
     fn exec_result(&self, result: ExecResult) -> CallToolResult {

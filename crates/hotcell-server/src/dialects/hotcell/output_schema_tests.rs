@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::dialects::hotcell::{HotcellDialect, Reach, ToolBounds};
 use crate::project_offer::ProjectOffer;
-use hotcell_dialects::{Dialect, Outcome, ToolCall};
+use hotcell_dialects::{Dialect, Outcome, StartPhase, StartingExec, ToolCall};
 
 const ETAG: &str = "0123456789abcdef0123456789abcdef";
 const EXEC: &str = "e_0000000001";
@@ -282,7 +282,7 @@ fn check(dialect: &HotcellDialect, tool: &str, asked: &str, reply: hotcell_model
     let call = dialect.call(tool, serde_json::from_str(asked).unwrap()).unwrap();
     let ToolCall::Asks(question) = call else { panic!("{call:?}") };
     let show = question.show.unwrap();
-    let mut shown = show(Outcome { reply, site: None }).unwrap();
+    let mut shown = show(Outcome { reply, site: None, starting: Vec::new() }).unwrap();
     crate::encoded::decode(&mut shown);
     let value = shown.structured_content.unwrap();
     let schema = dialect.find(tool).unwrap().output_schema.clone().unwrap();
@@ -311,5 +311,34 @@ fn every_result_fits_the_schema_of_its_tool() {
     let held: HeldId = "h_0000000004".parse().unwrap();
     for tool in ["workspace_apply", "workspace_discard"] {
         check(&dialect, tool, "{}", Err(Error::denied("real files: ask").held(held.clone())));
+    }
+}
+
+#[test]
+fn execs_whose_cell_is_starting_are_shown_in_the_form_of_each_tool() {
+    let dialect = dialect();
+    let of_phase = |phase: StartPhase| StartingExec {
+        exec: EXEC.parse().unwrap(),
+        cell: "default".parse().unwrap(),
+        command: "make".to_owned(),
+        queued_at: Timestamp(0),
+        phase,
+    };
+    for tool in ["exec_run", "code_run", "exec_poll"] {
+        let schema =
+            Value::Object((*dialect.find(tool).unwrap().output_schema.clone().unwrap()).clone());
+        for (phase, status) in
+            [(StartPhase::Starting, "starting"), (StartPhase::Cancelled, "cancelled")]
+        {
+            let shown = dialect.starting(tool, &of_phase(phase));
+            let value = shown.structured_content.clone().unwrap();
+            assert_eq!(fault(&schema, tool, &value), None, "{value}");
+            let text = serde_json::to_string(&shown.content).unwrap();
+            assert!(text.contains(status) && text.contains(EXEC), "{text}");
+        }
+        let failed =
+            dialect.starting(tool, &of_phase(StartPhase::Failed(Error::unavailable("no room"))));
+        let text = serde_json::to_string(&failed.content).unwrap();
+        assert!(failed.is_error == Some(true) && text.contains("did not start: no room"), "{text}");
     }
 }

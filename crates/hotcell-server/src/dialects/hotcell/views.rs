@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use hotcell_dialects::AWAITING_APPROVAL;
+use hotcell_dialects::{AWAITING_APPROVAL, StartingExec};
 use hotcell_model::{
-    Approval, Asked, Cell, Dropped, Exec, ExecEnd, ExecPage, IsolationLevel, Limits, Network,
-    Record, Stream, Timestamp, Usage, Workspace,
+    Approval, Asked, Cell, Dropped, EndCause, Exec, ExecEnd, ExecPage, IsolationLevel, Limits,
+    Network, Record, Stream, Timestamp, Usage, Workspace,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -152,16 +152,15 @@ pub(super) enum Rest {
 pub(super) struct Standing {
     pub(super) cell: String,
     pub(super) exec_id: String,
-    /// queued, running, awaiting_approval or ended
+    /// starting, queued, running, awaiting_approval or ended
     pub(super) status: String,
-    /// exited, signaled, timed_out, cancelled, oom_killed, lost, denied
+    /// exited, signaled, timed_out, cancelled, oom_killed, lost, denied, not_started
     #[serde(skip_serializing_if = "Option::is_none")]
     end_cause: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<String>,
-    /// memory, pids, disk, disk_files, output
     #[serde(skip_serializing_if = "Option::is_none")]
     limits_hit: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -191,6 +190,24 @@ impl Standing {
             waiting_for_input: None,
         }
     }
+}
+
+/// That processes of a command were ended with it, and how to keep them running. Of a command that was
+/// stopped, all of them were to end.
+pub(super) fn ended_with(exec: &Exec) -> Option<String> {
+    let end = exec.end.as_ref()?;
+    if !matches!(end.cause, EndCause::Exited | EndCause::Signaled) {
+        return None;
+    }
+    let left = match end.killed_descendants {
+        0 => return None,
+        1 => "1 process that the command left in the background was".to_owned(),
+        many => format!("{many} processes that the command left in the background were"),
+    };
+    Some(format!(
+        "{left} ended with it; to keep a program running, use exec_run without & and with a small \
+         wait_s, then exec_poll"
+    ))
 }
 
 /// What an exec awaits approval for and how to give it, or what was answered.
@@ -227,6 +244,22 @@ fn limits_hit(end: &ExecEnd) -> Option<Vec<String>> {
 }
 
 impl Standing {
+    /// The status of an exec that the engine does not have yet.
+    pub(super) fn of_starting(exec: &StartingExec) -> Self {
+        Self {
+            cell: exec.cell.to_string(),
+            exec_id: exec.exec.to_string(),
+            status: exec.status().to_owned(),
+            end_cause: exec.end_cause().map(str::to_owned),
+            exit_code: None,
+            signal: None,
+            limits_hit: None,
+            approval: None,
+            checkpoint: None,
+            waiting_for_input: None,
+        }
+    }
+
     /// The same of an exec that may be blocked reading its input after this line.
     pub(super) fn asking(mut self, prompt: Option<String>) -> Self {
         self.waiting_for_input = prompt;
@@ -263,6 +296,9 @@ impl Standing {
             (Some(_), Some(code), _) => format!("{exec_id} ended, exit code {code}"),
             (Some(cause), None, Some(signal)) => format!("{exec_id} ended: {cause} by {signal}"),
             (Some(cause), None, None) => format!("{exec_id} ended: {cause}"),
+            (None, _, _) if status == StartingExec::STARTING => {
+                format!("{exec_id} {status}: its cell is not ready yet")
+            }
             (None, _, _) => format!("{exec_id} {status}"),
         };
         if let Some(hit) = &self.limits_hit {
@@ -294,22 +330,35 @@ pub(super) struct ExecView {
     usage: Option<Usage>,
 }
 
+fn shortened(mut command: String, detail: Detail) -> String {
+    let most_chars = match detail {
+        Detail::Brief => 100,
+        Detail::Full => 400,
+    };
+    if let Some((end, _)) = command.char_indices().nth(most_chars) {
+        command.truncate(end);
+        command.push('…');
+    }
+    command
+}
+
 impl ExecView {
     pub(super) fn new(exec: &Exec, detail: Detail) -> Self {
-        let most_chars = match detail {
-            Detail::Brief => 100,
-            Detail::Full => 400,
-        };
-        let mut command: String = exec.command.to_string();
-        if let Some((end, _)) = command.char_indices().nth(most_chars) {
-            command.truncate(end);
-            command.push('…');
-        }
         Self {
             standing: Standing::new(exec, &[]),
-            command,
+            command: shortened(exec.command.to_string(), detail),
             queued_at: detail.only_full(|| exec.queued_at),
             usage: exec.end.as_ref().and_then(|end| detail.only_full(|| end.usage)),
+        }
+    }
+
+    /// An exec that the engine does not have yet.
+    pub(super) fn of_starting(exec: &StartingExec, detail: Detail) -> Self {
+        Self {
+            standing: Standing::of_starting(exec),
+            command: shortened(exec.command.clone(), detail),
+            queued_at: detail.only_full(|| exec.queued_at),
+            usage: None,
         }
     }
 
@@ -395,9 +444,13 @@ pub(super) struct PageView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     dropped: Option<Dropped>,
-    /// what is missing, or was not found
+    /// what is missing
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    /// Processes that were ended with it, and how to keep them running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    ended_with: Option<String>,
     /// rows, cursor, title, alternate_screen, size
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
@@ -419,6 +472,23 @@ pub(super) enum LeftOut {
 }
 
 impl PageView {
+    /// The page of an exec that the engine does not have yet.
+    pub(super) fn of_starting(exec: &StartingExec) -> Self {
+        Self {
+            standing: Standing::of_starting(exec),
+            messages: Vec::new(),
+            next_seq: 0,
+            complete: exec.end_cause().is_some(),
+            more: None,
+            dropped: None,
+            note: None,
+            ended_with: None,
+            screen: None,
+            usage: None,
+            code: None,
+        }
+    }
+
     pub(super) fn new(page: ExecPage, left_out: LeftOut, detail: Detail) -> Self {
         let end = page.exec.end.as_ref();
         let note = match (left_out, page.matched) {
@@ -430,6 +500,7 @@ impl PageView {
         };
         Self {
             note,
+            ended_with: page.complete.then(|| ended_with(&page.exec)).flatten(),
             more: page.more.then_some(true),
             standing: Standing::new(&page.exec, &page.awaiting).asking(page.waiting_for_input),
             screen: page.screen.map(|screen| ScreenView::from(*screen)),
@@ -486,6 +557,9 @@ impl PageView {
             (false, Some(false) | None) => Rest::MayCome,
         };
         text.push_str(&self.standing.line_at(self.next_seq, rest));
+        if let Some(ended_with) = &self.ended_with {
+            text.push_str(&format!("\n[{ended_with}]"));
+        }
         if let Some(usage) = &self.usage {
             text.push_str(&format!("\n[{}]", plain(usage)));
         }
