@@ -313,14 +313,14 @@ install_python_packages() {
 }
 
 # An image for the tests of the Docker driver: a Debian with what they run in it, as an archive.
-docker_root=$tools/docker-root.tar
+docker_root=$tools/docker-root-2.tar
 
 make_docker_root() {
     [[ ! -e $docker_root && $(id -u) == 0 ]] || return 0
     command -v mmdebstrap >/dev/null || return 0
     say "making an image for the Docker engine (once)"
     mkdir -p "$tools"
-    if twice mmdebstrap --quiet --format=tar --variant=minbase --include=python3,procps bookworm \
+    if twice mmdebstrap --quiet --format=tar --variant=minbase --include=curl,procps,python3 bookworm \
         "$docker_root.new"; then
         mv "$docker_root.new" "$docker_root"
     else
@@ -346,8 +346,8 @@ start_docker() {
     local tries
     for ((tries = 0; tries < 600; tries++)); do
         if docker_ask /_ping | grep -q OK; then
-            export HOTCELL_TEST_DOCKER=$docker_socket HOTCELL_TEST_DOCKER_IMAGE=hotcell-test:1
-            give_image "$docker_root" hotcell-test 1
+            export HOTCELL_TEST_DOCKER=$docker_socket HOTCELL_TEST_DOCKER_IMAGE=hotcell-test:2
+            give_image "$docker_root" hotcell-test 2
             return
         fi
         kill -0 "$docker_pid" 2>/dev/null || break

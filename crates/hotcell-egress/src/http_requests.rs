@@ -215,7 +215,7 @@ fn read_head(head: &[u8]) -> Result<(RequestHost, Body), String> {
     if target.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("http://")) {
         let rest = &target[7..];
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        if authority(rest[..end].as_bytes())? != host {
+        if authority(&rest.as_bytes()[..end])? != host {
             return Err("its HTTP request names two hosts".to_owned());
         }
     } else if !target.starts_with('/') && target != "*" {

@@ -26,7 +26,7 @@ fn read(text: &str) -> Result<Vec<String>, String> {
     Ok(hosts)
 }
 
-const MANY: &str = "POST /a HTTP/1.1\r\nhost: A.test:8080\r\nContent-Length: 11\r\n\r\nGET / HTTP/1\
+const MANY: &str = "POST /a HTTP/1.1\r\nhost: A.test:8080\r\nContent-Length: 12\r\n\r\nGET / HTTP/1\
 PUT /b HTTP/1.1\r\nHost:b.test\r\nTransfer-Encoding: chunked\r\n\r\n\
 5;name=\"x\"\r\nhello\r\n00000A\r\n0123456789\r\n0\r\nX-After: 1\r\n\r\n\
 GET http://c.test/x?y HTTP/1.1\r\nHost: c.test\r\n\r\n\
@@ -41,7 +41,8 @@ fn each_request_of_a_connection_is_found() {
     // Not the head that stands in a body.
     let inner = "GET / HTTP/1.1\r\nHost: inner.test\r\n\r\n";
     let length = inner.len();
-    let outer = format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n{inner}");
+    let outer =
+        format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n{inner}");
     assert_eq!(read(&outer).unwrap(), ["a.test"]);
     assert_eq!(read(&format!("{outer}{inner}")).unwrap(), ["a.test", "inner.test"]);
 }
@@ -101,7 +102,8 @@ fn what_servers_could_read_differently_is_refused() {
         assert!(refused.contains(why), "{text:?}: {refused}");
     }
     let chunks = "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
-    for rest in ["x\r\n", "-1\r\n", "\r\n", "1 \r\n", "1\r\nabc", "1\r\na\n", "1000000000000000\r\n"]
+    for rest in
+        ["x\r\n", "-1\r\n", "\r\n", "1 \r\n", "1\r\nabc\r\n", "1\r\na\n", "1000000000000000\r\n"]
     {
         assert!(read(&format!("{chunks}{rest}")).is_err(), "{rest:?}");
     }
@@ -110,7 +112,8 @@ fn what_servers_could_read_differently_is_refused() {
 
 #[test]
 fn a_switch_to_another_protocol_is_not_followed() {
-    let upgrade = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let upgrade =
+        "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
     assert!(read(&format!("{upgrade}\u{1}\u{5}hello\r\n")).unwrap_err().contains("neither TLS"));
     // A server that does not switch reads the next bytes as a request, and so does this.
     let next = "GET / HTTP/1.1\r\nHost: b.test\r\n\r\n";

@@ -40,6 +40,10 @@ mod connection_tests;
 #[cfg(test)]
 mod dns_tests;
 #[cfg(test)]
+mod http_requests_tests;
+#[cfg(test)]
+mod inspection_tests;
+#[cfg(test)]
 mod lending_tests;
 #[cfg(test)]
 mod masked_body_tests;

@@ -205,6 +205,36 @@ fn sources_keep_the_house_rules() -> Result<()> {
 }
 
 #[test]
+fn every_source_is_compiled() -> Result<()> {
+    let crates = workspace_root()?.join("crates");
+    let mut found = Vec::new();
+    for member in members(&metadata()?)? {
+        let mut sources = Vec::new();
+        for path in rust_files(&crates.join(&member.name))? {
+            let text = fs::read_to_string(&path)?;
+            sources.push((path.strip_prefix(&crates)?.to_path_buf(), text));
+        }
+        found.extend(uncompiled(&sources));
+    }
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn the_check_of_compiled_sources_can_fail() {
+    let source = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());
+    let mut sources = vec![
+        source("hotcell-model/src/lib.rs", "mod id;\n#[path = \"odd_tests.rs\"]\nmod tests;\n"),
+        source("hotcell-model/src/id.rs", "//! Ids.\n"),
+        source("hotcell-model/src/odd_tests.rs", "//! Odd ones.\n"),
+        source("hotcell-model/tests/all.rs", "//! All.\n"),
+    ];
+    assert_eq!(uncompiled(&sources), Vec::<String>::new());
+    sources.push(source("hotcell-model/src/id_tests.rs", "//! mod id_tests is in no module.\n"));
+    assert_eq!(uncompiled(&sources).len(), 1);
+}
+
+#[test]
 fn every_crate_takes_the_lints_of_the_workspace() -> Result<()> {
     let crates = workspace_root()?.join("crates");
     let mut found = Vec::new();
@@ -359,6 +389,35 @@ fn source_faults(path: &Path, text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// The files among those of one crate that neither cargo nor another file compiles.
+fn uncompiled(sources: &[(PathBuf, String)]) -> Vec<String> {
+    let is_module = |path: &Path| {
+        let named = if path.ends_with("mod.rs") { path.parent() } else { Some(path) };
+        let name = named.and_then(Path::file_stem).unwrap_or_default().to_string_lossy();
+        let (module, file) = (format!("mod {name};"), format!("{name}.rs\"]"));
+        let names = |line: &str| line.ends_with(&module) || line.ends_with(&file);
+        sources.iter().any(|(_, text)| text.lines().any(names))
+    };
+    sources
+        .iter()
+        .filter(|(path, _)| !is_target(path) && !is_module(path))
+        .map(|(path, _)| format!("{}: no file of its crate has it as a module", path.display()))
+        .collect()
+}
+
+/// Whether cargo compiles a file by itself.
+fn is_target(path: &Path) -> bool {
+    let parts: Vec<&str> = path.iter().skip(1).filter_map(|part| part.to_str()).collect();
+    matches!(
+        parts[..],
+        ["build.rs"]
+            | ["src", "lib.rs" | "main.rs"]
+            | ["src", "bin", _]
+            | ["tests" | "benches" | "examples", _]
+            | ["tests" | "benches" | "examples", _, "main.rs"]
+    )
 }
 
 /// Whether a line of code says `unsafe`, or lifts the lint against it; comments and text in quotes do not count.

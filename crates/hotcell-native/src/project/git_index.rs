@@ -144,6 +144,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::disallowed_methods, reason = "git makes the indexes")]
     fn git(dir: &Path, arguments: &[&str]) -> bool {
         let mut git = Command::new("git");
         git.current_dir(dir).args(["-c", "user.name=n", "-c", "user.email=e@example.com"]);

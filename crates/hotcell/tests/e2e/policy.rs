@@ -50,7 +50,7 @@ fn id(ran: &Value) -> String {
 
 fn a_command_that_is_asked_about_waits_for_a_person(world: &World) {
     let mut agent = careful(world);
-    let ran = run(&mut agent, "mkdir keep && echo x > keep/me", 20.0);
+    let ran = run(&mut agent, "mkdir keep && echo x >> keep/me", 20.0);
     assert_eq!(ran["exit_code"], 0, "{ran}");
     let asked = run(&mut agent, "cd keep && rm -rf ./me", 0.0);
     assert_eq!(asked["status"], "awaiting_approval", "{asked}");
@@ -75,7 +75,7 @@ fn a_command_that_is_asked_about_waits_for_a_person(world: &World) {
 
 fn an_approval_outlives_the_server_that_asked_for_it(world: &World) {
     let mut agent = careful(world);
-    run(&mut agent, "echo x > gone", 20.0);
+    run(&mut agent, "echo x >> gone", 20.0);
     let exec = id(&run(&mut agent, "rm gone", 0.0));
     agent.kill();
     assert_eq!(world.exec(&exec)["approval"]["asked_by"], format!("local:{}", world.user().uid));
@@ -263,8 +263,10 @@ fn a_checkpoint_is_made_before_what_destroys(world: &World) {
     let run = |agent: &mut McpClient, command: &str| {
         agent.call("exec_run", json!({ "cell": "undone", "command": command }))
     };
-    let made = run(&mut agent, "echo precious > a; echo b > b");
+    let made = run(&mut agent, "echo precious >> a; echo b >> b");
     assert!(made["checkpoint"].is_null(), "{made}");
+    let emptied = run(&mut agent, "> b");
+    assert!(emptied["checkpoint"].is_string(), "{emptied}");
     let removed = run(&mut agent, "rm -r a b; echo new > c");
     let checkpoint = removed["checkpoint"].as_str().unwrap().to_owned();
     assert_eq!(run(&mut agent, "ls")["stdout"], "c\n");
