@@ -148,7 +148,6 @@ pub fn child_with_ids(
         IdLayout::Private { .. } | IdLayout::Host { .. } => None,
         IdLayout::Subordinate { .. } | IdLayout::Single { .. } => Some(ids),
     };
-    const DONE: u8 = b'+';
     let name = || "work on a cell's files".to_owned();
     let (mut ours, mut theirs) = UnixStream::pair().step(name)?;
     let forked = match layout {
@@ -163,11 +162,7 @@ pub fn child_with_ids(
             if layout.is_some() {
                 become_root();
             }
-            let answer = match ready.step(name).and_then(|()| work()) {
-                Ok(said) => [&[DONE], said.as_slice()].concat(),
-                Err(error) => error.to_string().into_bytes(),
-            };
-            let _ = theirs.write_all(&answer);
+            tell(&mut theirs, ready.step(name).and_then(|()| work()));
             end_now(0)
         }
         Forked::Parent { pid, .. } => {
@@ -181,13 +176,52 @@ pub fn child_with_ids(
             drop(ours);
             let _ = waitpid(Some(pid), WaitOptions::empty());
             read?;
-            match answer.split_first() {
-                Some((&DONE, said)) => Ok(said.to_vec()),
-                Some(_) | None => {
-                    Err(io::Error::other(String::from_utf8_lossy(&answer).into_owned())).step(name)
-                }
-            }
+            told_by(&answer).step(name)
         }
+    }
+}
+
+/// Does some work in a child whose namespaces it may change at will. What the work says is passed
+/// back.
+pub(crate) fn in_child(
+    what: &str,
+    work: impl FnOnce() -> Result<Vec<u8>, StepError>,
+) -> Result<Vec<u8>, StepError> {
+    let name = || what.to_owned();
+    let (mut ours, mut theirs) = UnixStream::pair().step(name)?;
+    match fork().step(name)? {
+        Forked::Child => {
+            drop(ours);
+            tell(&mut theirs, work());
+            end_now(0)
+        }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            let mut answer = Vec::new();
+            let read = ours.read_to_end(&mut answer);
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+            read.and_then(|_| told_by(&answer)).step(name)
+        }
+    }
+}
+
+/// What an answer begins with when the work was done.
+const DONE: u8 = b'+';
+
+/// Tells the parent what came of the work of a child; a parent that is gone needs no answer.
+fn tell(parent: &mut UnixStream, done: Result<Vec<u8>, StepError>) {
+    let answer = match done {
+        Ok(said) => [&[DONE], said.as_slice()].concat(),
+        Err(error) => error.to_string().into_bytes(),
+    };
+    let _ = parent.write_all(&answer);
+}
+
+/// What a child told.
+fn told_by(answer: &[u8]) -> io::Result<Vec<u8>> {
+    match answer.split_first() {
+        Some((&DONE, said)) => Ok(said.to_vec()),
+        Some(_) | None => Err(io::Error::other(String::from_utf8_lossy(answer).into_owned())),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Nothing may hold on to the old root but pid 1, whose root and directory the kernel moves along.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -10,14 +11,15 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{
     FsPickFlags, MoveMountFlags, UnmountFlags, fsconfig_reconfigure, fspick, move_mount, unmount,
 };
-use rustix::process::{fchdir, pivot_root};
+use rustix::process::{Gid, Uid, fchdir, pivot_root};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::ids::IdLayout;
+use crate::ids::{EXEC_ID, IdLayout};
 use crate::lists::FRESH;
 use crate::mounts::Layer;
-use crate::namespace_work::{become_root, in_process_of_its_own};
+use crate::namespace_work::{become_root, in_child, in_process_of_its_own};
 use crate::overlay::{layers_from_inside, layers_shown_in, unshare_mounts};
+use crate::process::drop_capabilities;
 use crate::{Step, StepError, shown};
 
 /// The namespaces of a cell that runs.
@@ -97,6 +99,41 @@ pub fn refresh_layer(
         // With every option as it is: all that happens is that what is not in use is forgotten.
         fsconfig_reconfigure(&context).step(name)
     })
+}
+
+/// Does some work on what a cell that runs sees at one of its overlays, as an ordinary user of the
+/// cell. What the work says is passed back.
+///
+/// # Errors
+/// The step that failed, or the work did.
+pub fn work_in_layer(
+    cell: &CellNamespaces,
+    ids: &IdLayout,
+    target: &Path,
+    work: impl FnOnce(&OwnedFd) -> io::Result<Vec<u8>>,
+) -> Result<Vec<u8>, StepError> {
+    let name = || format!("work in {} of a cell", target.display());
+    in_child("work in a layer of a cell", || {
+        join_mounts(cell, ids)?;
+        if matches!(ids, IdLayout::Private { .. }) {
+            join(cell.user.as_fd(), LinkNameSpaceType::User)?;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(target, flags, Mode::empty()).step(name)?;
+        become_exec(ids).step(name)?;
+        work(&directory).step(name)
+    })
+}
+
+/// The user of ordinary execs, and nobody else.
+fn become_exec(ids: &IdLayout) -> rustix::io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(EXEC_ID), Gid::from_raw(EXEC_ID));
+    if ids.has_root() {
+        rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    }
+    drop_capabilities()
 }
 
 /// The same for what is shown at `/tools`.

@@ -28,7 +28,7 @@ pub use carrier::{Door, KeptCarrier, Served};
 pub use disk_meter::DiskMeter;
 pub use disk_use::{HIDDEN, Used, bytes_of, used_below};
 pub use disk_walk::{Seen, walk};
-pub use order::{Side, answer_order, belong_to_nobody, order_keeper, take_order};
+pub use order::{Side, answer_order, belong_to_nobody, is_awaited, order_keeper, take_order};
 pub use place::{
     CARRIER_SOCKET, DISK_USED, HeldLock, KEEPER_SOCKET, KeptPlace, LockWait, NETWORK, lock_in,
 };

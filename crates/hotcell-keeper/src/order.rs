@@ -9,6 +9,7 @@ use std::time::Duration;
 use hotcell_jail::host::close_inherited;
 use hotcell_jail::signals::use_defaults;
 use hotcell_jail::{Forked, fork};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -88,6 +89,16 @@ pub fn take_order<Order: DeserializeOwned>() -> io::Result<Order> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
     Ok(serde_json::from_str(&text)?)
+}
+
+/// Whether somebody still waits for the outcome of the order.
+#[must_use]
+pub fn is_awaited() -> bool {
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+    poll(&mut fds, Some(&now)).is_err() || !fds[0].revents().intersects(gone)
 }
 
 /// On which side of a fork a process is.

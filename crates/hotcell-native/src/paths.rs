@@ -149,6 +149,11 @@ impl CellPaths {
         self.root.join("applied.json")
     }
 
+    /// Which files of its project the cell and the host had alike.
+    pub(crate) fn agreed(&self) -> PathBuf {
+        self.root.join("agreed.json")
+    }
+
     /// What the cell was last shown of its project's tree. Older versions recorded it only once.
     pub(crate) fn shown(&self) -> PathBuf {
         self.root.join("starting-names")

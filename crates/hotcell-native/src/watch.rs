@@ -26,9 +26,9 @@ use crate::keeper_socket::KeeperAsk;
 use crate::layer_store::LayerStore;
 use crate::order::{Order, Outcome, Placed, Task};
 use crate::paths::CellPaths;
-use crate::project::drift;
 use crate::project::watch::ProjectWatch;
 use crate::project::{self, TARGET};
+use crate::project::{drift, follow};
 use crate::removal::{remove_directory, remove_files};
 use crate::served::served;
 use crate::start::Started;
@@ -297,7 +297,14 @@ fn show_anew(
     project.catch_up();
     let lock = paths.try_lock_project();
     let noted = match &lock {
-        Ok(Some(_)) => drift::note_host_changes(paths, placed),
+        Ok(Some(_)) => {
+            if let Some(namespaces) = namespaces
+                && let Err(error) = follow::follow(paths, placed, namespaces)
+            {
+                tracing::warn!(%error, "cannot give a cell what the user changed of applied files");
+            }
+            drift::note_host_changes(paths, placed)
+        }
         // Another process works on the project just now: the next refresh notes it.
         Ok(None) | Err(_) => Ok(None),
     };

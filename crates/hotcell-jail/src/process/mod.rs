@@ -15,6 +15,7 @@ pub use launch::{
     Readiness, Streams,
 };
 pub use ordinary::{become_ordinary, end_now};
+pub(crate) use privileges::drop_capabilities;
 pub use privileges::{Locks, hide_self, lock_privileges};
 pub use questions::Questions;
 pub use reap::{Ending, Reaped, Wait, is_child, reap};

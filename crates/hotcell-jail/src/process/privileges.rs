@@ -8,7 +8,7 @@ use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 use crate::{Step, StepError};
 
 /// Gives up every capability of this thread.
-pub(super) fn drop_capabilities() -> Result<(), Errno> {
+pub(crate) fn drop_capabilities() -> Result<(), Errno> {
     rustix::thread::clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
     rustix::thread::set_capabilities(

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use hotcell_images::Digesting;
 use hotcell_model::{CellId, ChangeKind, DriftedFiles, Error, ProjectChange};
-use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, symlinkat, syncfs};
+use rustix::fs::{Stat, fstat, syncfs};
 use serde::{Deserialize, Serialize};
 
-use super::change_digest::{is_expected, not_expected, of_file, of_link};
+use super::change_digest::{is_expected, not_expected};
 use super::changes::{Found, MOUNTED, NO_FILE, Sides};
-use super::journal::{Bytes, Content, Journal, Move, Site, give, slot_name};
+use super::journal::{Bytes, Journal, Kept, Site, slot_name};
+use super::staging::{Staging, Versions, check_awaited, stage};
 use super::task::Chosen;
 use crate::paths::CellPaths;
 use crate::tree;
@@ -30,6 +29,8 @@ pub(super) enum Applied {
         conflicts: Vec<ProjectChange>,
         /// What was applied, by its bytes, and the directories it is in.
         touched: Vec<Bytes>,
+        /// The files among it with the version that both sides have; `None` for what was removed.
+        versions: Versions,
     },
     /// Nothing was.
     Refused(Error),
@@ -56,11 +57,12 @@ pub(super) fn apply(
     let shown = |found: &[Found]| found.iter().map(Found::shown).collect::<Vec<_>>();
     let (held_back, conflicts) = (shown(&held_back), shown(&conflicts));
     let touched = touched(&chosen);
-    if let Err(error) = make_all(sides, paths, cell, &chosen, &touched) {
-        return Ok(Applied::Refused(error));
-    }
+    let versions = match make_all(sides, paths, cell, &chosen, &touched) {
+        Ok(versions) => versions,
+        Err(error) => return Ok(Applied::Refused(error)),
+    };
     let touched = touched.iter().map(|path| Bytes::of(path)).collect();
-    Ok(Applied::Done { applied: shown(&chosen), held_back, conflicts, touched })
+    Ok(Applied::Done { applied: shown(&chosen), held_back, conflicts, touched, versions })
 }
 
 /// The changes at these paths or below, and those without which they cannot be made: what is in a
@@ -175,7 +177,10 @@ fn drifted_error(drifted: &[&Found], dir: &Path) -> Error {
         dir.display(),
         names.join(", ")
     ))
-    .hint("look at them with `hotcell diff`; then name other paths, merge by hand, or use --force")
+    .hint(
+        "look at them with `hotcell diff`; keep yours with `hotcell discard PATH`, take the cell's \
+         with `hotcell apply --force PATH`, or name other paths",
+    )
 }
 
 /// Makes all changes, or none.
@@ -185,9 +190,9 @@ fn make_all(
     cell: &CellId,
     chosen: &[Found],
     touched: &BTreeSet<PathBuf>,
-) -> Result<(), Error> {
+) -> Result<Versions, Error> {
     if chosen.is_empty() {
-        return Ok(());
+        return Ok(Versions::new());
     }
     let sound = |path: &&PathBuf| sides.is_sound(path).unwrap_or(false);
     let sound = touched.iter().filter(sound).map(|path| Bytes::of(path)).collect();
@@ -195,9 +200,10 @@ fn make_all(
     let site = Site::make(sides.host, cell).map_err(|error| nothing_done(sides, &error))?;
     let root = fstat(sides.host).ok().map(|stat| stat.st_ino);
     let mut journal = Journal { moves: Vec::new(), done: false, touched, sound, root };
-    let mut perform = || -> io::Result<()> {
-        let (moves, checks) = stage(sides, &site, chosen)?;
+    let mut perform = || -> io::Result<Versions> {
+        let Staging { moves, checks, versions } = stage(sides, &site, chosen)?;
         journal.moves = moves;
+        check_awaited()?;
         journal.save(paths)?;
         site.mark()?;
         for step in &journal.moves {
@@ -210,7 +216,8 @@ fn make_all(
                 return Err(io::Error::other("a file was changed at the same moment"));
             }
         }
-        Ok(syncfs(sides.host)?)
+        syncfs(sides.host)?;
+        Ok(versions)
     };
     let performed = perform();
     journal.done = performed.is_ok();
@@ -218,8 +225,8 @@ fn make_all(
         .and_then(|()| site.finish(&journal, paths));
     match (performed, finished) {
         // What is left once all is done is cleared away by the next one that looks.
-        (Ok(()), _) => Ok(()),
-        (Err(error), Ok(written_to)) => Err(with_kept(nothing_done(sides, &error), &written_to)),
+        (Ok(versions), _) => Ok(versions),
+        (Err(error), Ok(kept)) => Err(with_kept(nothing_done(sides, &error), &kept)),
         // The journal is still there: the next one that looks goes on.
         (Err(error), Err(second)) => Err(Error::unavailable(format!(
             "cannot apply to {}: {error}; and undoing it failed: {second}",
@@ -241,163 +248,29 @@ fn nothing_done(sides: &Sides<'_>, error: &io::Error) -> Error {
     })
 }
 
-/// The error, if the user has written to files in the moment that they had the cell's content.
-fn with_kept(error: Error, written_to: &[PathBuf]) -> Error {
-    if written_to.is_empty() {
+/// The error, with the files that the user has written to during the apply.
+fn with_kept(error: Error, kept: &[Kept]) -> Error {
+    if kept.is_empty() {
         return error;
     }
-    let names: Vec<String> = written_to.iter().map(|path| format!("{path:?}")).collect();
+    let told = kept.iter().map(|kept| match kept {
+        Kept::Changed(path) => {
+            format!("{path:?} has the cell's version with what was written to it")
+        }
+        Kept::Beside { path, before } => {
+            format!("{path:?} was made anew, and what it was before is in {before:?}")
+        }
+    });
     error.hint(format!(
-        "{} was written to during the apply, and was left as it is: it has the cell's version with \
-         that change; look at `hotcell diff`, then try again",
-        names.join(", ")
+        "files were written to during the apply and left as they are: {}; look at `hotcell diff`, \
+         then try again",
+        told.collect::<Vec<_>>().join("; ")
     ))
 }
 
 fn is_same(taken: &Stat, was: &Stat) -> bool {
     let look = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
     look(taken) == look(was)
-}
-
-type Staged = (Vec<Move>, Vec<(usize, Stat)>);
-
-/// Puts everything new into the staging directory, and says what is to be done with it, and what
-/// comes there in its place.
-fn stage(sides: &Sides<'_>, site: &Site<'_>, chosen: &[Found]) -> io::Result<Staged> {
-    let mut removed_directories = Vec::new();
-    let (mut takes, mut makes, mut puts) = (Vec::new(), Vec::new(), Vec::new());
-    let mut checks = Vec::new();
-    let mut made: BTreeSet<&Path> = BTreeSet::new();
-    for (slot, found) in chosen.iter().enumerate() {
-        let path = Bytes::of(&found.change.path);
-        match (found.change.kind, found.change.directory, &found.host, &found.cell) {
-            (ChangeKind::Removed, true, Some(host), _) => removed_directories.push(Move::Remove {
-                path,
-                mode: host.st_mode & 0o7777,
-                uid: host.st_uid,
-                gid: host.st_gid,
-            }),
-            (ChangeKind::Removed, false, Some(host), _) => {
-                takes.push(Move::Take { path, slot, was: Some(Content::of(host)) });
-                checks.push((slot, *host));
-            }
-            (ChangeKind::Changed, true, Some(host), Some(cell)) => {
-                let from = host.st_mode & 0o7777;
-                let to = from & 0o7000 | cell.st_mode & 0o777;
-                makes.push(Move::Mode { path, from, to });
-            }
-            (ChangeKind::Added, true, _, Some(_)) => {
-                make_directories(sides, &found.change.path, &mut made, &mut makes)?;
-            }
-            (ChangeKind::Added | ChangeKind::Changed, false, host, Some(_)) => {
-                let above = found.change.path.parent().unwrap_or(Path::new(""));
-                make_directories(sides, above, &mut made, &mut makes)?;
-                let staged = stage_one(sides, site, slot, found)?;
-                let (inode, new) = (staged.st_ino, Some(Content::of(&staged)));
-                puts.push(match host {
-                    Some(host) => {
-                        checks.push((slot, *host));
-                        Move::Swap { slot, inode, path, new, was: Some(Content::of(host)) }
-                    }
-                    None => Move::Put { slot, inode, path, new },
-                });
-            }
-            // It changed again meanwhile.
-            (_, _, _, _) => return Err(changed_meanwhile(found)),
-        }
-    }
-    // What is in a directory goes before it.
-    removed_directories.reverse();
-    let moves = takes.into_iter().chain(removed_directories).chain(makes).chain(puts).collect();
-    Ok((moves, checks))
-}
-
-/// Directories that the host lacks, from the top; their files were chosen even if they were not.
-fn make_directories<'a>(
-    sides: &Sides<'_>,
-    path: &'a Path,
-    made: &mut BTreeSet<&'a Path>,
-    moves: &mut Vec<Move>,
-) -> io::Result<()> {
-    let mut missing: Vec<&Path> = Vec::new();
-    for above in path.ancestors().filter(|above| !above.as_os_str().is_empty()) {
-        let is_there = tree::look(sides.host, above)?
-            .is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-        if is_there || made.contains(above) {
-            break;
-        }
-        missing.push(above);
-    }
-    for directory in missing.into_iter().rev() {
-        let like = tree::look(sides.cell, directory)?;
-        // The question did not show its mode: other users get no write access.
-        let mode = like.map_or(0o755, |stat| stat.st_mode & 0o755);
-        let (uid, gid) = owner_above(sides, directory)?;
-        moves.push(Move::Make { path: Bytes::of(directory), mode, uid, gid });
-        made.insert(directory);
-    }
-    Ok(())
-}
-
-/// Whose something new is: its directory's, or that of the nearest one that is there.
-fn owner_above(sides: &Sides<'_>, path: &Path) -> io::Result<(u32, u32)> {
-    for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
-        if let Some(stat) = tree::look(sides.host, above)? {
-            return Ok((stat.st_uid, stat.st_gid));
-        }
-    }
-    let stat = fstat(sides.host)?;
-    Ok((stat.st_uid, stat.st_gid))
-}
-
-fn changed_meanwhile(found: &Found) -> io::Error {
-    let path = found.change.path.display();
-    io::Error::other(format!("{path} changed at the same moment"))
-}
-
-/// What is staged must be what was approved, if anything was: whoever is in the cell may write again
-/// after the digest was compared.
-fn check_approved(found: &Found, staged: &str) -> io::Result<()> {
-    match &found.approved {
-        Some(approved) if approved != staged => Err(changed_meanwhile(found)),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// Puts what the cell has into a slot.
-fn stage_one(sides: &Sides<'_>, site: &Site<'_>, slot: usize, found: &Found) -> io::Result<Stat> {
-    let (above, name) = tree::parent(sides.cell, &found.change.path)?;
-    let place = slot_name(slot);
-    let (uid, gid) = match &found.host {
-        Some(host) => (host.st_uid, host.st_gid),
-        None => owner_above(sides, &found.change.path)?,
-    };
-    match found.kind() {
-        Some(FileType::Symlink) => {
-            let target = readlinkat(&above, name, Vec::new())?;
-            check_approved(found, &of_link(target.as_bytes()))?;
-            symlinkat(target.as_c_str(), &site.staging, &place)?;
-            give(&site.staging, &place, uid, gid)?;
-        }
-        Some(FileType::RegularFile) => {
-            let from = tree::open_file(above.as_fd(), name)?;
-            let mode = from.metadata().map(|it| std::os::unix::fs::MetadataExt::mode(&it))?;
-            let mut from = Digesting::new(from);
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let to = openat(&site.staging, &place, flags, Mode::from_raw_mode(0o600))?;
-            let mut to = std::fs::File::from(to);
-            io::copy(&mut from, &mut to)?;
-            check_approved(found, &of_file(from)?)?;
-            give(&site.staging, &place, uid, gid)?;
-            // Of what was approved, the permissions are part.
-            let approved = found.cell.as_ref().filter(|_| found.approved.is_some());
-            let mode = approved.map_or(mode, |stat| stat.st_mode);
-            rustix::fs::fchmod(&to, Mode::from_raw_mode(mode & 0o777))?;
-        }
-        Some(_) | None => return Err(changed_meanwhile(found)),
-    }
-    tree::look_in(&site.staging, place.as_ref())?
-        .ok_or_else(|| io::Error::other("a staged file vanished"))
 }
 
 #[cfg(test)]
@@ -427,24 +300,5 @@ mod tests {
         };
         assert_eq!(paths(&conflicts), [".git/index", ".git/refs/heads/main"]);
         assert_eq!(paths(&rest), ["src/a", "sub/.git/index"]);
-    }
-
-    #[test]
-    fn what_was_written_after_the_approval_is_not_staged() {
-        let change =
-            Change { path: PathBuf::from("a"), kind: ChangeKind::Changed, directory: false };
-        let found = |approved: Option<&str>| Found {
-            change: change.clone(),
-            host: None,
-            cell: None,
-            guarded: None,
-            drifted: false,
-            approved: approved.map(str::to_owned),
-        };
-        let staged = of_link(b"target");
-        assert!(check_approved(&found(Some(&staged)), &staged).is_ok());
-        assert!(check_approved(&found(None), &staged).is_ok(), "nothing was to be approved");
-        let error = check_approved(&found(Some(&of_link(b"other"))), &staged).unwrap_err();
-        assert!(error.to_string().contains("a changed at the same moment"), "{error}");
     }
 }

@@ -9,6 +9,7 @@ use hotcell_jail::views::with_views;
 use hotcell_model::{ChangeKind, ProjectChange};
 use rustix::fs::{FileType, Stat, lgetxattr, readlinkat};
 
+use super::agreed::{Agreements, is_at};
 use super::drift::Drift;
 use super::place::Project;
 use super::shown::Shown;
@@ -23,6 +24,7 @@ use crate::tree;
 #[derive(Debug)]
 pub(super) struct Baseline {
     pub(super) stamps: Stamps,
+    pub(super) agreed: Agreements,
     pub(super) drift: Drift,
     shown: Shown,
 }
@@ -30,7 +32,8 @@ pub(super) struct Baseline {
 impl Baseline {
     pub(super) fn load(paths: &CellPaths, project: &Project) -> io::Result<Self> {
         let shown = Shown::open(&paths.shown())?;
-        Ok(Self { stamps: Stamps::load(paths)?, drift: Drift::load(paths, project)?, shown })
+        let (stamps, agreed) = (Stamps::load(paths)?, Agreements::load(paths)?);
+        Ok(Self { stamps, agreed, drift: Drift::load(paths, project)?, shown })
     }
 }
 
@@ -118,18 +121,39 @@ impl Sides<'_> {
     pub(super) fn changes(&self, limit: usize) -> io::Result<Vec<Found>> {
         let may_differ = |path: &Path| self.written.iter().any(|layer| layer.join(path).is_dir());
         let changes = compare_views(self.host, self.cell, BITS, &may_differ, limit)?;
-        let mut found = Vec::with_capacity(changes.len());
+        let (mut found, mut agreed) = (Vec::with_capacity(changes.len()), Vec::new());
         for change in changes {
             // Ours, and nobody's change.
             let is_staging = change.path.iter().next().is_some_and(journal::is_staging_name);
             // What is mounted in the project is not seen in the cell, and no change of it.
             let is_unseen =
                 change.kind != ChangeKind::Added && self.is_mounted_over(&change.path)?;
-            if !is_staging && !is_unseen {
+            if is_staging || is_unseen {
+                continue;
+            }
+            if self.is_agreed(&change)? {
+                agreed.push(change.path);
+            } else {
                 found.push(self.judge(change)?);
             }
         }
+        // Nor is the removal of a directory that the user made again for such a file.
+        found.retain(|found| {
+            let Change { path, kind, directory } = &found.change;
+            let is_removal = *kind == ChangeKind::Removed && *directory;
+            !is_removal || !agreed.iter().any(|agreed| agreed.starts_with(path))
+        });
         Ok(found)
+    }
+
+    /// Whether the cell has what was agreed on with the host, so that only the user changed it since.
+    fn is_agreed(&self, change: &Change) -> io::Result<bool> {
+        match self.baseline.agreed.get(&change.path) {
+            Some(agreement) if !change.directory => {
+                is_at(self.cell, &change.path, agreement.version.as_ref())
+            }
+            Some(_) | None => Ok(false),
+        }
     }
 
     /// Whether the host has something else mounted at a path, or above it.
@@ -214,8 +238,9 @@ impl Sides<'_> {
 
     /// Whether the user removed a file of the host that the cell has a version of.
     fn was_removed(&self, path: &Path) -> io::Result<bool> {
-        let Baseline { stamps, drift, shown } = self.baseline;
+        let Baseline { stamps, drift, shown, agreed } = self.baseline;
         match stamps.was_there(path) {
+            _ if agreed.holds(path, None) => Ok(false),
             Some(was_there) => Ok(was_there),
             None if drift.is_noted(path) || shown.has_file(path)? => Ok(true),
             None => Ok(self.began_with_the_hosts(path) && self.something_went_from(path)?),
@@ -247,9 +272,9 @@ impl Sides<'_> {
 
     /// True if the user has not changed a real file since the cell made its own version.
     pub(super) fn is_sound(&self, path: &Path) -> io::Result<bool> {
-        let Baseline { stamps, drift, shown } = self.baseline;
+        let Baseline { stamps, drift, shown, agreed } = self.baseline;
         let Some(stat) = journal::look_at(self.host, path)? else { return Ok(true) };
-        if stamps.holds(path, &stat) {
+        if stamps.holds(path, &stat) || agreed.holds(path, Some(&stat)) {
             return Ok(true);
         }
         if drift.is_noted(path) || self.is_in_replaced(path)? {
@@ -260,7 +285,7 @@ impl Sides<'_> {
 
     /// Whether a directory above a path is not the one that the cell was shown.
     fn is_in_replaced(&self, path: &Path) -> io::Result<bool> {
-        let Baseline { stamps, drift, shown } = self.baseline;
+        let Baseline { stamps, drift, shown, .. } = self.baseline;
         for above in path.ancestors().skip(1) {
             let top = if above.as_os_str().is_empty() { Path::new(".") } else { above };
             if let Some(stat) = journal::look_at(self.host, top)?

@@ -43,16 +43,17 @@ impl Written {
         })
     }
 
-    /// Takes out whatever is as the host has it by now, of what was applied. `differing` are the
-    /// paths that are not.
+    /// Takes out whatever is as the host has it by now, of what was applied, and returns it.
+    /// `differing` are the paths that are not.
     pub(super) fn let_go_of_applied(
         &self,
         applied: &BTreeSet<PathBuf>,
         differing: &BTreeSet<PathBuf>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Vec<PathBuf>> {
         let mut to_take = Vec::new();
         self.find_equal(&self.upper, Path::new(""), applied, differing, &mut to_take)?;
-        self.take_out(&to_take)
+        self.take_out(&to_take)?;
+        Ok(to_take)
     }
 
     fn find_equal(

@@ -18,6 +18,7 @@ use hotcell_place::{is_damage, read_json, remove_if_there, write_json};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat};
 use serde::{Deserialize, Serialize};
 
+use super::agreed::{self, Agreements};
 use super::changes::{layer_of, written};
 use super::discard::hides_the_hosts;
 use super::journal::{Bytes, is_staging_name};
@@ -122,8 +123,7 @@ impl Drift {
         &mut self,
         project: &Project,
         written: &[PathBuf],
-        shown: &Shown,
-        stamps: &Stamps,
+        (shown, stamps, agreed): (&Shown, &Stamps, &Agreements),
     ) -> io::Result<bool> {
         // What is changed while this looks is seen by the next one.
         let now = Moment::now();
@@ -133,6 +133,7 @@ impl Drift {
             before: self,
             shown,
             stamps,
+            agreed,
             still: BTreeSet::new(),
             drifted: Vec::new(),
             directories: BTreeMap::new(),
@@ -175,8 +176,8 @@ pub(crate) fn note_host_changes(paths: &CellPaths, placed: &Placed) -> io::Resul
     };
     let mut drift = Drift::load(paths, project)?;
     let shown = Shown::open(&paths.shown())?;
-    let is_replaced =
-        drift.note(project, &written(layer, project), &shown, &Stamps::load(paths)?)?;
+    let known = (&shown, &Stamps::load(paths)?, &Agreements::load(paths)?);
+    let is_replaced = drift.note(project, &written(layer, project), known)?;
     Ok(Some(Noted { drift, is_replaced }))
 }
 
@@ -204,6 +205,7 @@ pub(crate) fn back_at_checkpoint(
     checkpoint: &CheckpointId,
     kept: Option<&Drift>,
 ) -> io::Result<()> {
+    agreed::forget(paths)?;
     let restored = paths.shown().with_extension("restored");
     match fs::copy(from.shown_at(checkpoint), &restored) {
         Ok(_) => fs::rename(&restored, paths.shown())?,
@@ -216,7 +218,8 @@ pub(crate) fn back_at_checkpoint(
     }
 }
 
-fn open(directory: &Path) -> io::Result<OwnedFd> {
+/// Opens a directory by its one true name.
+pub(super) fn open(directory: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(CWD, directory, flags, Mode::empty())?)
 }
@@ -237,6 +240,7 @@ struct Walk<'a> {
     before: &'a Drift,
     shown: &'a Shown,
     stamps: &'a Stamps,
+    agreed: &'a Agreements,
     /// The files that were noted before and of which the cell still has a version.
     still: BTreeSet<Bytes>,
     /// Files that the user changed since.
@@ -322,6 +326,7 @@ impl Walk<'_> {
             self.still.insert(Bytes::of(path));
         }
         let has_drifted = match host {
+            _ if self.agreed.holds(path, host) => false,
             Some(host) if self.stamps.holds(path, host) => false,
             Some(host) => {
                 replaced

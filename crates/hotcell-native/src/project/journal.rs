@@ -172,6 +172,9 @@ impl Journal {
     }
 }
 
+/// Names that are tried for a file whose path is taken.
+const MOST_BESIDE: u32 = 100;
+
 const STAGING: &str = ".hotcell-apply-";
 
 /// The name of the marker in a staging directory that may hold the only copy of a file.
@@ -199,6 +202,15 @@ enum Staged {
     Changed,
     /// It was not put there, or something else has its path.
     Elsewhere,
+}
+
+/// A file that the user wrote to in the moment of an apply that is undone.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// It has the cell's version with the user's change.
+    Changed(PathBuf),
+    /// The user made it anew, and what it was before lies beside it.
+    Beside { path: PathBuf, before: PathBuf },
 }
 
 /// A project that is being changed.
@@ -259,18 +271,18 @@ impl<'a> Site<'a> {
     }
 
     /// Undoes one step, if it was done. What the user has written to since stays, and is told.
-    fn undo(&self, step: &Move) -> io::Result<Option<PathBuf>> {
+    fn undo(&self, step: &Move) -> io::Result<Option<Kept>> {
         match step {
             Move::Take { path, slot, .. } => {
                 if tree::look_in(&self.staging, OsStr::new(&slot_name(*slot)))?.is_some() {
-                    self.put_from_slot(*slot, &path.path(), RenameFlags::NOREPLACE)?;
+                    return self.put_back(*slot, path.path());
                 }
             }
             Move::Put { slot, inode, path, new } => {
                 let path = path.path();
                 match self.find_staged(&path, *inode, new.as_ref())? {
                     Staged::Unchanged => self.take_into_slot(&path, *slot)?,
-                    Staged::Changed => return Ok(Some(path)),
+                    Staged::Changed => return Ok(Some(Kept::Changed(path))),
                     Staged::Elsewhere => {}
                 }
             }
@@ -280,7 +292,7 @@ impl<'a> Site<'a> {
                     Staged::Unchanged => {
                         self.put_from_slot(*slot, &path, RenameFlags::EXCHANGE)?;
                     }
-                    Staged::Changed => return Ok(Some(path)),
+                    Staged::Changed => return Ok(Some(Kept::Changed(path))),
                     Staged::Elsewhere => {}
                 }
             }
@@ -319,6 +331,23 @@ impl<'a> Site<'a> {
         })
     }
 
+    /// Puts a file back that was taken; beside its path if the user has made another one there.
+    fn put_back(&self, slot: usize, path: PathBuf) -> io::Result<Option<Kept>> {
+        let mut to = path.clone();
+        for number in 1..=MOST_BESIDE {
+            match self.put_from_slot(slot, &to, RenameFlags::NOREPLACE) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Ok(()) if to == path => return Ok(None),
+                Ok(()) => return Ok(Some(Kept::Beside { path, before: to })),
+                Err(error) => return Err(error),
+            }
+            let mut name = path.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".before-apply-{number}"));
+            to = path.with_file_name(name);
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
     fn take_into_slot(&self, path: &Path, slot: usize) -> io::Result<()> {
         let (above, name) = tree::parent(self.root, path)?;
         let place = slot_name(slot);
@@ -350,11 +379,11 @@ impl<'a> Site<'a> {
     /// Ends what the journal is about: undoes it unless all was done, and takes note of what real
     /// files are like now that were not changed by anybody else.
     /// Files of an apply that was undone, to which the user has written meanwhile, are returned.
-    pub(super) fn finish(&self, journal: &Journal, paths: &CellPaths) -> io::Result<Vec<PathBuf>> {
-        let mut written_to = Vec::new();
+    pub(super) fn finish(&self, journal: &Journal, paths: &CellPaths) -> io::Result<Vec<Kept>> {
+        let mut kept = Vec::new();
         if !journal.done {
             for step in journal.moves.iter().rev() {
-                written_to.extend(self.undo(step)?);
+                kept.extend(self.undo(step)?);
             }
         }
         self.clear()?;
@@ -388,7 +417,7 @@ impl<'a> Site<'a> {
         }
         stamps.save(paths)?;
         remove_if_there(&paths.apply_journal())?;
-        Ok(written_to)
+        Ok(kept)
     }
 
     /// Removes the staging directory with all that is in it; nothing of it is needed.

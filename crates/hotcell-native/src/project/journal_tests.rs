@@ -167,7 +167,9 @@ fn what_the_user_wrote_after_the_exchange_survives_an_undo() {
         let path = place.path().join("project").join(name);
         assert_eq!(fs::read_to_string(path).unwrap(), "the user's", "{name}");
     }
-    assert!(!holds(&place, &stamps, "swapped"));
+    let before = place.path().join("project/back.before-apply-1");
+    assert_eq!(fs::read_to_string(before).unwrap(), "old", "it could have been added to");
+    assert!(!holds(&place, &stamps, "swapped") && !holds(&place, &stamps, "back"));
     assert!(holds(&place, &stamps, "kept"), "what nobody wrote to is as it was");
 }
 

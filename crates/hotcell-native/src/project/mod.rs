@@ -1,10 +1,12 @@
 //! Directories of the host that are workspaces of cells.
 
+mod agreed;
 mod apply;
 mod change_digest;
 mod changes;
 mod discard;
 pub(crate) mod drift;
+pub(crate) mod follow;
 mod git_index;
 mod guarded;
 mod journal;
@@ -12,6 +14,7 @@ mod own;
 mod place;
 mod port;
 mod shown;
+mod staging;
 mod stamps;
 mod task;
 pub(crate) mod watch;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use hotcell_jail::ids::{Starter, starter};
 use hotcell_jail::mounts::{Layer, Lower, LowerIds, Shared, Upper};
 use hotcell_model::{Error, Result, Workspace, WorkspaceMode};
+use rustix::fs::Stat;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,11 @@ impl Project {
             WorkspaceMode::Rw => (None, Some(Shared { read_only: guarded::kept_in(&self.dir) })),
         };
         Layer { target: PathBuf::from(TARGET), lowers: vec![self.lower()], upper, shared }
+    }
+
+    /// Whether a file belongs to the owner of the directory.
+    pub(super) fn is_owner(&self, stat: &Stat) -> bool {
+        stat.st_uid == self.uid
     }
 
     /// The directory as a part of the cell's root.

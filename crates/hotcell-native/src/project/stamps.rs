@@ -72,7 +72,8 @@ impl Stamps {
         self.0.keys().map(PathBuf::from)
     }
 
-    fn get(&self, path: &Path) -> Option<Option<Stamp>> {
+    /// What the host had at a path; `None` if nothing of the cell was applied there.
+    pub(super) fn get(&self, path: &Path) -> Option<Option<Stamp>> {
         self.0.get(path.to_str()?).copied()
     }
 

@@ -12,12 +12,15 @@ use hotcell_model::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::agreed::{self, Agreement, Agreements};
 use super::apply::{Applied, Split, among, apply};
 use super::change_digest::{digest_of_changes, is_expected, not_expected};
 use super::changes::{Baseline, Found, layer_of, with_sides, written};
 use super::discard::Written;
 use super::journal::{self, Bytes};
 use super::place::{FILES, Project};
+use super::staging::Versions;
+use super::stamps::Stamps;
 use crate::driver::at;
 use crate::order::{Outcome, Placed};
 use crate::patch::patch;
@@ -191,29 +194,59 @@ fn bring(
     });
     let (done, differing): (Applied, Vec<Bytes>) =
         done.and_then(|done| Ok(serde_json::from_slice(&done)?)).map_err(failed)?;
-    let (outcome, touched) = match done {
+    let (outcome, touched, versions) = match done {
         Applied::Refused(error) => return Err(error),
-        Applied::Done { applied, held_back, conflicts, touched } => {
+        Applied::Done { applied, held_back, conflicts, touched, versions } => {
             // The host has the cell's version now. Without this, the next one is a conflict again.
             let made: Vec<PathBuf> = touched.iter().map(Bytes::path).collect();
             if drifted == DriftedFiles::Replace {
                 baseline.drift.agree_on(&made);
                 baseline.drift.save(paths).map_err(failed)?;
             }
-            (ProjectOutcome::Applied { applied, held_back, conflicts }, touched)
+            (ProjectOutcome::Applied { applied, held_back, conflicts }, touched, versions)
         }
     };
+    let mut agreed = std::mem::take(&mut baseline.agreed);
+    agree(paths, &mut agreed, &touched, versions).map_err(failed)?;
     if let (Occupancy::Empty, Some(layer)) = (occupancy, layer_of(placed)) {
+        // What leaves the cell is the host's alone, and nothing is agreed on about it.
+        agreed::forget(paths).map_err(failed)?;
         let (layers, ids) = (written(layer, project), &placed.ids);
         let paths = |bytes: &[Bytes]| bytes.iter().map(Bytes::path).collect::<BTreeSet<_>>();
         let (mut touched, differing) = (paths(&touched), paths(&differing));
         // Also what could not leave when it was applied, because something ran.
         touched.extend(baseline.stamps.paths());
         // It is done: what does not leave the cell now is equal, and no harm.
-        let _ =
+        let left =
             as_the_cell(ids, || Written::open(&layers)?.let_go_of_applied(&touched, &differing));
+        match left {
+            Ok(left) => agreed.end_in(&left),
+            Err(_) => agreed = Agreements::default(),
+        }
     }
+    agreed.save(paths).map_err(failed)?;
     Ok(outcome)
+}
+
+/// Takes note of what both sides have now.
+fn agree(
+    paths: &CellPaths,
+    agreed: &mut Agreements,
+    touched: &[Bytes],
+    versions: Versions,
+) -> io::Result<()> {
+    for path in touched {
+        agreed.end(&path.path());
+    }
+    let stamps = Stamps::load(paths)?;
+    for (path, version) in versions {
+        let path = path.path();
+        // The user may have changed it again; then this is not what the host has.
+        if let Some(host) = stamps.get(&path) {
+            agreed.set(&path, Agreement::new(host, version));
+        }
+    }
+    Ok(())
 }
 
 fn discard(
@@ -235,6 +268,9 @@ fn discard(
         .and_then(|found| Ok(serde_json::from_slice(&found)?))
         .map_err(|error| failed(project, &error))?;
     let discarded = discarded.ok_or_else(not_expected)?;
+    let everything = [PathBuf::new()];
+    baseline.agreed.end_in(if asked.is_empty() { &everything } else { asked });
+    baseline.agreed.save(paths).map_err(|error| failed(project, &error))?;
     // With no paths at all everything goes at once, by other layers.
     if let (false, Some(layer)) = (asked.is_empty(), layer_of(placed)) {
         let layers = written(layer, project);
@@ -264,12 +300,19 @@ fn discard(
     Ok(ProjectOutcome::Discarded { discarded })
 }
 
-/// Does some work on what the cell wrote, with the cell's own rights to it.
-fn as_the_cell(ids: &IdLayout, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    let done = child_with_ids(ids, || {
-        work().step(|| "work on what the cell wrote".to_owned()).map(|()| Vec::new())
-    });
-    done.map(drop).map_err(io::Error::other)
+/// Does some work on what the cell wrote, with the cell's own rights to it. What it comes to is some
+/// paths.
+fn as_the_cell(
+    ids: &IdLayout,
+    work: impl FnOnce() -> io::Result<Vec<PathBuf>>,
+) -> io::Result<Vec<PathBuf>> {
+    let said = || -> io::Result<Vec<u8>> {
+        let paths: Vec<Bytes> = work()?.iter().map(|path| Bytes::of(path)).collect();
+        Ok(serde_json::to_vec(&paths)?)
+    };
+    let said = child_with_ids(ids, || said().step(|| "work on what the cell wrote".to_owned()));
+    let paths: Vec<Bytes> = serde_json::from_slice(&said.map_err(io::Error::other)?)?;
+    Ok(paths.iter().map(Bytes::path).collect())
 }
 
 /// Removes every directory for a project's changes but the one in use.

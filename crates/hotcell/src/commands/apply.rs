@@ -2,7 +2,7 @@
 
 use hotcell_model::{DriftedFiles, ProjectApply};
 
-use super::project::{Meant, line, shown};
+use super::project::{Meant, line, note_unchanged, shown};
 use crate::args::Apply;
 use crate::errors::Failure;
 use crate::session::Session;
@@ -11,13 +11,15 @@ use crate::show::{note, print, print_json};
 pub(super) async fn apply(session: &Session, args: Apply) -> Result<u8, Failure> {
     let Meant { cell, paths } = Meant::find(session, &args.of).await?;
     let drifted = if args.force { DriftedFiles::Replace } else { DriftedFiles::Refuse };
-    let done = session.ask(ProjectApply { cell, paths, drifted, expected: None }).await?;
+    let done =
+        session.ask(ProjectApply { cell, paths: paths.clone(), drifted, expected: None }).await?;
     if args.of.json {
         print_json(&done)?;
         return Ok(0);
     }
     let lines: Vec<String> = done.applied.iter().map(|it| format!("{}\n", line(it))).collect();
     print(lines.concat())?;
+    note_unchanged(&paths, done.applied.iter().chain(&done.held_back));
     for change in &done.held_back {
         let why = change.guarded.as_deref().unwrap_or_default();
         note(&format!("{} was left out: {why}", shown(&change.path)));

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use hotcell_model::{ProjectChange, ProjectDiff};
 
-use super::project::{Meant, line, shown};
+use super::project::{Meant, line, note_unchanged, shown};
 use crate::args::Diff;
 use crate::errors::Failure;
 use crate::session::Session;
@@ -18,7 +18,8 @@ const MOST_TEXT: u64 = 64 << 20;
 pub(super) async fn diff(session: &Session, args: Diff) -> Result<u8, Failure> {
     let Meant { cell, paths } = Meant::find(session, &args.of).await?;
     let patch_bytes = if args.name_status { 0 } else { MOST_TEXT };
-    let asked = ProjectDiff { cell, paths, limit: MOST_CHANGES, patch_bytes, plan: None };
+    let asked =
+        ProjectDiff { cell, paths: paths.clone(), limit: MOST_CHANGES, patch_bytes, plan: None };
     let found = session.ask(asked).await?;
     if args.of.json {
         print_json(&found)?;
@@ -31,6 +32,9 @@ pub(super) async fn diff(session: &Session, args: Diff) -> Result<u8, Failure> {
         print(if io::stdout().is_terminal() { for_terminal(&found.patch) } else { found.patch })?;
     }
     tell_apart(&found.changes);
+    if !found.truncated {
+        note_unchanged(&paths, found.changes.iter());
+    }
     if found.truncated {
         note(&format!("there are more than {MOST_CHANGES} changes"));
     }

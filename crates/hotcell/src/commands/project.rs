@@ -11,7 +11,7 @@ use hotcell_model::{
 use crate::args::ProjectOf;
 use crate::default_cell::names_of_project;
 use crate::session::Session;
-use crate::show::one_line;
+use crate::show::{note, one_line};
 
 /// A cell with a project, and what of it is meant.
 #[derive(Debug)]
@@ -46,6 +46,18 @@ impl Meant {
             paths.clear();
         }
         Ok(Self { cell: cell.id.into(), paths })
+    }
+}
+
+/// Says which of the paths that were given have no changes.
+pub(super) fn note_unchanged<'a>(
+    paths: &ProjectPaths,
+    changes: impl Iterator<Item = &'a ProjectChange> + Clone,
+) {
+    for path in paths {
+        if !changes.clone().any(|change| Path::new(&change.path).starts_with(path)) {
+            note(&format!("{}: the cell has no changes there", shown(&path.to_string_lossy())));
+        }
     }
 }
 

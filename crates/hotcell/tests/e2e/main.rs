@@ -63,6 +63,7 @@ mod policy;
 mod ports;
 mod process_level;
 mod project_conflicts;
+mod project_followed;
 mod project_replaced;
 mod project_tools;
 mod projects;
