@@ -348,7 +348,7 @@ print(through('GET http://good.test:{port}/page'))
 for line in ('GET http://other.test:{port}/', 'GET http://127.0.0.2:{port}/', 'CONNECT other.test:{port}',
              'CONNECT 127.0.0.2:{port}', 'CONNECT [::1]:{port}', 'CONNECT good.test:1', 'GET /', 'CONNECT x'):
     print(through(line)[0])
-with socket.create_connection(('127.64.0.1', 3128), 20) as s:
+with socket.create_connection(('127.64.0.1', 3128), 100) as s:
     s.sendall(b'CONNECT good.test:{port} HTTP/1.1\\r\\n\\r\\n')
     print(s.recv(1000).split(b'\\r')[0].decode())
     s.sendall(b'send 5\\n')
@@ -414,7 +414,7 @@ fn a_change_takes_hold_in_a_cell_that_runs(world: &World) {
 pub(crate) fn dripping(world: &World, outside: &Outside, cell: &str, name: &str) -> Live {
     let script = format!(
         "
-with socket.create_connection(('{name}', {}), 20) as s:
+with socket.create_connection(('{name}', {}), 100) as s:
     s.sendall(b'drip\\n')
     print('drips', s.recv(5), flush=True)
     count = 0
@@ -524,7 +524,7 @@ fn connections_and_bytes_are_limited(world: &World) {
 held = []
 for n in range(5):
     try:
-        s = socket.create_connection(('good.test', {port}), 20)
+        s = socket.create_connection(('good.test', {port}), 100)
         s.sendall(b'hold\\n')
         held.append(s) if s.recv(5) else print('no more')
     except ConnectionError:

@@ -30,7 +30,7 @@ fn the_death_of_a_client_cuts_no_connection(world: &World) {
     let script = format!(
         "
 import time
-with socket.create_connection(('good.test', {}), 20) as s:
+with socket.create_connection(('good.test', {}), 100) as s:
     s.sendall(b'drip\\n')
     got = 0
     while not __import__('os').path.exists('/workspace/stop'):
@@ -44,6 +44,8 @@ with socket.create_connection(('good.test', {}), 20) as s:
     let begun = agent.call("exec_run", json!({ "command": python(&script), "wait_s": 0 }));
     let exec = begun["exec_id"].as_str().unwrap_or_else(|| panic!("{begun}")).to_owned();
     let got = || -> u64 {
+        let end = &world.exec(&exec)["end"];
+        assert!(end.is_null(), "{end}: {:?}", world.hotcell(["logs", &exec]).run());
         let read = world.hotcell(["cat", "c:/workspace/got"]).run();
         read.stdout().trim().parse().unwrap_or_default()
     };
