@@ -83,6 +83,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
+    use tokio::task::JoinSet;
     use tokio::time::timeout;
 
     use super::*;
@@ -108,13 +109,13 @@ mod tests {
         let texts = LongTexts::default();
         let [busy, other]: [Tenant; 2] = ["busy", "other"].map(|name| name.parse().unwrap());
         let mut ends = Vec::new();
-        let mut reading = Vec::new();
+        let mut reading = JoinSet::new();
         for _ in 0..AT_ONCE_OF_ALL + AT_ONCE {
             let (end, ended) = mpsc::sync_channel::<()>(1);
             let (texts, busy) = (texts.clone(), busy.clone());
-            reading.push(tokio::spawn(async move {
+            reading.spawn(async move {
                 texts.read(&busy, move || ended.recv()).await.unwrap().unwrap_err();
-            }));
+            });
             ends.push(end);
         }
         while texts.all.available_permits() > AT_ONCE_OF_ALL - AT_ONCE {
@@ -123,8 +124,8 @@ mod tests {
         texts.read(&other, || ()).await.unwrap();
         assert_eq!(texts.all.available_permits(), AT_ONCE_OF_ALL - AT_ONCE);
         drop(ends);
-        for task in reading {
-            task.await.unwrap();
+        while let Some(read) = reading.join_next().await {
+            read.unwrap();
         }
         texts.read(&other, || ()).await.unwrap();
         assert_eq!(texts.tenants.lock().unwrap().len(), 1, "a tenant that is done is forgotten");

@@ -282,6 +282,7 @@ proptest! {
         }
         let target = format!("1.{}.{}", note.0, note.1);
         symlink(target, records.path().join(format!("log/{}.gap", exec()))).unwrap();
+        let pattern = regex::bytes::Regex::new("x").unwrap();
         for ended in [Ended::Yes, Ended::NotYet] {
             let mut reader = LogReader::open(records.fd().as_fd(), &exec()).unwrap();
             let mut from = after;
@@ -294,7 +295,6 @@ proptest! {
             }
             let _ = reader.tail_lines(3, Some(Stream::Stdout), 100);
             let _ = reader.read_before(after, 100, Align::Raw);
-            let pattern = regex::bytes::Regex::new("x").unwrap();
             let _ = reader.grep(&pattern, None, after, 100, ended);
         }
         let _ = forget_output(records.path(), &exec());

@@ -117,7 +117,7 @@ fn serve(listener: &UnixListener, attack: &str) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept()?;
         match attack {
-            "silent" => hold(stream, |stream, peer| greet(stream, peer)),
+            "silent" => hold(stream, greet),
             "garbage" => hold(stream, |stream, _| stream.write_all(&[0x5a; 64 * 1024])),
             "oversized" => hold(stream, |stream, _| stream.write_all(&[0xff; 14])),
             "babble" => {

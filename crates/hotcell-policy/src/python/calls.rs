@@ -197,7 +197,7 @@ fn is_network(module: &str) -> bool {
 
 impl<'a> Calls<'_, 'a> {
     fn push(&mut self, finding: Finding) {
-        self.add(Deed::Found(finding));
+        self.add(Deed::Found(Box::new(finding)));
     }
 
     fn add(&mut self, deed: Deed) {

@@ -77,7 +77,7 @@ pub(crate) enum Started {
 #[derive(Debug)]
 pub(crate) enum Deed {
     /// Something that is judged as it is.
-    Found(Finding),
+    Found(Box<Finding>),
     /// A command, in a directory if that is known.
     Starts(Started, Span, Option<Field>),
 }

@@ -67,7 +67,7 @@ impl Walker {
                             touch.path = path;
                         }
                     }
-                    self.push(finding);
+                    self.push(*finding);
                 }
                 Deed::Starts(started, span, directory) => {
                     let mut inner = state.clone();

@@ -104,7 +104,7 @@ impl McpHandler {
                 ) => Called::done(search_call::perform(self, cell, search, token, context).await),
                 (request, _) => match starting_call::resolve(self, request).await {
                     Resolved::Ask(request) => {
-                        Box::pin(held_call::perform(self, request, &answered, context)).await
+                        Box::pin(held_call::perform(self, *request, &answered, context)).await
                     }
                     Resolved::Called(called) => called,
                 },

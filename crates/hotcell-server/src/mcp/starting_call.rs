@@ -17,7 +17,7 @@ use crate::starting_execs::Found;
 /// What is left to do of a call.
 pub(super) enum Resolved {
     /// The engine answers it.
-    Ask(Request),
+    Ask(Box<Request>),
     Called(Called),
 }
 
@@ -66,7 +66,7 @@ async fn resolved(handler: &McpHandler, mut request: Request) -> Result<Resolved
     } else {
         None
     };
-    Ok(called.map_or(Resolved::Ask(request), Resolved::Called))
+    Ok(called.map_or_else(|| Resolved::Ask(Box::new(request)), Resolved::Called))
 }
 
 /// Waits for the start of an exec; `None` once the engine has it.
