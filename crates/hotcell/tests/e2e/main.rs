@@ -64,6 +64,7 @@ mod ports;
 mod process_level;
 mod project_conflicts;
 mod project_followed;
+mod project_interrupted;
 mod project_replaced;
 mod project_tools;
 mod projects;
