@@ -147,7 +147,7 @@ fn without_conflicts(chosen: Vec<Found>) -> (Vec<Found>, Vec<Found>) {
 }
 
 /// The `.git` directory that a path is in.
-fn git_directory(path: &Path) -> Option<&Path> {
+pub(super) fn git_directory(path: &Path) -> Option<&Path> {
     path.ancestors().skip(1).find(|above| above.file_name().is_some_and(|name| name == ".git"))
 }
 

@@ -4,6 +4,7 @@
 //! That is done through the cell's own mount and as an ordinary user of the cell: whatever a program
 //! there has made of its files, nothing else is reached.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -20,6 +21,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::agreed::{Agreement, Agreements, MOST_BYTES, Version, is_at};
+use super::apply::git_directory;
 use super::change_digest::of_file;
 use super::drift::{Drift, open};
 use super::place::{Project, TARGET};
@@ -87,6 +89,17 @@ pub(crate) fn follow(
             changed.push((path.to_owned(), agreement.version.clone()));
         }
     }
+    let diverged = diverged(&agreements, &changed, placed, namespaces)?;
+    changed.retain(|(path, _)| {
+        let follows = git_directory(path).is_none_or(|git| !diverged.contains(git));
+        if !follows {
+            agreements.end(path);
+        }
+        follows
+    });
+    if !diverged.is_empty() {
+        agreements.save(paths)?;
+    }
     for some in changed.chunks(AT_A_TIME) {
         let mut found: Vec<Changed> = Vec::new();
         for (path, agreed) in some {
@@ -121,6 +134,34 @@ pub(crate) fn follow(
         }
     }
     Ok(())
+}
+
+/// The `.git` directories in which both sides changed files: some of the user's files among others of
+/// the cell would make no sense.
+fn diverged(
+    agreements: &Agreements,
+    changed: &[(PathBuf, Option<Version>)],
+    placed: &Placed,
+    namespaces: &CellNamespaces,
+) -> io::Result<BTreeSet<PathBuf>> {
+    let of_git = |path: &Path| git_directory(path).map(Path::to_owned);
+    let changed: BTreeSet<PathBuf> = changed.iter().filter_map(|(path, _)| of_git(path)).collect();
+    if changed.is_empty() {
+        return Ok(changed);
+    }
+    let said = work_in_layer(namespaces, &placed.ids, Path::new(TARGET), |workspace| {
+        let mut diverged = BTreeSet::new();
+        for (path, agreement) in agreements.iter() {
+            if let Some(git) = of_git(path).filter(|git| changed.contains(git))
+                && !diverged.contains(&git)
+                && !is_at(workspace, path, agreement.version.as_ref())?
+            {
+                diverged.insert(git);
+            }
+        }
+        Ok(serde_json::to_vec(&diverged)?)
+    });
+    Ok(serde_json::from_slice(&said.map_err(io::Error::other)?)?)
 }
 
 /// What the host has at a path now; `None` for what a cell cannot be given.

@@ -14,6 +14,7 @@ in_worlds! { [root, rootless]
     a_restored_checkpoint_is_in_conflict_with_what_the_user_made_since,
     what_left_the_cell_is_followed_no_more,
     what_cannot_be_given_to_the_cell_waits,
+    commits_of_the_user_are_seen_unless_the_cell_made_others,
 }
 
 fn only_cell(world: &World) -> String {
@@ -133,5 +134,32 @@ fn what_cannot_be_given_to_the_cell_waits(world: &World) {
     assert_eq!(project.cell("cat a b"), "a\ncell\nb\ncell\n");
     project.host("rm -r a; echo user > a; echo user > b");
     assert_eq!(project.cell("cat a b"), "user\nuser\n");
+    world.text(["cancel", &exec]);
+}
+
+fn commits_of_the_user_are_seen_unless_the_cell_made_others(world: &World) {
+    let git = "git -c user.name=n -c user.email=e@example.com";
+    let project = Project::new(
+        world,
+        &format!("git init -q && echo a > a && echo b > b && git add . && {git} commit -qm one"),
+    );
+    let exec = keep_running(world, &project);
+    project.cell(&format!("echo c >> a; {git} commit -qam two"));
+    project.host("\"$HOTCELL\" apply");
+    project.host(&format!("echo user >> b; {git} commit -qam three"));
+    let seen = "git log --format=%s; git status --short; cat b";
+    assert_eq!(project.cell(seen), "three\ntwo\none\nb\nuser\n");
+    assert_eq!(project.names(), "");
+    // The cell goes on from there.
+    project.cell(&format!("echo d >> a; {git} commit -qam four"));
+    project.host("\"$HOTCELL\" apply");
+    assert_eq!(project.host("git log --format=%s; git status --short"), "four\nthree\ntwo\none\n");
+    // Both make a commit: each keeps a repository that is whole.
+    project.cell(&format!("echo e >> a; {git} commit -qam cell"));
+    project.host(&format!("echo more >> b; {git} commit -qam user"));
+    let seen = "git log -1 --format=%s; git fsck --no-dangling 2>&1; git diff --cached --name-only";
+    assert_eq!(project.cell(seen), "cell\n");
+    project.shell("\"$HOTCELL\" apply").exited(4);
+    assert_eq!(project.host("git log -1 --format=%s; git status --short"), "user\n");
     world.text(["cancel", &exec]);
 }
