@@ -25,8 +25,8 @@ use super::apply::git_directory;
 use super::change_digest::of_file;
 use super::drift::{Drift, open};
 use super::place::{Project, TARGET};
-use super::shown::{Shown, ShownDirectory};
-use super::stamps::Stamp;
+use super::shown::Shown;
+use super::stamps::{Stamp, Stamps};
 use crate::order::Placed;
 use crate::paths::CellPaths;
 use crate::tree;
@@ -78,8 +78,9 @@ pub(crate) fn follow(
         return Ok(());
     }
     let host = open(&project.dir)?;
-    let shown = Shown::open(&paths.shown())?.directory(Path::new(""))?;
-    if shown != ShownDirectory::Inode(fstat(&host)?.st_ino) {
+    let (shown, stamps) = (Shown::open(&paths.shown())?, Stamps::load(paths)?);
+    let drift = Drift::load(paths, project)?;
+    if drift.is_replaced(Path::new(""), &fstat(&host)?, &shown, &stamps)? {
         // Another directory has its path, which may be that of a disk that is not mounted.
         return Ok(());
     }
@@ -221,7 +222,11 @@ fn give(workspace: &OwnedFd, changed: &Changed) -> Outcome {
     match try_give(workspace, changed) {
         Ok(Some(version)) => Outcome::Follows(version),
         Ok(None) => Outcome::Differs,
-        Err(error) => Outcome::Failed(error.to_string()),
+        Err(error) => {
+            // The next try removes what stays.
+            let _ = remove_temporary(workspace);
+            Outcome::Failed(error.to_string())
+        }
     }
 }
 
