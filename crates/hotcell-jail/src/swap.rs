@@ -125,7 +125,7 @@ pub fn work_in_layer(
     })
 }
 
-/// The user of ordinary execs, and nobody else.
+/// Switches to the user of ordinary execs and drops all capabilities.
 fn become_exec(ids: &IdLayout) -> rustix::io::Result<()> {
     let (uid, gid) = (Uid::from_raw(EXEC_ID), Gid::from_raw(EXEC_ID));
     if ids.has_root() {

@@ -91,7 +91,7 @@ pub fn take_order<Order: DeserializeOwned>() -> io::Result<Order> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Whether somebody still waits for the outcome of the order.
+/// Whether the process that sent the order is still connected.
 #[must_use]
 pub fn is_awaited() -> bool {
     let stdout = io::stdout();

@@ -1,8 +1,8 @@
-//! Which files of a project the cell and the host had alike when they were last compared.
+//! Records which project files were identical in the cell and on the host after an apply.
 //!
-//! A file that was applied often stays in the layers of its cell: something runs there, or a
-//! checkpoint holds it. While the cell's version is still the one that was agreed on, the cell has
-//! no change of its own, and [`super::follow`] gives it what the user makes of the file.
+//! An applied file stays in the cell's layers while a process runs in the cell or a checkpoint holds
+//! the layer. As long as the cell's version equals the recorded one, the cell has not changed the
+//! file, and [`super::follow`] copies later changes of the user into the cell.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -258,7 +258,7 @@ fn with_kept(error: Error, kept: &[Kept]) -> Error {
             format!("{path:?} has the cell's version with what was written to it")
         }
         Kept::Beside { path, before } => {
-            format!("{path:?} was made anew, and what it was before is in {before:?}")
+            format!("{path:?} was created again, and its previous version is in {before:?}")
         }
     });
     error.hint(format!(

@@ -1,4 +1,4 @@
-//! Gives a cell what the user made of files after the cell's version of them was applied.
+//! Copies the user's later changes of applied files into the cell.
 //!
 //! The layers of the cell hide the host's version of such a file, so it is written over the cell's.
 //! That is done through the cell's own mount and as an ordinary user of the cell: whatever a program
@@ -212,7 +212,7 @@ fn look_at_host(
     };
     match opened() {
         Ok(opened) => Ok(opened.map(|(stat, now)| changed(Some(stat), now, Vec::new()))),
-        // It changed again, or nobody may read it.
+        // The file changed again, or it is not readable.
         Err(_) => Ok(None),
     }
 }

@@ -155,9 +155,13 @@ fn copy(from: &mut impl Read, to: &mut File) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// An apply that nobody waits for any more is not done.
+/// Fails if the client that asked for the apply has gone.
 pub(super) fn check_awaited() -> io::Result<()> {
-    if is_awaited() { Ok(()) } else { Err(io::Error::other("whoever asked for it has gone")) }
+    if is_awaited() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the client that asked for the apply has gone"))
+    }
 }
 
 /// Puts what the cell has into a slot. It has no version if it is too large to be compared again.

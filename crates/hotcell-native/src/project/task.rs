@@ -300,8 +300,8 @@ fn discard(
     Ok(ProjectOutcome::Discarded { discarded })
 }
 
-/// Does some work on what the cell wrote, with the cell's own rights to it. What it comes to is some
-/// paths.
+/// Does some work on what the cell wrote, with the cell's own rights to it, and
+/// returns the paths it yields.
 fn as_the_cell(
     ids: &IdLayout,
     work: impl FnOnce() -> io::Result<Vec<PathBuf>>,
