@@ -63,7 +63,7 @@ pub(crate) enum Force {
 
 /// What became of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Closed {
+pub(crate) enum Closed {
     /// It has ended everything in the cell and is about to go.
     Ending,
     /// It is not there.
@@ -71,7 +71,12 @@ enum Closed {
 }
 
 /// Ends the cell's supervisor, if it has one.
-async fn close(site: &Site, spec: &CellSpec, force: Force, reason: CloseReason) -> Result<Closed> {
+pub(crate) async fn close(
+    site: &Site,
+    spec: &CellSpec,
+    force: Force,
+    reason: CloseReason,
+) -> Result<Closed> {
     let driver = site.driver(&spec.driver)?;
     let asked = match force {
         Force::No => ask_to_close(site, spec, reason, force).await,
@@ -118,7 +123,7 @@ async fn ask_to_close(
     Err(LinkError::Lost)
 }
 
-async fn wait_until_gone(driver: &dyn Driver, spec: &CellSpec) -> Result<()> {
+pub(crate) async fn wait_until_gone(driver: &dyn Driver, spec: &CellSpec) -> Result<()> {
     let deadline = Instant::now() + CLOSE_WITHIN;
     let mut pause = LOOK_EVERY;
     while driver.connect(&spec.id).await?.is_some() {

@@ -339,6 +339,7 @@ impl<'a> Spawn<'a> {
             secrets: self.secrets.clone(),
             checkpoint_before: request.checkpoint_before,
             on: request.on.clone(),
+            labels: request.labels.clone(),
             created_at: Timestamp::now(),
         }
     }

@@ -84,6 +84,7 @@ pub(crate) fn resting(
         None => Standing::Is(CellState::Starting),
         Some(JournalEnd { closed: Some(reason), .. }) => match reason {
             CloseReason::Asleep => Standing::Is(CellState::Asleep),
+            CloseReason::Stopped => Standing::Is(CellState::Stopped),
             CloseReason::Killed
             | CloseReason::Expired
             | CloseReason::Idle

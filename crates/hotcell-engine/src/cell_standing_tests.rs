@@ -32,6 +32,7 @@ fn spec(keep: Keep) -> CellSpec {
         secrets: Vec::new(),
         checkpoint_before: None,
         on: BTreeMap::new(),
+        labels: BTreeMap::new(),
         created_at: CREATED,
     }
 }

@@ -15,6 +15,7 @@ mod cell_find;
 mod cell_fork;
 mod cell_info;
 mod cell_kill;
+mod cell_leave;
 mod cell_list;
 mod cell_ready;
 mod cell_remove;
@@ -158,6 +159,7 @@ mod tree_files_tests;
 mod upkeep_tests;
 
 pub use admission::Admission;
+pub use cell_leave::Serving;
 pub use engine::{Answer, Answering, Engine};
 pub use exec_stream::{ExecEvent, ExecStream};
 pub use files::{ContentReceiver, ContentSender, FileTransfer, Transferred};

@@ -236,6 +236,7 @@ fn bare_spec(id: CellId, tenant: Tenant, created_at: Timestamp) -> CellSpec {
         secrets: Vec::new(),
         checkpoint_before: None,
         on: BTreeMap::new(),
+        labels: BTreeMap::new(),
         created_at,
     }
 }

@@ -19,9 +19,33 @@ pub(crate) fn is_link(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }
 
+/// Source code by the endings of its names, of which registries know nothing or something else.
+const SOURCES: &[(&str, &str)] = &[
+    ("c", "text/x-c"),
+    ("cc", "text/x-c++"),
+    ("cpp", "text/x-c++"),
+    ("go", "text/x-go"),
+    ("h", "text/x-c"),
+    ("java", "text/x-java"),
+    ("kt", "text/x-kotlin"),
+    ("py", "text/x-python"),
+    ("pyi", "text/x-python"),
+    ("rb", "text/x-ruby"),
+    ("rs", "text/x-rust"),
+    ("swift", "text/x-swift"),
+    ("ts", "text/x-typescript"),
+    ("tsx", "text/x-typescript"),
+];
+
+fn by_name(path: &Path) -> Option<&'static str> {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let source = SOURCES.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known));
+    source.map(|(_, kind)| *kind).or_else(|| mime_guess::from_path(path).first_raw())
+}
+
 /// The media type of a file. Content that tells decides; of text the name tells more.
 pub(crate) fn mime_type(path: &Path, head: Option<&[u8]>) -> String {
-    let by_name = mime_guess::from_path(path).first_raw();
+    let by_name = by_name(path);
     let Some(head) = head else { return by_name.unwrap_or(BYTES).to_owned() };
     if let Some(known) = infer::get(head)
         && !known.mime_type().starts_with("text/")

@@ -36,6 +36,7 @@ mod race_tests;
 mod read;
 mod removal;
 mod search;
+mod search_found;
 mod search_lines;
 #[cfg(test)]
 mod search_tests;

@@ -147,6 +147,7 @@ fn with_narrowed_roots_nothing_outside_is_ever_read() {
             include_ignored: true,
             context_lines: 0,
             limit: 100,
+            cursor: None,
             early: false,
         };
         for _ in 0..ROUNDS / 10 {

@@ -21,14 +21,13 @@ use crate::kinds::is_directory;
 use crate::path::CellPath;
 use crate::pattern::Pattern;
 use crate::removal::{is_of_kernel, open_file};
+use crate::search_found::{Found, MOST_BYTES, PageEnd};
 use crate::search_lines::{Lines, match_bytes};
 use crate::search_walk::{Directory, LeftOut, Visited, Walk};
 use crate::tree::{Links, Tree};
 
 const MOST_MATCHES: u32 = 10_000;
 const MOST_CONTEXT: u32 = 100;
-/// All that is found, on the wire.
-const MOST_BYTES: usize = 4 << 20;
 /// What a compiled pattern may take.
 const MOST_PATTERN_BYTES: usize = 10 << 20;
 /// A file with a longer line is passed over.
@@ -59,7 +58,7 @@ pub(crate) fn search(
             SearchIn::Content => {
                 let opened = tree.read(&path)?;
                 if hunt.is_chosen(Path::new(name)) {
-                    hunt.content(&mut hunt.searcher(), opened, path.as_path(), &|| false);
+                    hunt.content(&mut hunt.searcher(), opened, path.as_path());
                 }
             }
         }
@@ -79,18 +78,11 @@ struct Hunt<'a> {
     base: &'a CellPath,
     context: usize,
     limit: usize,
+    after: Option<PageEnd>,
     files: AtomicU64,
     found: Mutex<Found>,
     /// How many matches may still be told early. Held while they are: lines are not to mix.
     untold: Option<Mutex<usize>>,
-}
-
-#[derive(Debug, Default)]
-struct Found {
-    matches: Vec<FileMatch>,
-    bytes: usize,
-    /// Whether more was found than is wanted.
-    full: bool,
 }
 
 impl<'a> Hunt<'a> {
@@ -116,8 +108,9 @@ impl<'a> Hunt<'a> {
             base,
             context: request.context_lines as usize,
             limit: request.limit as usize,
+            after: request.cursor.as_deref().map(PageEnd::parse).transpose()?,
             files: AtomicU64::new(0),
-            found: Mutex::default(),
+            found: Mutex::new(Found::new(request.limit as usize)),
             untold: request.early.then(|| Mutex::new(request.limit as usize)),
         })
     }
@@ -139,33 +132,39 @@ impl<'a> Hunt<'a> {
             SearchIn::Names => Visited::Names,
         };
         let walk = Walk::new(directory, path.as_path(), above, left_out, visited);
-        walk.run(|| {
+        let is_wanted = |path: &Path| self.is_wanted(path);
+        walk.run(&is_wanted, || {
             let mut searcher = self.searcher();
             let walk = &walk;
             move |directory: &Directory, name: &OsStr| {
-                if self.conversation.is_over() || self.lock().full {
+                if self.conversation.is_over() {
                     return walk.stop();
                 }
-                self.visit(&mut searcher, directory, name, &|| walk.is_stopped());
+                self.visit(&mut searcher, directory, name);
             }
         });
     }
 
-    fn visit(
-        &self,
-        searcher: &mut Searcher,
-        directory: &Directory,
-        name: &OsStr,
-        is_stopped: &dyn Fn() -> bool,
-    ) {
+    /// Whether what a file or a directory holds can be on this page.
+    fn is_wanted(&self, path: &Path) -> bool {
+        // As its matches name it.
+        let path = path.to_string_lossy();
+        let path = Path::new(path.as_ref());
+        self.after.as_ref().is_none_or(|end| end.leaves(path)) && self.lock().has_room_for(path)
+    }
+
+    fn visit(&self, searcher: &mut Searcher, directory: &Directory, name: &OsStr) {
         let path = directory.path.join(name);
+        if !self.is_wanted(&path) {
+            return;
+        }
         let below = path.strip_prefix(self.base.as_path()).unwrap_or(&path);
         match self.within {
             SearchIn::Names => self.name(&CellPath::lexical(&path), below),
             SearchIn::Content if self.is_chosen(below) => {
                 // Gone or replaced meanwhile, or another user's.
                 if let Ok(opened) = open_file(&directory.fd, name) {
-                    self.content(searcher, opened, &path, is_stopped);
+                    self.content(searcher, opened, &path);
                 }
             }
             SearchIn::Content => {}
@@ -184,6 +183,9 @@ impl<'a> Hunt<'a> {
         self.files.fetch_add(1, Ordering::Relaxed);
         if self.matcher.is_match(below.as_os_str().as_bytes()).unwrap_or(false) {
             let path = path.to_string();
+            if self.after.as_ref().is_some_and(|end| end.line_in(&path).is_some()) {
+                return;
+            }
             let bytes = match_bytes(&path, "", &[]);
             let found =
                 FileMatch { path, line: None, text: None, before: Vec::new(), after: Vec::new() };
@@ -192,17 +194,13 @@ impl<'a> Hunt<'a> {
     }
 
     /// Looks at the content of a file.
-    fn content(
-        &self,
-        searcher: &mut Searcher,
-        (file, stat): (File, Stat),
-        path: &Path,
-        is_stopped: &dyn Fn() -> bool,
-    ) {
+    fn content(&self, searcher: &mut Searcher, (file, stat): (File, Stat), path: &Path) {
         self.files.fetch_add(1, Ordering::Relaxed);
+        let is_over = || self.conversation.is_over() || !self.is_wanted(path);
         let path = path.to_string_lossy();
-        let mut lines = Lines::new(&self.matcher, &path, self.context, (self.limit, MOST_BYTES));
-        let is_over = || is_stopped() || self.conversation.is_over();
+        let after = self.after.as_ref().and_then(|end| end.line_in(&path)).unwrap_or(0);
+        let most = (self.limit, MOST_BYTES);
+        let mut lines = Lines::new(&self.matcher, &path, self.context, most).after(after);
         // A file of /proc tells no size.
         let left = Some(stat.st_size.cast_unsigned()).filter(|size| *size > 0);
         let reader = Stoppable { file, left, is_over: &is_over };
@@ -215,10 +213,7 @@ impl<'a> Hunt<'a> {
 
     fn add(&self, matches: Vec<FileMatch>, bytes: usize) {
         self.tell(&matches);
-        let mut found = self.lock();
-        found.matches.extend(matches);
-        found.bytes += bytes;
-        found.full |= found.matches.len() > self.limit || found.bytes > MOST_BYTES;
+        self.lock().add(matches, bytes);
     }
 
     /// Tells of matches before all of them are found, where that is wanted.
@@ -237,23 +232,8 @@ impl<'a> Hunt<'a> {
     }
 
     fn finish(self) -> FileMatches {
-        let mut found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let place = |found: &FileMatch| (found.path.clone(), found.line);
-        found.matches.sort_by_cached_key(place);
-        found.matches.truncate(self.limit);
-        let mut bytes = 0;
-        let within = found.matches.iter().take_while(|one| {
-            bytes += match_bytes(&one.path, one.text.as_deref().unwrap_or(""), &one.before)
-                + match_bytes("", "", &one.after);
-            bytes <= MOST_BYTES
-        });
-        let within = within.count();
-        found.matches.truncate(within);
-        FileMatches {
-            matches: found.matches,
-            files: self.files.into_inner(),
-            truncated: found.full,
-        }
+        let found = self.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.finish(self.files.into_inner())
     }
 
     fn searcher(&self) -> Searcher {

@@ -19,6 +19,8 @@ pub(crate) struct Lines<'a> {
     matcher: &'a RegexMatcher,
     path: &'a str,
     context: usize,
+    /// The last line that is not wanted any more.
+    after: u64,
     most: usize,
     most_bytes: usize,
     before: VecDeque<String>,
@@ -35,7 +37,12 @@ impl<'a> Lines<'a> {
         (most, most_bytes): (usize, usize),
     ) -> Self {
         let (before, matches) = (VecDeque::new(), Vec::new());
-        Self { matcher, path, context, most, most_bytes, before, matches, bytes: 0 }
+        Self { matcher, path, context, after: 0, most, most_bytes, before, matches, bytes: 0 }
+    }
+
+    /// Only those after a line.
+    pub(crate) fn after(self, after: u64) -> Self {
+        Self { after, ..self }
     }
 
     /// Shows a line after the matches before it that still want one.
@@ -68,6 +75,10 @@ impl Sink for Lines<'_> {
         let at = self.matcher.find(bytes).ok().flatten().map_or(0, |found| found.start());
         let text = shown(bytes, at);
         self.follow(&text);
+        if line.line_number().is_some_and(|number| number <= self.after) {
+            self.precede(text);
+            return Ok(true);
+        }
         let before: Vec<String> = self.before.iter().cloned().collect();
         self.bytes += match_bytes(self.path, &text, &before);
         self.precede(text.clone());

@@ -20,6 +20,7 @@ fn wanted(pattern: &str) -> FileSearch {
         include_ignored: false,
         context_lines: 0,
         limit: 100,
+        cursor: None,
         early: false,
     }
 }
@@ -146,6 +147,73 @@ fn only_so_much_is_found() {
 }
 
 #[test]
+fn pages_hold_every_match_once_and_in_order() {
+    let place = Place::new();
+    for (directory, file) in (0..12).flat_map(|one| (0..9).map(move |other| (one, other))) {
+        place.put(&format!("d{directory}/e-{}/f{file}", file % 3), "a needle\nhay\nneedle\n");
+    }
+    // In the order of paths all that is in `d1` comes before `d1-file`.
+    place.put("d1-file", "needle\n".repeat(40));
+    place.put("binary", b"needle\n\0\n");
+    let all = find(&place, &FileSearch { limit: 10_000, ..wanted("needle") });
+    assert_eq!((all.matches.len(), all.next_cursor), (12 * 9 * 2 + 40, None));
+    let at = |found: &FileMatch| (std::path::PathBuf::from(&found.path), found.line);
+    assert!(all.matches.is_sorted_by_key(at));
+    let names = FileSearch { within: SearchIn::Names, ..wanted("[0-9]") };
+    let all_names = find(&place, &FileSearch { limit: 10_000, ..names.clone() });
+    for (request, all) in [(wanted("needle"), all.matches), (names, all_names.matches)] {
+        for limit in [1, 7, 50] {
+            let mut request = FileSearch { limit, context_lines: 1, ..request.clone() };
+            let mut paged = Vec::new();
+            loop {
+                let page = find(&place, &request);
+                assert!(page.matches.len() <= limit as usize);
+                assert_eq!(page.truncated, page.next_cursor.is_some());
+                paged.extend(page.matches.iter().map(at));
+                request.cursor = page.next_cursor;
+                if request.cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(paged, all.iter().map(at).collect::<Vec<_>>(), "{limit}");
+        }
+    }
+}
+
+#[test]
+fn a_page_reads_little_beyond_its_last_match() {
+    let place = Place::new();
+    for number in 0..2000 {
+        place.put(&format!("d{number:04}/f"), "needle\n");
+    }
+    let first = find(&place, &FileSearch { limit: 5, ..wanted("needle") });
+    assert!(first.files < 500, "{}", first.files);
+    let cursor = Some("1:/workspace/d1990/f".to_owned());
+    let last = find(&place, &FileSearch { cursor, ..wanted("needle") });
+    assert_eq!((last.files, last.matches.len(), last.next_cursor), (10, 9, None));
+}
+
+#[test]
+fn a_page_of_large_matches_goes_on_where_it_ended() {
+    let place = Place::new();
+    for number in 0..9 {
+        place.put(&format!("f{number}"), format!("{}\n", "\u{1}".repeat(499)).repeat(400));
+    }
+    let mut request = FileSearch { limit: 10_000, ..wanted("\u{1}") };
+    let mut counts = Vec::new();
+    loop {
+        let page = find(&place, &request);
+        counts.push(page.matches.len());
+        request.cursor = page.next_cursor;
+        if request.cursor.is_none() {
+            break;
+        }
+    }
+    assert!(counts.len() > 1, "{counts:?}");
+    assert_eq!(counts.iter().sum::<usize>(), 9 * 400, "{counts:?}");
+}
+
+#[test]
 fn matches_are_told_as_they_are_found() {
     let place = Place::new();
     for number in 0..40 {
@@ -156,7 +224,7 @@ fn matches_are_told_as_they_are_found() {
     let lines = told.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let mut told: Vec<FileMatch> =
         lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
-    told.sort_by_key(|one| (one.path.clone(), one.line));
+    told.sort_by_key(|one| (std::path::PathBuf::from(&one.path), one.line));
     assert_eq!((told.len(), told), (2000, found.unwrap().matches));
     let few = FileSearch { early: true, limit: 70, ..wanted("needle") };
     let (_, told) = talk(&[], |conversation| search(&place.tree, &few, conversation));
@@ -173,6 +241,10 @@ fn what_cannot_be_searched_is_told() {
     assert_eq!(code(&FileSearch { limit: 0, ..wanted("x") }), ErrorCode::Invalid);
     assert_eq!(code(&FileSearch { limit: 10_001, ..wanted("x") }), ErrorCode::Invalid);
     assert_eq!(code(&FileSearch { context_lines: 101, ..wanted("x") }), ErrorCode::Invalid);
+    for cursor in ["", "x", "1:relative", "-1:/a"] {
+        let request = FileSearch { cursor: Some(cursor.to_owned()), ..wanted("x") };
+        assert_eq!(code(&request), ErrorCode::Invalid, "{cursor:?}");
+    }
     for pattern in ["(", "a\nb", "((((a{99}){99}){99}){99})"] {
         assert_eq!(code(&wanted(pattern)), ErrorCode::Invalid, "{pattern:?}");
     }

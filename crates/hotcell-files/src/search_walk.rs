@@ -155,34 +155,41 @@ impl Walk {
         self.moved.notify_all();
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Walks with as many threads as there are processors; each makes itself a visitor.
-    pub(crate) fn run<V: FnMut(&Directory, &OsStr)>(&self, visitor: impl Fn() -> V + Sync) {
+    /// Walks with as many threads as there are processors, each with a visitor, through the
+    /// directories that are wanted.
+    pub(crate) fn run<V: FnMut(&Directory, &OsStr)>(
+        &self,
+        is_wanted: &(dyn Fn(&Path) -> bool + Sync),
+        visitor: impl Fn() -> V + Sync,
+    ) {
         thread::scope(|scope| {
             for _ in 1..threads() {
                 let Some(helper) = Helper::new() else { break };
                 let visitor = &visitor;
                 let work = move || {
                     let _helper = helper;
-                    self.work(visitor());
+                    self.work(is_wanted, visitor());
                 };
                 // With fewer threads it takes longer.
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
-            self.work(visitor());
+            self.work(is_wanted, visitor());
         });
     }
 
-    fn work(&self, mut visit: impl FnMut(&Directory, &OsStr)) {
+    fn work(&self, is_wanted: &dyn Fn(&Path) -> bool, mut visit: impl FnMut(&Directory, &OsStr)) {
         while let Some(task) = self.next() {
             let mut busy = Busy { walk: self, found: Vec::new() };
             match task {
                 Task::Begin(directory) => self.enter(directory, &mut busy.found),
                 Task::Enter(parent, name) => {
-                    if let Some(directory) = parent.open(&name) {
+                    if is_wanted(&parent.path.join(&name))
+                        && let Some(directory) = parent.open(&name)
+                    {
                         self.enter(directory, &mut busy.found);
                     }
                 }
@@ -216,7 +223,7 @@ impl Walk {
         }
     }
 
-    /// Lists a directory and adds what is to be done in it, so that it is done by name.
+    /// Lists a directory and adds the tasks in it: the last is the first by name.
     fn enter(&self, mut directory: Directory, found: &mut Vec<Task>) {
         let Ok(mut entries) = names(&directory.fd) else { return };
         if self.left_out == LeftOut::Ignored {
@@ -230,16 +237,17 @@ impl Walk {
             if is_ours(&name) || self.is_left_out(&directory, &name, kind) {
                 continue;
             }
-            match (kind, self.visited) {
-                (FileType::Directory, _) => found.push(Task::Enter(Arc::clone(&directory), name)),
-                (FileType::RegularFile, _) | (_, Visited::Names) => files.push(name),
-                (_, Visited::Files) => {}
+            let is_visited = kind == FileType::RegularFile || self.visited == Visited::Names;
+            if kind == FileType::Directory || files.len() == FILES_AT_ONCE {
+                visit_in_order(&directory, &mut files, found);
+            }
+            if kind == FileType::Directory {
+                found.push(Task::Enter(Arc::clone(&directory), name));
+            } else if is_visited {
+                files.push(name);
             }
         }
-        for chunk in files.chunks_mut(FILES_AT_ONCE) {
-            let names = chunk.iter_mut().rev().map(std::mem::take).collect();
-            found.push(Task::Visit(Arc::clone(&directory), names));
-        }
+        visit_in_order(&directory, &mut files, found);
     }
 
     fn is_left_out(&self, directory: &Directory, name: &OsStr, kind: FileType) -> bool {
@@ -254,5 +262,13 @@ impl Walk {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds a task for files that were listed in reverse.
+fn visit_in_order(directory: &Arc<Directory>, files: &mut Vec<OsString>, found: &mut Vec<Task>) {
+    if !files.is_empty() {
+        let names = files.drain(..).rev().collect();
+        found.push(Task::Visit(Arc::clone(directory), names));
     }
 }

@@ -40,7 +40,8 @@ pub enum CellState {
     Ready,
     /// No processes, files kept; wakes at the next use.
     Asleep,
-    /// Its supervisor died or the machine was restarted; files kept, wakes at the next use.
+    /// Its supervisor died, the machine was restarted, or its servers left; files kept, wakes at
+    /// the next use.
     Stopped,
     /// Its place cannot be reached at present.
     Unavailable,
@@ -66,6 +67,8 @@ impl CellState {
 pub enum CloseReason {
     /// Nothing ran for a while: files are kept and the cell wakes at the next use.
     Asleep,
+    /// The servers that served it have left: files are kept and the cell wakes at the next use.
+    Stopped,
     /// A caller ended the cell.
     Killed,
     /// Its TTL is over.
@@ -83,7 +86,7 @@ impl CloseReason {
     #[must_use]
     pub fn removes_files(self) -> bool {
         match self {
-            Self::Asleep => false,
+            Self::Asleep | Self::Stopped => false,
             Self::Killed | Self::Expired | Self::Idle | Self::Orphaned | Self::ExecEnded => true,
         }
     }
@@ -142,6 +145,9 @@ pub struct CellSpec {
     /// Labels that its place must have, for a driver with several.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub on: BTreeMap<String, String>,
+    /// Notes of the front that made it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// When it was spawned.
     pub created_at: Timestamp,
 }

@@ -340,6 +340,9 @@ pub struct FileSearch {
     pub context_lines: u32,
     /// How many matches at most.
     pub limit: u32,
+    /// Only matches after this: the `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
     /// Whether matches are told at once as well, in the order in which they are found: each as a
     /// line of content.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

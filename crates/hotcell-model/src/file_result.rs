@@ -250,15 +250,26 @@ pub struct FileMatch {
     pub after: Vec<String>,
 }
 
+impl FileMatch {
+    /// Where the next page goes on when this is the last match of a page.
+    #[must_use]
+    pub fn cursor(&self) -> String {
+        format!("{}:{}", self.line.unwrap_or(0), self.path)
+    }
+}
+
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileMatches {
-    /// By path and line.
+    /// By path, component by component, and line.
     pub matches: Vec<FileMatch>,
     /// How many files were looked at.
     pub files: u64,
     /// Whether there are more matches than were asked for.
     pub truncated: bool,
+    /// Where the next page begins, if there are more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
 }
 
 /// How one thing of a batch came out.

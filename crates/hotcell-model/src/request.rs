@@ -245,6 +245,9 @@ pub struct CellSpawn {
     /// Labels that the place of the cell must have, for a driver with several: `engine` is the name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub on: BTreeMap<String, String>,
+    /// Notes of the front that asks for it. Forks inherit them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// A second spawn with the same key within 24 h answers with the first one's cell. One that
     /// was made for one command is answered as stopped when it has ended and something ran in it:
     /// a run in it with the key of the first is answered from its records.
@@ -268,6 +271,7 @@ impl Default for CellSpawn {
             checkpoint_before: None,
             driver: None,
             on: BTreeMap::new(),
+            labels: BTreeMap::new(),
             idempotency_key: None,
         }
     }

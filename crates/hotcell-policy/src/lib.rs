@@ -33,6 +33,8 @@ mod steps;
 #[cfg(test)]
 mod steps_tests;
 mod verdict;
+#[cfg(test)]
+mod vibesbox_tests;
 mod walk;
 
 pub use self::act::{Act, ImageNames};

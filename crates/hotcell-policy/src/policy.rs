@@ -3,7 +3,7 @@
 use crate::act::{Act, found_in};
 use crate::finding::{Dynamic, Finding, Kind};
 use crate::lines::AllowedLines;
-use crate::rules::{Decision, NameSet, Rule, Rules, fits, read};
+use crate::rules::{Conditions, Decision, NameSet, Rule, Rules, fits, read};
 use crate::verdict::{Part, Verdict};
 use crate::walk::Around;
 
@@ -14,6 +14,7 @@ const PROFILES: &[(&str, &str)] = &[
     ("allowlist", include_str!("profiles/allowlist.toml")),
     ("blocklist", include_str!("profiles/blocklist.toml")),
     ("dangerous", include_str!("profiles/dangerous.toml")),
+    ("vibesbox", include_str!("profiles/vibesbox.toml")),
 ];
 
 /// Why rules cannot be used.
@@ -123,10 +124,13 @@ impl Policy {
             && self.rules.iter().all(|rule| rule.decision == Decision::Allow)
     }
 
-    /// The commands that rules allow by name, in their order, where nothing else is allowed.
+    /// The commands that rules allow by name alone, where nothing else is allowed.
     #[must_use]
     pub fn allowed_commands(&self) -> Vec<&str> {
-        let allows = |rule: &&Rule| rule.decision == Decision::Allow;
+        let allows = |rule: &&Rule| {
+            let Conditions { via, direct, .. } = &rule.conditions;
+            rule.decision == Decision::Allow && via.is_none() && direct.is_none()
+        };
         let mut names: Vec<&str> = match self.default {
             Decision::Deny => {
                 let rules = self.rules.iter().filter(allows);

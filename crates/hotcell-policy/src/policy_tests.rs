@@ -181,7 +181,7 @@ fn broken_rules_are_named() {
         ("x = ", "policy file, line 1"),
         (
             "include = 'nothing'",
-            "no profile is called `nothing`; there are open, careful, allowlist, blocklist, dangerous",
+            "no profile is called `nothing`; there are open, careful, allowlist, blocklist, dangerous, vibesbox",
         ),
     ] {
         let error = Policy::parse(Some(rules), "open").unwrap_err();

@@ -11,7 +11,7 @@ use governor::clock::{Clock, MonotonicClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use hotcell_engine::{Admission, Quota, TenantTable};
-use hotcell_model::{Caller, Error, ErrorCode, Reach, Result, Tenant};
+use hotcell_model::{At, Caller, Error, ErrorCode, Reach, Result, Tenant};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -27,12 +27,20 @@ pub(crate) struct Refused {
     code: &'static str,
 }
 
+/// Something that was asked of the engine, and how it came out.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Operation {
+    operation: &'static str,
+    outcome: &'static str,
+}
+
 /// The calls of one server.
 #[derive(Debug, Clone)]
 pub(crate) struct CallMeter {
     tallies: Arc<Mutex<Tallies>>,
     tenants: Arc<TenantTable>,
     pub(crate) refusals: Family<Refused, Counter>,
+    pub(crate) operations: Family<Operation, Counter>,
 }
 
 type Pace = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<Instant>>;
@@ -88,7 +96,7 @@ impl CallMeter {
     pub(crate) fn new(tenants: TenantTable, all: &Admission) -> Self {
         let tallies = Tallies { shares: CallShares::new(all), ..Tallies::default() };
         let (tallies, tenants) = (Arc::new(Mutex::new(tallies)), Arc::new(tenants));
-        Self { tallies, tenants, refusals: Family::default() }
+        Self { tallies, tenants, refusals: Family::default(), operations: Family::default() }
     }
 
     /// Counts a call until what it gives is dropped.
@@ -145,6 +153,21 @@ impl CallMeter {
     /// How many calls are under way.
     pub(crate) fn under_way(&self) -> usize {
         lock(&self.tallies).under_way
+    }
+
+    /// Counts an operation that was answered, unless the server asked for it itself. There are as
+    /// many names as requests.
+    pub(crate) fn answered<T>(
+        &self,
+        caller: &Caller,
+        operation: &'static str,
+        answered: &Result<T>,
+    ) {
+        if caller.at == At::Inside {
+            return;
+        }
+        let outcome = if answered.is_ok() { "ok" } else { "error" };
+        self.operations.get_or_create(&Operation { operation, outcome }).inc();
     }
 
     /// Counts a call that was answered with an error.

@@ -164,10 +164,15 @@ impl Door {
 
     /// The same for a front that itself notes with `refused` what it answers with an error.
     pub(crate) async fn enter(&self, caller: &Caller, request: Request) -> Result<Reply> {
+        let operation = match &request {
+            Request::FileCall(call) => call.op.name(),
+            request => request.name(),
+        };
         let _under_way = self.meter.begin(caller)?;
-        let reply = Box::pin(self.answer(caller, request)).await?;
+        let answered = Box::pin(self.answer(caller, request)).await;
+        self.meter.answered(caller, operation, &answered);
         tracing::debug!("answered");
-        Ok(reply)
+        answered
     }
 
     /// An error that was made here, as it is shown: it may quote what was asked for.
@@ -218,10 +223,12 @@ impl Door {
         caller: &Caller,
         request: FileStream,
     ) -> Result<FileTransfer> {
+        let name = request.op.name();
         let begun = match self.meter.begin(caller) {
             Ok(_under_way) => self.patient(Box::pin(self.engine.transfer(caller, request))).await,
             Err(error) => Err(error),
         };
+        self.meter.answered(caller, name, &begun);
         if let Err(error) = &begun {
             self.refused(error);
         }
@@ -239,6 +246,7 @@ impl Door {
             Ok(_under_way) => self.patient(Box::pin(self.engine.dial(caller, request))).await,
             Err(error) => Err(error),
         };
+        self.meter.answered(caller, "port_dial", &dialled);
         if let Err(error) = &dialled {
             self.refused(error);
         }

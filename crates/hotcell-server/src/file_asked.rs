@@ -316,6 +316,8 @@ pub(crate) struct SearchFiles {
     #[serde(default = "most_matches")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: u32,
+    /// next_cursor of the page before
+    cursor: Option<String>,
 }
 
 impl From<SearchFiles> for FileSearch {
@@ -333,6 +335,7 @@ impl From<SearchFiles> for FileSearch {
             include_ignored: asked.include_ignored,
             context_lines: asked.context_lines,
             limit: asked.limit,
+            cursor: asked.cursor,
             early: false,
         }
     }

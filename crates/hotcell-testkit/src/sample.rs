@@ -40,6 +40,7 @@ pub fn cell_spec(number: u64) -> CellSpec {
         secrets: Vec::new(),
         checkpoint_before: None,
         on: BTreeMap::new(),
+        labels: BTreeMap::new(),
         env: BTreeMap::from([("GREETING".to_owned(), "héllo\n'\"".to_owned())]),
         created_at: EPOCH.plus_seconds(number),
     }

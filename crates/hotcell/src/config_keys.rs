@@ -420,7 +420,7 @@ const FIRST: &[Key] = &[
         name: "policy.profile",
         variable: "HOTCELL_POLICY_PROFILE",
         default: "open",
-        about: "by which rules agents are judged: open, careful, blocklist, dangerous, allowlist",
+        about: "by which rules agents are judged: open, careful, blocklist, dangerous, allowlist, vibesbox",
         set: |config, text| {
             let names: Vec<&str> = Policy::profiles().collect();
             if !names.contains(&text) {

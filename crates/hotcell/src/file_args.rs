@@ -136,6 +136,9 @@ pub(crate) struct Search {
     /// How many matches at most.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
+    /// Go on where a page ended: the `next_cursor` of its JSON.
+    #[arg(long, value_name = "CURSOR", requires = "json")]
+    pub(crate) cursor: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

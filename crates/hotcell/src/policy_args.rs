@@ -27,7 +27,7 @@ Examples:
   hotcell policy check --profile careful 'cd /tmp && rm -rf *'
   hotcell policy check --python 'import os; os.system(\"id\")'")]
 pub(crate) struct CheckPolicy {
-    /// Decide by this profile instead of the configured one: open, careful, blocklist, allowlist.
+    /// Decide by this profile instead of the configured one: open, careful, blocklist, dangerous, allowlist, vibesbox.
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Read it as Python.

@@ -1,5 +1,7 @@
 //! Containers: making and ending them, who works in them, and what they use.
 
+use std::collections::BTreeMap;
+
 use hotcell_model::{
     Cell, CellAttach, CellFork, CellId, CellInfo, CellKill, CellList, CellRef, CellSpawn,
     CellState, CheckpointCreate, CheckpointDelete, CheckpointId, CheckpointList, Error, ErrorCode,
@@ -12,6 +14,8 @@ use super::execs::GRACE_S;
 use super::{Answered, Bench, inputs};
 use crate::tool::answer;
 
+/// What marks containers, so that the last server can stop them when it leaves.
+pub const LABEL: (&str, &str) = ("dialect", "devbench");
 const MEBIBYTE: f64 = (1 << 20) as f64;
 /// What the id of a snapshot begins with.
 const SNAPSHOT: &str = "snap_";
@@ -93,6 +97,7 @@ impl Bench {
             ttl_s: ttl_s.filter(|_| !persistent),
             limits: RequestedLimits::default(),
             network: self.settings.network.clone(),
+            labels: BTreeMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())]),
             idempotency_key,
             ..CellSpawn::default()
         };
@@ -203,6 +208,7 @@ impl Bench {
             "network_tx_bytes": stats.network.as_ref().map_or(0, |it| it.sent_bytes),
             "disk_bytes": stats.disk_bytes,
             "pids": stats.pids,
+            "pids_limit": cell.limits.pids,
             "execs_running": stats.running,
             "execs_queued": stats.queued,
             "timestamp": now,

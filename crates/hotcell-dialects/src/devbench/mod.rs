@@ -15,6 +15,7 @@ use hotcell_model::{
 use rmcp::model::{CallToolResult, JsonObject, Tool};
 use serde_json::{Value, json};
 
+pub use self::cells::LABEL;
 use self::errors::{About, Refused};
 use crate::as_meant::as_meant;
 use crate::dialect::{Dialect, ToolCall};

@@ -3,6 +3,7 @@
 //! A process is an exec in the caller's default cell; its pid is the one it has there.
 
 mod lines;
+mod redacted;
 mod tools;
 
 use std::collections::VecDeque;
@@ -17,7 +18,8 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::lines::{Beginnings, redacted};
+use self::lines::Beginnings;
+use self::redacted::redacted;
 use crate::as_meant::arguments_of;
 use crate::dialect::{Dialect, ToolCall};
 use crate::talk::{Asking, Progress, Told};

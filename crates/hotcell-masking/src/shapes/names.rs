@@ -52,6 +52,7 @@ const ENDINGS: &[(&str, Meaning)] = &[
     ("token", Meaning::Token),
     ("apikey", Meaning::Key),
     ("accesskey", Meaning::Key),
+    ("accesskeyid", Meaning::Key),
     ("secretkey", Meaning::Key),
     ("privatekey", Meaning::Key),
     ("accountkey", Meaning::Key),

@@ -133,6 +133,7 @@ fn named() -> Vec<(&'static str, String, &'static str, &'static str)> {
     let hunter = ["hunt", "er2"].concat();
     let mut named = vec![
         ("AWS_SECRET_ACCESS_KEY=", aws.clone(), "\n", "aws-secret-key"),
+        ("AWS_ACCESS_KEY_ID=", format!("{hunter}{hunter}"), "\n", "key"),
         ("aws_secret_access_key = ", aws.clone(), "\n", "aws-secret-key"),
         ("\"SecretAccessKey\": \"", aws, "\",", "aws-secret-key"),
         ("AccountName=a;AccountKey=", azure.clone(), ";EndpointSuffix=core.windows.net", "key"),

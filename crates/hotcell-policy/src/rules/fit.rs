@@ -28,7 +28,7 @@ fn fit(rule: &Rule, finding: &Finding) -> Fit {
     // What cannot be known is allowed only by a rule that says so.
     if rule.decision == Decision::Allow
         && conditions.dynamic.is_none()
-        && !finding.dynamic.is_empty()
+        && finding.dynamic.iter().any(|kind| !conditions.tolerates.contains(kind))
     {
         return Fit::No;
     }
@@ -118,6 +118,7 @@ fn of_flags(conditions: &Conditions, finding: &Finding) -> Fit {
         (conditions.overwrites, finding.overwrites),
         (conditions.as_root, finding.as_root),
         (conditions.fork_bomb, finding.fork_bomb),
+        (conditions.direct, finding.via.is_empty()),
     ];
     let holds = pairs.iter().all(|(wanted, given)| wanted.is_none_or(|wanted| wanted == *given));
     let via = conditions.via.as_ref().is_none_or(|globs| {

@@ -42,11 +42,13 @@ const RULE_KEYS: &[&str] = &[
     "redirects",
     "network",
     "dynamic",
+    "tolerates",
     "destructive",
     "overwrites",
     "as_root",
     "fork_bomb",
     "via",
+    "direct",
     "sets",
     "imports",
     "calls",
@@ -155,7 +157,7 @@ impl Reader<'_> {
                     }
                 }
                 _ if RULE_KEYS.contains(&key) => {
-                    any = true;
+                    any |= key != "tolerates";
                     self.condition(&mut conditions, key, item, at)?;
                 }
                 _ => return Err(self.unknown(key, at, RULE_KEYS)),
@@ -168,6 +170,10 @@ impl Reader<'_> {
                 "every rule needs a verdict: allow, ask or deny",
             ));
         };
+        if decision != Decision::Allow && !conditions.tolerates.is_empty() {
+            let at = place(table, "tolerates");
+            return Err(self.bad("tolerates", at, "is for rules with the verdict allow"));
+        }
         if !any {
             return Err(self.bad(
                 "command",
@@ -209,7 +215,14 @@ impl Reader<'_> {
                     None => OnNetwork::Hosts(names()?),
                 });
             }
-            "dynamic" => conditions.dynamic = Some(self.dynamic(key, item, at)?),
+            "dynamic" => {
+                conditions.dynamic = Some(match item.as_bool() {
+                    Some(any) => OnDynamic::Any(any),
+                    None => OnDynamic::Kinds(self.kinds(key, item, at)?),
+                });
+            }
+            "tolerates" => conditions.tolerates = self.kinds(key, item, at)?,
+            "direct" => conditions.direct = Some(self.truth(key, item, at)?),
             "destructive" => conditions.destructive = Some(self.truth(key, item, at)?),
             "overwrites" => conditions.overwrites = Some(self.truth(key, item, at)?),
             "as_root" => conditions.as_root = Some(self.truth(key, item, at)?),
@@ -296,10 +309,7 @@ impl Reader<'_> {
         Ok(flags)
     }
 
-    fn dynamic(&self, key: &str, item: &Item, at: Option<usize>) -> Read<OnDynamic> {
-        if let Some(any) = item.as_bool() {
-            return Ok(OnDynamic::Any(any));
-        }
+    fn kinds(&self, key: &str, item: &Item, at: Option<usize>) -> Read<Vec<Dynamic>> {
         let mut kinds = Vec::new();
         for text in self.strings(key, item, at)? {
             match Dynamic::ALL.iter().find(|(name, _)| *name == text) {
@@ -311,7 +321,7 @@ impl Reader<'_> {
                 }
             }
         }
-        Ok(OnDynamic::Kinds(kinds))
+        Ok(kinds)
     }
 }
 

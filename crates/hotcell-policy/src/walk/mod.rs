@@ -51,7 +51,7 @@ const MOST_FINDINGS: usize = 20_000;
 /// No more than so many arguments, variables and paths are told of all that is found.
 const MOST_TOLD: usize = 400_000;
 /// No more than so many arguments of a command are looked at.
-const MOST_ARGUMENTS: usize = 4096;
+const MOST_ARGUMENTS: usize = 16_384;
 /// No more than so many commands stand in front of each other, as in `env nice sudo …`.
 const MOST_WRAPPERS: usize = 16;
 

@@ -19,7 +19,7 @@ use tokio::sync::Mutex;
 use self::code_runs::CodeRuns;
 use self::exec_ends::ExecEnds;
 use self::pool::PoolMetrics;
-use crate::call_meter::{CallMeter, Refused};
+use crate::call_meter::{CallMeter, Operation, Refused};
 use crate::door::Door;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -47,6 +47,7 @@ pub(crate) struct Metrics {
     sessions: Gauge,
     strangers: Counter,
     refusals: Family<Refused, Counter>,
+    operations: Family<Operation, Counter>,
     pool: PoolMetrics,
     /// What each kind of caller sees. One look at a time.
     views: Mutex<HashMap<View, Shown>>,
@@ -86,6 +87,7 @@ impl Metrics {
             sessions: Gauge::default(),
             strangers: Counter::default(),
             refusals: meter.refusals.clone(),
+            operations: meter.operations.clone(),
             pool: PoolMetrics::default(),
             views: Mutex::default(),
         }
@@ -120,6 +122,8 @@ impl Metrics {
         registry.register("auth_failures", about, self.strangers.clone());
         let refusals = self.refusals.clone();
         registry.register("calls_rejected", "Calls that were answered with an error", refusals);
+        let operations = self.operations.clone();
+        registry.register("operations", "Operations of the engine that were answered", operations);
         self.pool.register(registry);
     }
 

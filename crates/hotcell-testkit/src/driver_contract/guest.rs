@@ -68,6 +68,7 @@ pub(super) fn spec(driver: &dyn Driver) -> CellSpec {
         secrets: Vec::new(),
         checkpoint_before: None,
         on: BTreeMap::new(),
+        labels: BTreeMap::new(),
         created_at: Timestamp::now(),
     }
 }

@@ -29,6 +29,7 @@ pub(super) async fn search(session: &Session, args: Search) -> Result<u8, Failur
         include_ignored: args.hidden,
         context_lines: args.context,
         limit: args.limit,
+        cursor: args.cursor,
         early: !args.json,
     };
     if args.json {

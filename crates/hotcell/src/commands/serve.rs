@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use hotcell_auth::{FileTokenStore, Oidc};
 use hotcell_dialects::background_job::BackgroundJob;
-use hotcell_dialects::devbench::{Devbench, DevbenchSettings};
+use hotcell_dialects::devbench::{Devbench, DevbenchSettings, LABEL as DEVBENCH};
 use hotcell_dialects::vibesbox::Vibesbox;
-use hotcell_engine::{AllowedSecrets, AllowedWorkspaces, Engine};
+use hotcell_engine::{AllowedSecrets, AllowedWorkspaces, Engine, Serving};
 use hotcell_model::{
     Alias, Caller, Error, NetRule, Result, Role, Tenant, Workspace, WorkspaceMode,
 };
@@ -46,6 +46,8 @@ const OTHER_FILES: u64 = 256;
 const KEPT_BYTES: usize = 16 << 20;
 /// How long a server may take to leave nothing behind.
 const TIDIED: Duration = Duration::from_secs(5);
+/// How long it may take to stop cells.
+const STOPPED: Duration = Duration::from_secs(60);
 /// By then a client that starts a server has greeted it.
 const SETTLED: Duration = Duration::from_secs(2);
 
@@ -112,7 +114,11 @@ pub(super) async fn serve(
     engine.show_tools(local.tenant.clone());
     engine.keep_house(local.tenant.clone());
     let engine = Arc::new(engine);
-    let leaving = Leaving { engine: Arc::clone(&engine), pool: config.pool.size };
+    let serving = match config.dialect.name {
+        DialectName::Devbench => Some(engine.serve_labelled(DEVBENCH)?),
+        DialectName::Hotcell | DialectName::BackgroundJob | DialectName::Vibesbox => None,
+    };
+    let leaving = Leaving { engine: Arc::clone(&engine), pool: config.pool.size, serving };
     let door =
         Door::new(engine, dialect).with_approvers(approvers).at_home_in(config.tenant.clone());
     let door = door.with_client_rules(config.client_rules);
@@ -320,11 +326,21 @@ async fn choose_workspace(
 struct Leaving {
     engine: Arc<Engine>,
     pool: u32,
+    /// The cells that are stopped with their servers.
+    serving: Option<Serving>,
 }
 
 impl Leaving {
-    /// Ends the cells that it kept ready. Those that it does not get to end by themselves.
+    /// Ends the cells that it kept ready, and stops those that are stopped with it. Those that it
+    /// does not get to end by themselves.
     async fn tidy_up(self) {
+        if let Some(serving) = self.serving {
+            match tokio::time::timeout(STOPPED, self.engine.leave_labelled(serving)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "transient containers are not stopped"),
+                Err(_) => tracing::warn!("not all transient containers were stopped in time"),
+            }
+        }
         if self.pool == 0 {
             return;
         }

@@ -4,7 +4,7 @@
 /// much.
 pub(super) const DEFAULTS: &[(&str, &str)] = &[
     ("serve.allow", "*"),
-    ("policy.profile", "allowlist"),
+    ("policy.profile", "vibesbox"),
     ("limits.memory_mb", "512"),
     ("limits.cpus", "0.5"),
     ("limits.pids", "100"),

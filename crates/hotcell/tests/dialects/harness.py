@@ -213,7 +213,9 @@ class Server:
         return [pid for pid in children() if command_of(pid).endswith(words)]
 
     def variables(self, env: dict[str, str]) -> dict[str, str]:
-        return get_default_environment() | self.target.environment(self.state) | env
+        """The variables of a server; those that are given without a value are left out."""
+        given = get_default_environment() | self.target.environment(self.state) | env
+        return {name: value for name, value in given.items() if value}
 
     def log(self) -> TextIO:
         return open(self.logs / f"{len(list(self.logs.iterdir()))}.log", "w+")

@@ -100,6 +100,7 @@ fn sample(tool: &str, argument: &str) -> Option<Value> {
         ("exec_list" | "tool_search", "limit") => json!(20),
         (_, "limit") => json!(1000),
         ("exec_list", "cursor") => json!("0.e_4k7m2x9qpa"),
+        ("fs_search", "cursor") => json!("12:/workspace/src/main.py"),
         (_, "cursor") => json!("61"),
         ("policy_check", "language") => json!("shell"),
         (_, "language") => json!("python"),

@@ -370,7 +370,7 @@ struct Found {
     files: u64,
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<&'static str>,
+    next_cursor: Option<String>,
 }
 
 fn search_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
@@ -383,35 +383,49 @@ fn search_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
 
 /// Matches up to the bound of a text, and of JSON, which repeats names and paths.
 pub(super) fn found_result(found: FileMatches) -> Option<CallToolResult> {
-    const RAISE: &str = "narrow path, glob or pattern, or raise limit";
-    const NARROW: &str = "narrow path, glob or pattern";
-    let next = found.truncated.then_some(RAISE);
-    let mut view =
-        Found { matches: Vec::new(), files: found.files, truncated: found.truncated, next };
+    let FileMatches { matches: all, files, truncated, next_cursor } = found;
+    let mut view = Found { matches: Vec::new(), files, truncated, next_cursor };
     let mut text = String::new();
     let mut json_bytes = 0;
-    for mut one in found.matches {
+    let mut cursor = None;
+    for mut one in all {
+        let end = one.cursor();
         let lines = one.text.iter_mut().chain(&mut one.before).chain(&mut one.after);
         lines.for_each(shorten);
         one.path = short_path(&one.path).to_owned();
         let is_new = view.matches.last().is_none_or(|last| last.path != one.path);
         let heading = if is_new { format!("{}\n", path_in_line(&one.path)) } else { String::new() };
-        let shown = heading + &match_lines(&one);
-        json_bytes += serde_json::to_string(&one).map_or(0, |json| json.len());
-        if text.len() + shown.len() > SHOWN_BYTES || json_bytes > 2 * SHOWN_BYTES {
-            (view.truncated, view.next) = (true, Some(NARROW));
+        let mut shown = heading + &match_lines(&one);
+        let mut json = json_length(&one);
+        if view.matches.is_empty() && !fits(shown.len(), json) {
+            // One match alone: its own line is shown at least.
+            (one.before, one.after) = (Vec::new(), Vec::new());
+            shown = format!("{}\n{}", path_in_line(&one.path), match_lines(&one));
+            json = json_length(&one);
+        } else if !fits(text.len() + shown.len(), json_bytes + json) {
+            (view.truncated, view.next_cursor) = (true, cursor);
             break;
         }
+        json_bytes += json;
+        cursor = Some(end);
         text.push_str(&shown);
         view.matches.push(one);
     }
     if view.matches.is_empty() {
-        text.push_str(&format!("[nothing found in {} files]\n", view.files));
+        text.push_str(&format!("[nothing found in {files} files]\n"));
     }
-    if let Some(next) = view.next {
-        text.push_str(&format!("[more: {next}]\n"));
+    if let Some(cursor) = &view.next_cursor {
+        text.push_str(&format!("[more: continue with cursor {cursor}, or narrow path or glob]\n"));
     }
     answer(&view, text)
+}
+
+fn fits(text_bytes: usize, json_bytes: usize) -> bool {
+    text_bytes <= SHOWN_BYTES && json_bytes <= 2 * SHOWN_BYTES
+}
+
+fn json_length(one: &hotcell_model::FileMatch) -> usize {
+    serde_json::to_string(one).map_or(0, |json| json.len())
 }
 
 /// The lines of a match, below the path of its file.

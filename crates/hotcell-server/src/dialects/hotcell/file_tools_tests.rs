@@ -264,7 +264,7 @@ fn matches_are_shown_like_those_of_grep_and_bounded() {
         after: vec!["below".to_owned()],
     };
     let show = |matches| {
-        let found = FileMatches { matches, files: 3, truncated: false };
+        let found = FileMatches { matches, files: 3, truncated: false, next_cursor: None };
         shown("fs_search", json!({ "pattern": "x" }), FileResult::Matches(found), b"")
     };
     let few = show(vec![one(7, "found".to_owned())]);
@@ -274,12 +274,19 @@ fn matches_are_shown_like_those_of_grep_and_bounded() {
     assert!(text(&many).len() < 33_000, "{}", text(&many).len());
     assert_eq!(value(&many)["truncated"], true);
     assert!(value(&many)["matches"].as_array().unwrap().len() > 10);
-    assert!(value(&many)["next"].as_str().unwrap().contains("narrow"), "{}", value(&many)["next"]);
+    let last = value(&many)["matches"].as_array().unwrap().last().unwrap()["line"].clone();
+    assert_eq!(value(&many)["next_cursor"], format!("{last}:/workspace/a"));
     let short = FileMatch { before: Vec::new(), after: Vec::new(), ..one(1, "x".to_owned()) };
     let many = show(vec![short; 5000]);
     assert!(value(&many).to_string().len() < 70_000, "{}", value(&many).to_string().len());
     assert_eq!(value(&many)["truncated"], true);
-    assert!(text(&many).contains("[more: narrow"), "{}", text(&many));
+    let cursor = value(&many)["next_cursor"].as_str().unwrap().to_owned();
+    assert!(text(&many).contains(&format!("[more: continue with cursor {cursor},")), "{cursor}");
+    let lines = vec!["around".repeat(100); 100];
+    let wide = FileMatch { before: lines.clone(), after: lines, ..one(7, "found".to_owned()) };
+    let wide = show(vec![wide.clone(), wide]);
+    assert!(text(&wide).starts_with("a\n7: found\n[more: "), "{}", text(&wide));
+    assert_eq!(value(&wide)["next_cursor"], "7:/workspace/a");
     assert_eq!(text(&show(Vec::new())), "[nothing found in 3 files]\n");
     let name = FileMatch { line: None, text: None, ..one(1, String::new()) };
     assert_eq!(text(&show(vec![name])), "a\n");

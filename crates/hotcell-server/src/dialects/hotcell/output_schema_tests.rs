@@ -240,7 +240,8 @@ fn reply(tool: &str, is_full: bool) -> Vec<Reply> {
                 after: Vec::new(),
             };
             let matches = if is_full { vec![one; 500] } else { Vec::new() };
-            done(FileResult::Matches(FileMatches { matches, files: 0, truncated: false }))
+            let found = FileMatches { matches, files: 0, truncated: is_full, next_cursor: None };
+            done(FileResult::Matches(found))
         }
         "fs_batch" => {
             let failed = BatchOutcome::Failed(Error::not_found("there is no a"));

@@ -170,7 +170,7 @@ async def limits_are_those_of_the_documents(server: Server):
     async with bench(server, MCP_CONTAINER_MEMORY_LIMIT="256", MCP_MAX_CONCURRENT_EXECS="1") as session:
         made = await spawn(session)
         stats = await ask(session, "container_stats", container_id=made)
-        assert stats["memory_limit_mb"] == 256, stats
+        assert stats["memory_limit_mb"] == 256 and stats["pids_limit"] == 256, stats
         for _ in range(3):
             await start(session, made, "sleep 60")
         statuses = sorted(each["status"] for each in (await ask(session, "list_execs"))["execs"])

@@ -24,6 +24,10 @@ async def files_are_written_and_read(server: Server):
         assert stat["permissions"] == "644" and stat["size"] == 7 and stat["mtime"]
         assert stat["path"] == "/workspace/a.txt"
         assert await printed(session, made, "cat a.txt") == "hällo\n"
+        await write(session, made, "/workspace/a.py", "print(1)\n")
+        for tool in ("fs_read", "fs_stat"):
+            seen = await ask(session, tool, container_id=made, path="/workspace/a.py")
+            assert seen["mime_type"] == "text/x-python", seen
         changed = await write(session, made, "a.txt", "hallo\n")
         assert changed != written["etag"]
 

@@ -26,6 +26,7 @@ from devbench_checks.bench import (
     refused,
     spawn,
     start,
+    write,
 )
 from harness import Server, check, eventually
 
@@ -195,6 +196,63 @@ async def the_end_is_bounded(server: Server):
         assert [each["id"] for each in await containers(session)] == [made]
         execs = (await ask(session, "list_execs"))["execs"]
         assert [each["exec_id"] for each in execs] == [exec_id], "what runs goes on"
+
+
+@check("restart", "a graceful end stops transient containers; persistent ones run on")
+async def transient_containers_are_stopped(server: Server):
+    async with listening(server) as (process, port):
+        async with caller(port) as session:
+            kept = await spawn(session, persistent=True)
+            passing = await spawn(session)
+            await printed(session, passing, "echo file > /workspace/a")
+            runs = await start(session, kept, "sleep 300")
+            ends = await start(session, passing, "sleep 300")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    async with listening(server) as (_, port):
+        async with caller(port) as session:
+            states = {each["id"]: each["status"] for each in await containers(session)}
+            assert states == {kept: "running", passing: "stopped"}, states
+            execs = (await ask(session, "list_execs"))["execs"]
+            assert [each["exec_id"] for each in execs] == [runs], execs
+            page = await ask(session, "exec_poll", exec_id=ends)
+            assert page["complete"] and page["messages"][-1]["exit_code"] != 0, page
+            assert await printed(session, passing, "cat /workspace/a") == "file\n"
+
+
+@check("restart", "a server that leaves stops nothing that another one serves")
+async def other_servers_go_on(server: Server):
+    async with listening(server) as (_, port), caller(port) as session:
+        made = await spawn(session)
+        exec_id = await start(session, made, "sleep 300")
+        async with listening(server) as (process, other_port):
+            async with caller(other_port) as other:
+                assert [each["id"] for each in await containers(other)] == [made]
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        execs = (await ask(session, "list_execs"))["execs"]
+        assert [each["exec_id"] for each in execs] == [exec_id], execs
+
+
+@check("tool", "metrics count what is done, and only that")
+async def metrics_change(server: Server):
+    async with bench(server) as session:
+
+        async def counted(operation: str, outcome: str = "ok") -> int:
+            text = (await ask(session, "metrics"))["metrics"]
+            name = f'hotcell_operations_total{{operation="{operation}",outcome="{outcome}"}} '
+            lines = [line for line in text.splitlines() if line.startswith(name)]
+            return int(lines[0].rpartition(" ")[2]) if lines else 0
+
+        assert [await counted(name) for name in ("cell_spawn", "exec_run", "write")] == [0, 0, 0]
+        made = await spawn(session)
+        assert await printed(session, made, "echo 1") == "1\n"
+        assert await printed(session, made, "echo 2") == "2\n"
+        await write(session, made, "/workspace/a", "x")
+        await refused(session, -32000, "fs_read", container_id="nowhere", path="a")
+        counts = [await counted(name) for name in ("cell_spawn", "exec_run", "write")]
+        assert counts == [1, 2, 1], counts
+        assert await counted("read", "error") == 1 and await counted("read") == 0
 
 
 @check("restart", "after kill -9 containers, commands and their output are all there")
