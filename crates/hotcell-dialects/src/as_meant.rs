@@ -35,14 +35,13 @@ fn of_type(schema: &Value, value: Value) -> Value {
         None => schema,
     };
     match (schema["type"].as_str(), value) {
-        (Some("integer"), Value::String(text)) => {
-            let read = text.trim().parse::<i64>().map(Value::from);
-            read.unwrap_or(Value::String(text))
-        }
+        (Some("integer"), Value::String(text)) => match number(&text).map(whole) {
+            Some(read) if !read.is_f64() => Value::Number(read),
+            Some(_) | None => Value::String(text),
+        },
         (Some("integer"), Value::Number(number)) => Value::Number(whole(number)),
         (Some("number"), Value::String(text)) => {
-            let read = text.trim().parse::<f64>().ok().and_then(Number::from_f64);
-            read.map_or(Value::String(text), Value::Number)
+            number(&text).map_or(Value::String(text), Value::Number)
         }
         (Some("boolean"), Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Value::Bool(true),
@@ -64,6 +63,13 @@ fn of_type(schema: &Value, value: Value) -> Value {
         },
         (_, value) => value,
     }
+}
+
+/// A number in decimal digits: whole if it is written so.
+fn number(text: &str) -> Option<Number> {
+    let text = text.trim();
+    let whole = text.parse::<i64>().map(Number::from).ok();
+    whole.or_else(|| text.parse::<f64>().ok().and_then(Number::from_f64))
 }
 
 fn whole(number: Number) -> Number {
@@ -97,6 +103,9 @@ mod tests {
         let cases = [
             (json!({ "n": "30" }), json!({ "n": 30 })),
             (json!({ "n": " -3 " }), json!({ "n": -3 })),
+            (json!({ "n": "7.0" }), json!({ "n": 7 })),
+            (json!({ "n": "1e3" }), json!({ "n": 1000 })),
+            (json!({ "f": "1" }), json!({ "f": 1 })),
             (json!({ "n": 30.0 }), json!({ "n": 30 })),
             (json!({ "f": "2.5" }), json!({ "f": 2.5 })),
             (json!({ "f": 2 }), json!({ "f": 2 })),

@@ -10,7 +10,7 @@ use hotcell_model::{
 };
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::listing::Listing;
 use crate::listing_file::ListingFile;
@@ -47,7 +47,10 @@ pub(crate) struct Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unlisted {
     /// It is started to be asked.
-    Started,
+    Started {
+        /// How long it may take; after that it goes on to start.
+        within: Duration,
+    },
     /// It is left as it is.
     LeftAlone,
 }
@@ -74,6 +77,8 @@ struct State {
     /// Looks after the session; it ends with it.
     watching: Option<JoinSet<()>>,
     since: Option<Instant>,
+    /// When the start began that is under way.
+    starting_since: Option<Instant>,
     used: Option<Instant>,
     /// Failures in a row.
     failures: u32,
@@ -137,8 +142,8 @@ impl Server {
     pub(crate) async fn listed(self: &Arc<Self>, unlisted: Unlisted) -> ServerTools {
         let mut listing = self.known().await;
         let mut fault = None;
-        if listing.is_none() && unlisted == Unlisted::Started {
-            fault = self.session(Instant::now() + self.spec.timeout).await.err();
+        if let (None, Unlisted::Started { within }) = (&listing, unlisted) {
+            fault = self.start_within(within).await.err();
             listing = self.state().listing.clone();
         }
         if listing.is_none() && fault.is_none() {
@@ -155,6 +160,17 @@ impl Server {
         let name = self.name.as_str().to_owned();
         let (trusted, allowed) = (self.spec.trust_annotations, self.spec.allow_tools);
         ServerTools { name, about, tools, trusted, allowed, fault }
+    }
+
+    /// Starts it, and waits so long at most, also together with those who waited for it before.
+    async fn start_within(self: &Arc<Self>, within: Duration) -> Result<()> {
+        let waited = self.state().starting_since.map_or(Duration::ZERO, |since| since.elapsed());
+        let patience = within.saturating_sub(waited);
+        match timeout(patience, self.session(Instant::now() + self.spec.timeout)).await {
+            Ok(session) => session.map(drop),
+            Err(_) => Err(Error::unavailable("it has started and has not listed its tools yet")
+                .retry_after(within.as_secs() + 1)),
+        }
     }
 
     async fn known(&self) -> Option<Listing> {
@@ -246,7 +262,10 @@ impl Server {
         self.chores.spawn(async move {
             let _starting = server.starting.lock().await;
             if !tell.is_closed() {
-                let _ = tell.send(server.make_session(deadline).await);
+                server.state().starting_since = Some(Instant::now());
+                let made = server.make_session(deadline).await;
+                server.state().starting_since = None;
+                let _ = tell.send(made);
             }
         });
         told.await.unwrap_or_else(|_| Err(Error::unavailable("the server is being ended")))

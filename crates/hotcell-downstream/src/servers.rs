@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use hotcell_model::{
@@ -103,13 +104,13 @@ impl McpServers {
 
 #[async_trait]
 impl ToolServers for McpServers {
-    async fn listings(&self) -> Arc<ToolListings> {
-        let first = self.collect(Unlisted::Started).await;
+    async fn listings(&self, within: Duration) -> Arc<ToolListings> {
+        let first = self.collect(Unlisted::Started { within }).await;
         if first.version == *self.version.borrow() {
             return Arc::new(first);
         }
         // Servers were listed for the first time; what they said is in memory now.
-        Arc::new(self.collect(Unlisted::Started).await)
+        Arc::new(self.collect(Unlisted::Started { within }).await)
     }
 
     async fn known_listings(&self) -> Arc<ToolListings> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hotcell_link::{Ask, LinkError};
 use hotcell_model::{
     ApprovalAnswer, ApprovalId, ApprovalList, ApprovalVerdict, Approvals, Asked, Caller, CellRef,
-    CheckpointId, Error, Exec, ExecFilter, ExecId, ExecRun, ExecStatusFilter, Grant, Result, Stdin,
-    Tenants, Timestamp,
+    CheckpointId, Error, Exec, ExecFilter, ExecId, ExecRun, ExecState, ExecStatusFilter, Grant,
+    Result, Stdin, Tenants, Timestamp,
 };
 
 use crate::asked::{CWD, ENV, STDIN};
@@ -33,8 +33,12 @@ pub(crate) async fn approval_list(
         }
         Some(ApprovalId::Held(held)) => vec![get_held(site, &tenants, &held).await?],
         None => {
-            let held = site.store.list_held(&tenants, Timestamp::now()).await?;
-            let mut waiting: Vec<Asked> = held.into_iter().map(|held| held.asked).collect();
+            let mut waiting = Vec::new();
+            for held in site.store.list_held(&tenants, Timestamp::now()).await? {
+                if !is_forgotten(site, &held.asked).await {
+                    waiting.push(held.asked);
+                }
+            }
             for exec in awaiting(site, tenants).await? {
                 waiting.push(asked_about(site, &exec).await?);
             }
@@ -43,6 +47,13 @@ pub(crate) async fn approval_list(
         }
     };
     Ok(Approvals { approvals })
+}
+
+/// Whether the code that made a call has ended: nobody waits for the answer.
+async fn is_forgotten(site: &Site, asked: &Asked) -> bool {
+    let Some(exec) = &asked.exec else { return false };
+    let found = site.get_exec(exec).await;
+    found.is_ok_and(|exec| exec.state == ExecState::Ended)
 }
 
 /// The execs that wait.

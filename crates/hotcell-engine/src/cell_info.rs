@@ -42,7 +42,8 @@ pub(crate) async fn cell_info(site: &Site, request: CellInfo) -> Result<CellDeta
     let driver = site.driver(&spec.driver)?;
     let image_digest = driver.image_digest(&spec.id).await?;
     let engine = driver.engine_of(&spec.id).await?;
-    Ok(CellDetails { cell, stats, execs, image_digest, engine, attachments })
+    let awaiting = site.calls_awaiting_approval(&execs).await;
+    Ok(CellDetails { cell, stats, execs, awaiting, image_digest, engine, attachments })
 }
 
 /// Notes that a client works in a cell, and shows the cell.

@@ -48,9 +48,10 @@ pub(crate) async fn checkpoint_compare(
     view: &View,
 ) -> Result<CheckpointDiff> {
     let cell = site.get_cell(&request.cell).await?;
-    let CheckpointCompare { checkpoint, limit, patch_bytes, .. } = &request;
+    let CheckpointCompare { checkpoint, limit, skip, patch_bytes, .. } = &request;
+    let range = *skip..skip.saturating_add(*limit);
     let checkpointer = site.checkpointer(&cell)?;
-    let compared = checkpointer.compare(&cell.spec.id, checkpoint, *limit, *patch_bytes).await;
+    let compared = checkpointer.compare(&cell.spec.id, checkpoint, range, *patch_bytes).await;
     let mut diff = compared?;
     if let Some(patch) = &mut diff.patch {
         view.cover_changes(site, &cell.spec.id, &mut patch.text).await?;

@@ -285,7 +285,7 @@ impl Run {
                     .hint(format!("give at most {MOST_WORDS}, or all as one --json")));
                 }
                 if !words.is_empty() {
-                    let shelf = engine.site().toolbox()?.shelf().await?;
+                    let shelf = engine.site().toolbox()?.shelf_with(&server).await?;
                     arguments.extend(shelf.find(&server, &tool)?.of_words(words));
                 }
                 let call = ToolRun { exec: Some(self.exec.clone()), server, tool, arguments };

@@ -34,7 +34,8 @@ pub(crate) async fn exec_list(site: &Site, tenants: Tenants, request: ExecList) 
         Tenants::All => tenants_of(site, &execs).await?,
         Tenants::Of(_) => BTreeMap::new(),
     };
-    Ok(Execs { execs, next_cursor, tenants })
+    let awaiting = site.calls_awaiting_approval(&execs).await;
+    Ok(Execs { execs, next_cursor, awaiting, tenants })
 }
 
 /// Whose the cells of these execs are.

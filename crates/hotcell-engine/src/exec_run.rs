@@ -308,7 +308,7 @@ pub(crate) async fn collect(
                     event = before(look_at.unwrap_or(deadline), stream.next()) => event,
                     () = pending.changed(), if last_seq.is_none() => {
                         // It may have been answered by now, and its code not told yet.
-                        if site.calls_awaiting_approval(stream.exec()).await.is_empty() {
+                        if site.calls_awaiting_approval(std::slice::from_ref(stream.exec())).await.is_empty() {
                             continue;
                         }
                         has_news = true;
@@ -374,7 +374,7 @@ pub(crate) async fn collect(
     };
     let (records, truncated) = kept.finish();
     let code = site.code_of(&exec, Printed::Here(&records), shown.strategy, view).await;
-    let awaiting = site.calls_awaiting_approval(&exec).await;
+    let awaiting = site.calls_awaiting_approval(std::slice::from_ref(&exec)).await;
     Ok(ExecResult { exec, records, truncated, next_seq, waiting_for_input, code, awaiting })
 }
 

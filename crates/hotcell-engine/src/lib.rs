@@ -159,7 +159,7 @@ mod tree_files_tests;
 mod upkeep_tests;
 
 pub use admission::Admission;
-pub use cell_leave::Serving;
+pub use cell_leave::{Label, Serving};
 pub use engine::{Answer, Answering, Engine};
 pub use exec_stream::{ExecEvent, ExecStream};
 pub use files::{ContentReceiver, ContentSender, FileTransfer, Transferred};

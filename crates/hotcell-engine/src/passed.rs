@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use hotcell_model::{OWN_SERVER, PassedTool, Result, ToolHints, ToolList, ToolsListed};
 use hotcell_toolbox::{Catalog, Passed, Showing};
-use tokio::time::timeout;
 
 use crate::site::Site;
 
@@ -54,12 +53,8 @@ pub(crate) async fn tool_list(site: &Site, request: ToolList) -> Result<ToolsLis
     if let Some(after) = request.after {
         servers.changed(after).await;
     }
-    match timeout(LIST_WITHIN, toolbox.shelf()).await {
-        Ok(shelf) => {
-            let shelf = shelf?;
-            Ok(ToolsListed { version: shelf.version, tools: shelf.passed.clone() })
-        }
-        // Whoever waits for another list is told of it.
-        Err(_) => Ok(ToolsListed::default()),
-    }
+    let within = request.within_ms.map_or(LIST_WITHIN, Duration::from_millis);
+    let shelf = toolbox.shelf_within(within.min(LIST_WITHIN)).await?;
+    // Whoever waits for another list is told of it.
+    Ok(ToolsListed { version: shelf.version, tools: shelf.passed.clone() })
 }

@@ -1,8 +1,8 @@
 //! Tool calls of running code that await approval, so that waiting callers learn of them at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use hotcell_model::{Asked, CellRef, Exec, ExecId, ExecState, Tenants, Timestamp};
+use hotcell_model::{Asked, Exec, ExecId, ExecState, Tenants, Timestamp};
 use tokio::sync::watch;
 
 use crate::site::Site;
@@ -104,22 +104,22 @@ impl PendingWatch {
 }
 
 impl Site {
-    /// The tool calls of an exec that await approval, in whichever process.
-    pub(crate) async fn calls_awaiting_approval(&self, exec: &Exec) -> Vec<Asked> {
-        if exec.state == ExecState::Ended || self.toolbox.is_none() {
+    /// The tool calls of some execs that await approval, in whichever process.
+    pub(crate) async fn calls_awaiting_approval(&self, execs: &[Exec]) -> Vec<Asked> {
+        let live = |exec: &&Exec| exec.state != ExecState::Ended;
+        let live: HashSet<&ExecId> = execs.iter().filter(live).map(|exec| &exec.id).collect();
+        if live.is_empty() || self.toolbox.is_none() {
             return Vec::new();
         }
-        let listed = async {
-            let tenant = self.tenant_of(&CellRef::Id(exec.cell.clone())).await?;
-            self.store.list_held(&Tenants::Of(tenant), Timestamp::now()).await
-        };
-        match listed.await {
+        match self.store.list_held(&Tenants::All, Timestamp::now()).await {
             Ok(held) => {
                 let asked = held.into_iter().map(|held| held.asked);
-                asked.filter(|asked| asked.exec.as_ref() == Some(&exec.id)).collect()
+                asked
+                    .filter(|asked| asked.exec.as_ref().is_some_and(|it| live.contains(it)))
+                    .collect()
             }
             Err(error) => {
-                tracing::warn!(exec = %exec.id, %error, "cannot list calls that await approval");
+                tracing::warn!(%error, "cannot list calls that await approval");
                 Vec::new()
             }
         }

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use hotcell_model::{
     ApprovalNeed, Caller, CellSpawn, Checked, CheckedLanguage, Code, CodeLanguage, Command, Error,
-    ErrorCode, ExecRun, FileCall, FileOp, FileStream, NetRule, PolicyCheck, PolicyDecision,
-    PolicyPart, PolicyVerdict, Request, Result, Stdin, Tenant, ToolRun,
+    ErrorCode, ExecRun, FileCall, FileOp, FileStream, NetRule, OWN_SERVER, PolicyCheck,
+    PolicyDecision, PolicyPart, PolicyVerdict, Request, Result, Stdin, Tenant, ToolRun,
 };
 use hotcell_policy::{Act, Around, Decision, Dynamic, Policy, PolicyError, Verdict};
 use hotcell_toolbox::{ToolKey, ToolPolicy};
@@ -215,7 +215,7 @@ async fn judge_tool(site: &Site, rules: &Rules, asked_by: &str, call: &ToolRun) 
             Decision::Ask => asked(verdict.rule.as_deref(), verdict.sentence()),
         });
     }
-    let shelf = site.toolbox()?.shelf().await?;
+    let shelf = site.toolbox()?.shelf_with(&call.server).await?;
     let key = shelf.find(&call.server, &call.tool)?.key();
     let seeded = shelf.policy(key);
     Ok(match seeded.decision {
@@ -229,6 +229,13 @@ async fn judge_tool(site: &Site, rules: &Rules, asked_by: &str, call: &ToolRun) 
 
 /// How the operator lets the tools of a server be called without asking.
 pub(crate) fn line_that_allows(server: &str) -> String {
+    // Its own tools are on no server that could be declared.
+    if server == OWN_SERVER {
+        return format!(
+            "add a rule with `verdict = \"allow\"` and `tool = \"{server}.*\"` to the file that \
+             `policy.file` names"
+        );
+    }
     format!("add `allow_tools = true` below [toolbox.{server}] in the configuration")
 }
 

@@ -10,7 +10,7 @@ use hotcell_model::{
     ProjectDiscarded, ProjectPaths, ProjectPlan, Reply, Request, Result,
 };
 
-use crate::asked;
+use crate::asked::{self, bounded};
 use crate::checkpoint::Running;
 use crate::site::Site;
 
@@ -108,7 +108,12 @@ async fn prepare_apply(
         facts.extend(in_pieces(name, &first_of(&plan.held_back)));
     }
     apply.expected = Some(plan.digest);
-    let reason = format!("changes {} in {}", counted(changes.len()), dir.display());
+    let mut reason = format!("changes {} in {}", few(changes), dir.display());
+    for (left_out, why) in [(&plan.conflicts, "conflicts"), (&plan.held_back, "only if named")] {
+        if !left_out.is_empty() {
+            reason.push_str(&format!("; not applied ({why}): {}", few(left_out)));
+        }
+    }
     if chars_in(&facts) > SHOWN_CHARS {
         return Err(too_long(changes.len()));
     }
@@ -130,8 +135,7 @@ async fn prepare_discard(
     let mut facts = vec![fact("project", dir.display().to_string())];
     facts.extend(of_changes("discard", &found)?);
     discard.expected = Some(plan.digest);
-    let reason =
-        format!("throws away the cell's work on {} in {}", counted(changes.len()), dir.display());
+    let reason = format!("throws away the cell's work on {} in {}", few(changes), dir.display());
     if chars_in(&facts) > SHOWN_CHARS {
         return Err(too_long(changes.len()));
     }
@@ -164,6 +168,7 @@ async fn plan(
         cell: cell.clone(),
         paths: paths.clone(),
         limit: MOST_CHANGES,
+        skip: 0,
         patch_bytes: PATCH_BYTES,
         plan: Some(plan_for),
     };
@@ -292,6 +297,16 @@ fn line(change: &ProjectChange) -> String {
         path
     });
     format!("{letter} {path}{}", if change.directory { "/" } else { "" })
+}
+
+/// How many changes there are, and the first of them.
+fn few(changes: &[ProjectChange]) -> String {
+    const MOST_NAMED: usize = 5;
+    const MOST_CHARS: usize = 120;
+    let named = changes.iter().take(MOST_NAMED).map(|change| bounded(&line(change), MOST_CHARS));
+    let named: Vec<String> = named.collect();
+    let more = if changes.len() > MOST_NAMED { ", …" } else { "" };
+    format!("{} ({}{more})", counted(changes.len()), named.join(", "))
 }
 
 fn counted(changes: usize) -> String {

@@ -74,7 +74,7 @@ const CASES: &[(&str, Kind, Make)] = &[
     ("checkpoint_list", Kind::Names, |it| CheckpointList { cell: it.cell.clone() }.into()),
     ("checkpoint_compare", Kind::Names, |it| {
         let (cell, checkpoint) = (it.cell.clone(), it.checkpoint.clone());
-        CheckpointCompare { cell, checkpoint, limit: 10, patch_bytes: None }.into()
+        CheckpointCompare { cell, checkpoint, limit: 10, skip: 0, patch_bytes: None }.into()
     }),
     ("checkpoint_restore", Kind::Names, |it| {
         let (cell, checkpoint) = (it.cell.clone(), it.checkpoint.clone());
@@ -104,7 +104,7 @@ const CASES: &[(&str, Kind, Make)] = &[
     ("project_diff", Kind::Names, |it| {
         let cell = it.cell.clone();
         let paths = ProjectPaths::default();
-        ProjectDiff { cell, paths, limit: 10, patch_bytes: 0, plan: None }.into()
+        ProjectDiff { cell, paths, limit: 10, skip: 0, patch_bytes: 0, plan: None }.into()
     }),
     ("project_apply", Kind::Names, |it| {
         let (cell, paths) = (it.cell.clone(), ProjectPaths::default());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use hotcell_model::{
     Caller, Error, ExecId, NamesFound, OWN_SERVER, OwnCall, OwnTools, PassedTool, PolicyDecision,
@@ -29,6 +30,10 @@ const MOST_NEAR: usize = 8;
 const MOST_FAULTS: usize = 5;
 /// How much is told of what is wrong with each.
 const FAULT_CHARS: usize = 160;
+/// How long servers that were never listed may take: less than the shortest timeout of clients.
+const LISTED_WITHIN: Duration = Duration::from_secs(4);
+/// How long a server may take of which a tool is called; its own timeout may be shorter.
+const CALLED_WITHIN: Duration = Duration::from_secs(60);
 /// How deep code may have code and commands run by Hotcell's own tools.
 const MOST_DEPTH: u8 = 3;
 /// What Hotcell says of its own tools.
@@ -110,6 +115,12 @@ impl Shelf {
             faults: faults.take(MOST_FAULTS).collect(),
             unlisted: unlisted.map(|server| server.name.clone()).collect(),
         }
+    }
+
+    /// Whether nothing is known of the tools of a declared server.
+    fn lacks(&self, server: &str) -> bool {
+        let found = self.catalog.find_server(server);
+        found.is_some_and(|found| self.unlisted.iter().any(|name| name == found.name()))
     }
 
     /// The servers of whose tools nothing is known.
@@ -196,10 +207,21 @@ impl Toolbox {
         self.servers.is_some() && self.pass_through_tokens > 0
     }
 
-    /// All tools as they are now.
+    /// All tools as they are now. One server that does not answer does not keep the others waiting.
     pub(crate) async fn shelf(&self) -> Result<Arc<Shelf>> {
+        self.shelf_within(LISTED_WITHIN).await
+    }
+
+    /// The same for a call of a server's tool: that server is given all the time it may take.
+    pub(crate) async fn shelf_with(&self, server: &str) -> Result<Arc<Shelf>> {
+        let shelf = self.shelf().await?;
+        if shelf.lacks(server) { self.shelf_within(CALLED_WITHIN).await } else { Ok(shelf) }
+    }
+
+    /// The same with another time for servers that were never listed.
+    pub(crate) async fn shelf_within(&self, within: Duration) -> Result<Arc<Shelf>> {
         let listings = match &self.servers {
-            Some(servers) => servers.listings().await,
+            Some(servers) => servers.listings(within).await,
             None => no_listings(),
         };
         let known = self.shelf.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -266,7 +288,7 @@ impl Site {
 /// Calls a tool.
 pub(crate) async fn tool_run(engine: &Engine, caller: &Caller, call: ToolRun) -> Result<ToolRan> {
     let toolbox = engine.site().toolbox()?;
-    let shelf = toolbox.shelf().await?;
+    let shelf = toolbox.shelf_with(&call.server).await?;
     let tool = shelf.find(&call.server, &call.tool)?;
     let Value::Object(arguments) = tool.arguments(call.arguments)? else {
         return Err(Error::internal("the arguments of a tool are no object"));
@@ -392,7 +414,10 @@ pub(crate) async fn tool_names(site: &Site, request: ToolNames) -> Result<NamesF
                 .hint("the operator declares servers as [toolbox.NAME] in hotcell.toml"));
         }
     };
-    let shelf = toolbox.shelf().await?;
+    let shelf = match &request.server {
+        Some(server) => toolbox.shelf_with(server).await?,
+        None => toolbox.shelf().await?,
+    };
     let names = match request.server {
         None => {
             shelf.catalog.servers().iter().map(|server| server.identifier().to_owned()).collect()

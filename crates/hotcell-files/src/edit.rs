@@ -26,6 +26,8 @@ const DIFF_WITHIN: Duration = Duration::from_millis(500);
 const MOST_DIFF_BYTES: usize = 64 * 1024;
 /// Places that are named when a text stands in a file more than once.
 const MOST_PLACES: usize = 10;
+/// So much of a text is quoted in an error.
+const MOST_QUOTED: usize = 80;
 
 /// Replaces text in a file, or shows what would change.
 pub(crate) fn edit(
@@ -85,29 +87,29 @@ fn apply(path: &CellPath, before: &str, edits: &[TextEdit]) -> Result<(String, u
     let mut replaced = 0;
     for (number, edit) in edits.iter().enumerate() {
         let edit = if ends_with_return { with_carriage_returns(edit) } else { edit.clone() };
-        replaced += apply_one(path, &mut text, &edit, number + 1)?;
+        replaced += apply_one(path, &mut text, &edit, number)?;
     }
     Ok((text, replaced))
 }
 
 fn apply_one(path: &CellPath, text: &mut String, edit: &TextEdit, number: usize) -> Result<u64> {
     if edit.old.is_empty() {
-        return Err(Error::invalid(format!("the old text of edit {number} is empty"))
+        return Err(Error::invalid(format!("edits[{number}].old is empty"))
             .hint("name the text to be replaced; a whole file is written, not edited"));
     }
     if edit.old == edit.new {
-        return Err(
-            Error::invalid(format!("edit {number} replaces a text by itself")).hint("leave it out")
-        );
+        let same = edit.old.chars().take(MOST_QUOTED).collect::<String>();
+        return Err(Error::invalid(format!("edits[{number}].old and .new are the same: {same:?}"))
+            .hint("leave it out, or give another text as new"));
     }
     let count = text.matches(&edit.old).count();
     let grows = edit.new.len().saturating_sub(edit.old.len());
     if text.len().saturating_add(count.saturating_mul(grows)) > MOST_TEXT_BYTES {
-        return Err(Error::limit_exceeded(format!("edit {number} would make {path} too large"))
+        return Err(Error::limit_exceeded(format!("edits[{number}] would make {path} too large"))
             .hint("change it by a command"));
     }
     match count {
-        0 => Err(Error::not_found(format!("the old text of edit {number} is not in {path}"))
+        0 => Err(Error::not_found(format!("the text of edits[{number}].old is not in {path}"))
             .hint(nearest_place(text, &edit.old))),
         1 => {
             *text = text.replacen(&edit.old, &edit.new, 1);
@@ -125,7 +127,7 @@ fn apply_one(path: &CellPath, text: &mut String, edit: &TextEdit, number: usize)
                 .collect();
             let more = if many > MOST_PLACES { " and more" } else { "" };
             Err(Error::conflict(format!(
-                "the old text of edit {number} is in {path} {many} times, at lines {}{more}",
+                "the text of edits[{number}].old is in {path} {many} times, at lines {}{more}",
                 lines.join(", ")
             ))
             .hint("give more of the text around it, or replace_all"))

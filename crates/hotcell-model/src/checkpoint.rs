@@ -2,6 +2,8 @@
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Alias, CellId, CellRef, CellSpec, CheckpointId, Keep, Result, Timestamp};
@@ -107,8 +109,11 @@ pub struct CheckpointDiff {
 pub struct Patch {
     /// Whole changes only; what is no text is named as binary.
     pub text: String,
-    /// Whether changes were left out for want of room.
+    /// Whether changes were left out because there was no room for them.
     pub truncated: bool,
+    /// The first files whose changes were left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// Keeps the present state of a cell's files.
@@ -134,6 +139,9 @@ pub struct CheckpointCompare {
     pub checkpoint: CheckpointId,
     /// How many changes at most.
     pub limit: u32,
+    /// How many changes come before the first that is told.
+    #[serde(default)]
+    pub skip: u32,
     /// How many bytes of a patch at most; none when left out.
     pub patch_bytes: Option<u32>,
 }
@@ -200,12 +208,12 @@ pub trait Checkpointer: Send + Sync + std::fmt::Debug {
     /// The checkpoints of a cell, oldest first, with what each holds that none before it does.
     async fn list(&self, cell: &CellId) -> Result<Vec<Checkpoint>>;
 
-    /// What changed since a checkpoint, at most `limit` paths; with `patch_bytes` also how.
+    /// What changed since a checkpoint: of all changes those in `range`; with `patch_bytes` also how.
     async fn compare(
         &self,
         cell: &CellId,
         checkpoint: &CheckpointId,
-        limit: u32,
+        range: Range<u32>,
         patch_bytes: Option<u32>,
     ) -> Result<CheckpointDiff>;
 

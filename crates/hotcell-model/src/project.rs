@@ -57,6 +57,9 @@ pub struct ProjectDiff {
     pub paths: ProjectPaths,
     /// How many changes at most.
     pub limit: u32,
+    /// How many changes come before the first that is told.
+    #[serde(default)]
+    pub skip: u32,
     /// How much text of changes at most; none for 0.
     pub patch_bytes: u64,
     /// Prepare this instead of only comparing. It reads all changed files.
@@ -153,8 +156,11 @@ pub struct ProjectChanges {
     /// The changes in the form of `git diff`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub patch: String,
-    /// Whether the text ends early.
+    /// Whether changes are left out of the text.
     pub patch_truncated: bool,
+    /// The first files whose changes are left out of the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The plan, if one was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<ProjectPlan>,

@@ -150,6 +150,9 @@ pub struct CellDetails {
     pub stats: Option<CellStats>,
     /// Its execs that have not ended.
     pub execs: Vec<Exec>,
+    /// Their tool calls that await approval.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaiting: Vec<Asked>,
     /// What the content of its image is called by, whatever the image's name means by now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_digest: Option<String>,
@@ -266,6 +269,9 @@ pub struct Execs {
     /// What to pass to see the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// Their tool calls that await approval.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaiting: Vec<Asked>,
     /// Whose the cells of these execs are, for who sees those of several tenants.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(skip)]

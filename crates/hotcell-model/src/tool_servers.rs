@@ -105,7 +105,8 @@ pub struct ServerStanding {
 pub trait ToolServers: Send + Sync + std::fmt::Debug {
     /// What every declared server offers. One that was never listed is started for it; one that
     /// cannot be is there with its fault. If it is cancelled, what was being started goes on.
-    async fn listings(&self) -> Arc<ToolListings>;
+    /// Those that were never listed are started, and take so long at most.
+    async fn listings(&self, within: Duration) -> Arc<ToolListings>;
 
     /// What is known of every declared server already. None is started: one that was never listed
     /// is there with a fault.

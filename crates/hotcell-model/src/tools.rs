@@ -55,6 +55,9 @@ pub struct ToolList {
     /// A list that is known already: it is waited until there may be another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
+    /// How long servers may take that were never listed; the rest is listed then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_ms: Option<u64>,
 }
 
 /// Tools that are handed to clients as they are.

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -71,12 +72,12 @@ impl Checkpointer for NativeDriver {
         &self,
         cell: &CellId,
         checkpoint: &CheckpointId,
-        limit: u32,
+        range: Range<u32>,
         patch_bytes: Option<u32>,
     ) -> Result<CheckpointDiff> {
         let (cell, checkpoint) = (cell.clone(), checkpoint.clone());
         let compare = move |native: &Native| {
-            native.compare_checkpoint(&cell, &checkpoint, limit, patch_bytes)
+            native.compare_checkpoint(&cell, &checkpoint, range, patch_bytes)
         };
         self.blocking(compare).await
     }
@@ -262,7 +263,7 @@ impl Native {
         &self,
         cell: &CellId,
         checkpoint: &CheckpointId,
-        limit: u32,
+        range: Range<u32>,
         patch_bytes: Option<u32>,
     ) -> Result<CheckpointDiff> {
         let paths = self.paths.cell(cell);
@@ -271,7 +272,9 @@ impl Native {
             .making()
             .map_err(|error| at("compare with a checkpoint in", &paths, &error))?;
         let kept = self.checkpoint(&paths, checkpoint)?;
-        match self.order(&paths, Task::Compare { parts: kept.lowers, limit, patch_bytes })? {
+        let Range { start: skip, end: limit } = range;
+        let task = Task::Compare { parts: kept.lowers, skip, limit, patch_bytes };
+        match self.order(&paths, task)? {
             Outcome::Compared { changes, truncated, patch } => {
                 Ok(CheckpointDiff { checkpoint: checkpoint.clone(), changes, truncated, patch })
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -38,15 +39,16 @@ impl Change {
     }
 }
 
-/// Tells what differs between a state and the cell as it is; with `patch_bytes` also how, in a patch
-/// of at most so many bytes.
+/// Tells what differs between a state and the cell as it is: of all changes those in `range`. With
+/// `patch_bytes` also how, in a patch of at most so many bytes.
 pub(crate) fn compare(
     placed: &Placed,
     parts: &[Part],
-    limit: u32,
+    range: Range<u32>,
     patch_bytes: Option<u32>,
 ) -> Outcome {
-    match try_to_compare(placed, parts, limit as usize, patch_bytes) {
+    let range = range.start as usize..range.end as usize;
+    match try_to_compare(placed, parts, range, patch_bytes) {
         Ok(Said { changes, truncated, patch }) => Outcome::Compared { changes, truncated, patch },
         Err(error) => {
             Outcome::Failed(Error::unavailable(format!("cannot compare the cell's files: {error}")))
@@ -57,10 +59,12 @@ pub(crate) fn compare(
 fn try_to_compare(
     placed: &Placed,
     parts: &[Part],
-    limit: usize,
+    range: Range<usize>,
     patch_bytes: Option<u32>,
 ) -> io::Result<Said> {
-    let empty = |_| Patch { text: String::new(), truncated: false };
+    let empty = |_| Patch { text: String::new(), truncated: false, left_out: Vec::new() };
+    // How many changes were found in the parts before.
+    let mut passed = 0;
     let mut said = Said { patch: patch_bytes.map(empty), ..Said::default() };
     for layer in &placed.layers {
         let Some(part) = parts.iter().find(|part| part.target == layer.target) else { continue };
@@ -75,7 +79,8 @@ fn try_to_compare(
         if differing.is_empty() {
             continue;
         }
-        let room = limit - said.changes.len();
+        let room = range.end - passed;
+        let skip = range.start.saturating_sub(passed);
         let written = said.patch.as_ref().map_or(0, |patch| patch.text.len());
         let of_part = with_views(&placed.ids, &[before.clone(), now.clone()], |views| {
             let may_differ = |path: &Path| differing.iter().any(|layer| layer.join(path).is_dir());
@@ -83,20 +88,25 @@ fn try_to_compare(
                 compare_views(&views[0], &views[1], ModeBits::All, &may_differ, room)?;
             let truncated = changes.len() > room;
             changes.truncate(room);
+            let found = changes.len();
+            changes.drain(..skip.min(found));
             let make = |most: u32| {
                 let most = (most as usize).saturating_sub(written);
                 patch(&views[0], &views[1], &changes, &layer.target, most)
             };
             let patch = patch_bytes.map(make).transpose()?;
             let changes = changes.iter().map(|change| change.shown_in(&layer.target)).collect();
-            Ok(serde_json::to_vec(&Said { changes, truncated, patch })?)
+            Ok(serde_json::to_vec(&(found, Said { changes, truncated, patch }))?)
         });
-        let of_part: Said = serde_json::from_slice(&of_part.map_err(io::Error::other)?)?;
+        let (found, of_part): (usize, Said) =
+            serde_json::from_slice(&of_part.map_err(io::Error::other)?)?;
+        passed += found;
         said.changes.extend(of_part.changes);
         said.truncated |= of_part.truncated;
         if let (Some(all), Some(more)) = (&mut said.patch, of_part.patch) {
             all.text += &more.text;
             all.truncated |= more.truncated;
+            all.left_out.extend(more.left_out);
         }
     }
     said.changes.sort_by(|one, other| one.path.cmp(&other.path));
@@ -122,7 +132,8 @@ pub(crate) fn compare_views(
 ) -> io::Result<Vec<Change>> {
     let mut walk = Walk { found: Vec::new(), limit, bits, may_differ };
     walk.directory(before, now, Path::new(""))?;
-    walk.found.sort_by(|one, other| one.path.as_os_str().cmp(other.path.as_os_str()));
+    // As it was walked, so that a page is the beginning of what follows it.
+    walk.found.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(walk.found)
 }
 

@@ -194,8 +194,8 @@ fn carry_out(order: &Order, supervise: Supervise) -> io::Result<()> {
             Ok(()) => answer(&Outcome::Done),
             Err(error) => answer(&Outcome::Failed(error)),
         },
-        Task::Compare { parts, limit, patch_bytes } => {
-            answer(&compare(&placed, parts, *limit, *patch_bytes))
+        Task::Compare { parts, skip, limit, patch_bytes } => {
+            answer(&compare(&placed, parts, *skip..*limit, *patch_bytes))
         }
         Task::Project(task) => answer(&project::carry_out(&paths, task)),
         // Done without a cell.

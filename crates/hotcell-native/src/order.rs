@@ -83,7 +83,10 @@ pub(crate) enum Task {
     Compare {
         /// What to compare with.
         parts: Vec<Part>,
-        /// How many paths to tell at most.
+        /// How many changes come before the first that is told.
+        #[serde(default)]
+        skip: u32,
+        /// How many changes to look for at most.
         limit: u32,
         /// How many bytes of a patch to make at most.
         #[serde(default)]

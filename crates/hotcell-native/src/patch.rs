@@ -1,6 +1,7 @@
 //! Changes of files as text, in the format of git's patches.
 //!
-//! Whatever is in the text can be applied: a change for which there is no room is left out whole.
+//! Whatever is in the text can be applied: a change for which there is no room is left out whole, and
+//! named.
 //! What is no UTF-8 text, or too large to be compared, is named as binary.
 
 use std::fs::File;
@@ -20,6 +21,10 @@ use crate::tree;
 /// The largest file that is compared line by line.
 const MOST_FILE_BYTES: u64 = 4 << 20;
 const CONTEXT: usize = 3;
+/// After so many files without room no more are looked at.
+const MOST_LEFT_OUT: usize = 20;
+/// No change is shorter than this.
+const LEAST: usize = 60;
 /// A comparison that takes longer is coarser.
 const WITHIN: Duration = Duration::from_millis(500);
 /// Where git looks for a zero byte, which makes a file binary.
@@ -34,7 +39,7 @@ pub(crate) fn patch(
     shown_in: &Path,
     most_bytes: usize,
 ) -> io::Result<Patch> {
-    let mut patch = Patch { text: String::new(), truncated: false };
+    let mut patch = Patch { text: String::new(), truncated: false, left_out: Vec::new() };
     for change in changes.iter().filter(|change| !change.directory) {
         let old = match change.kind {
             ChangeKind::Added => None,
@@ -48,7 +53,12 @@ pub(crate) fn patch(
         let text = change_text(path.strip_prefix("/").unwrap_or(&path), old, new)?;
         if patch.text.len() + text.len() > most_bytes {
             patch.truncated = true;
-            break;
+            if patch.left_out.len() == MOST_LEFT_OUT || patch.text.len() + LEAST > most_bytes {
+                break;
+            }
+            // One that is shorter may still have room.
+            patch.left_out.push(path.to_string_lossy().into_owned());
+            continue;
         }
         patch.text.push_str(&text);
     }

@@ -164,10 +164,8 @@ impl Door {
 
     /// The same for a front that itself notes with `refused` what it answers with an error.
     pub(crate) async fn enter(&self, caller: &Caller, request: Request) -> Result<Reply> {
-        let operation = match &request {
-            Request::FileCall(call) => call.op.name(),
-            request => request.name(),
-        };
+        let operation =
+            if let Request::FileCall(call) = &request { call.op.name() } else { request.name() };
         let _under_way = self.meter.begin(caller)?;
         let answered = Box::pin(self.answer(caller, request)).await;
         self.meter.answered(caller, operation, &answered);

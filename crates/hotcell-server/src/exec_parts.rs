@@ -22,8 +22,10 @@ pub(crate) fn stdin(text: Option<String>, stays_open: bool) -> Result<Stdin> {
         (None, false) => Ok(Stdin::Empty),
         (None, true) => Ok(Stdin::Open),
         (Some(text), false) => Ok(Stdin::Text(text)),
-        (Some(_), true) => Err(Error::invalid("stdin was given, and is to stay open too")
-            .hint("leave stdin out and send it as input")),
+        (Some(_), true) => Err(Error::invalid(
+            "stdin has a text, and stdin_open or pty keeps it open",
+        )
+        .hint("leave stdin out and send its text as input later, or leave stdin_open and pty out")),
     }
 }
 

@@ -47,6 +47,9 @@ impl GivenEncoding {
     }
 }
 
+/// So much of a wrong value is quoted.
+const MOST_QUOTED: usize = 40;
+
 /// The bytes of what is given as base64; line breaks in it do no harm.
 pub(crate) fn from_base64(name: &str, text: &str) -> Result<Vec<u8>> {
     let decode = |text: &str| BASE64_STANDARD.decode(text);
@@ -56,8 +59,9 @@ pub(crate) fn from_base64(name: &str, text: &str) -> Result<Vec<u8>> {
         decode(text)
     };
     decoded.map_err(|error| {
-        Error::invalid(format!("{name} is no base64: {error}"))
-            .hint("encode it with the alphabet of RFC 4648, with padding")
+        let shown: String = text.chars().take(MOST_QUOTED).collect();
+        Error::invalid(format!("{name} is not base64: {error} in {shown:?}"))
+            .hint("encode it with the alphabet of RFC 4648, with padding, such as \"aGVsbG8=\"; or leave encoding out")
     })
 }
 
@@ -69,6 +73,7 @@ pub(crate) struct ReadFile {
     /// first byte
     offset: Option<u64>,
     /// most bytes
+    #[schemars(range(min = 1))]
     pub(crate) limit: Option<u64>,
     /// such as 10-20, 10- or 10
     lines: Option<String>,
@@ -90,6 +95,10 @@ impl ReadFile {
 
     /// The request, with this limit unless one is given, and none above the bound.
     pub(crate) fn op(self, usual: u64, most: u64) -> Result<FileRead> {
+        if self.limit == Some(0) {
+            return Err(Error::argument("limit", "at least 1 byte", 0)
+                .hint("use fs_stat to see a file's size and etag alone"));
+        }
         if let Some(limit) = self.limit
             && limit > most
         {
@@ -425,6 +434,8 @@ pub(crate) struct Batch {
     pub(crate) content: Vec<u8>,
     /// How its parts show content.
     pub(crate) encodings: Vec<Encoding>,
+    /// The places of the reads that say how much they want.
+    pub(crate) bounded: Vec<usize>,
 }
 
 impl BatchFiles {
@@ -435,6 +446,7 @@ impl BatchFiles {
         let each = (usual / reads.max(1) as u64).max(LEAST_EACH);
         let mut content = Vec::new();
         let mut encodings = Vec::new();
+        let mut bounded = Vec::new();
         let mut operations = Vec::new();
         for (place, operation) in self.operations.into_iter().enumerate() {
             let at = |error: Error| Error {
@@ -446,6 +458,7 @@ impl BatchFiles {
             let op: FileOp = match operation {
                 Operation::Read(asked) => {
                     encoding = asked.encoding;
+                    bounded.extend(asked.limit.map(|_| place));
                     asked.op(each, most).map_err(at)?.into()
                 }
                 Operation::Write(asked) => {
@@ -465,7 +478,8 @@ impl BatchFiles {
             encodings.push(encoding);
             operations.push(BatchPart { op, content_bytes });
         }
-        Ok(Batch { op: FileBatch { operations, atomic: self.atomic }, content, encodings })
+        let op = FileBatch { operations, atomic: self.atomic };
+        Ok(Batch { op, content, encodings, bounded })
     }
 }
 

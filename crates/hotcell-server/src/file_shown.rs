@@ -86,6 +86,18 @@ impl ContentShown {
         }
     }
 
+    /// The same with so many characters of base64 at most; the rest is read from `next_offset` on.
+    pub(crate) fn with_base64_of(mut self, most_chars: usize) -> Self {
+        if self.encoding == BASE64 && self.content.len() > most_chars {
+            // Four characters are three bytes.
+            let groups = most_chars / 4;
+            self.content.truncate(4 * groups);
+            self.truncated = true;
+            self.next_offset = Some(self.offset + 3 * groups as u64);
+        }
+        self
+    }
+
     /// As JSON, without a copy of the content.
     pub(crate) fn into_value(mut self) -> Value {
         let content = std::mem::take(&mut self.content);

@@ -11,7 +11,7 @@ use hotcell_downstream::{HttpLaunch, Launch, ServerSpec, SpecText};
 use hotcell_model::{ErrorCode, ServerState, ToolServers};
 use serde_json::json;
 
-use crate::world::{SECRET, call, names, serve, text, tool_servers, until};
+use crate::world::{PATIENCE, SECRET, call, names, serve, text, tool_servers, until};
 
 /// A server that a test started, ended with it.
 struct Started(Child);
@@ -96,7 +96,7 @@ async fn refusals_are_told() {
     assert!(led.message.contains("leads elsewhere"), "{led:?}");
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let servers = serve(at(format!("http://localhost:{nobody}/mcp")));
-    let fault = servers.listings().await.servers[0].fault.clone().unwrap();
+    let fault = servers.listings(PATIENCE).await.servers[0].fault.clone().unwrap();
     assert_eq!(fault.code, ErrorCode::Unavailable, "{fault:?}");
 }
 

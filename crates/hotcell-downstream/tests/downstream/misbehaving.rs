@@ -10,7 +10,7 @@ use hotcell_model::{ErrorCode, ServerState, ToolServers};
 use serde_json::{Value, json};
 
 use crate::world::{
-    SECRET, call, call_within, is_alive, misbehaving, names, serve, serve_listed, stdio,
+    PATIENCE, SECRET, call, call_within, is_alive, misbehaving, names, serve, serve_listed, stdio,
     surroundings, text, until, with_env,
 };
 
@@ -116,7 +116,7 @@ async fn why_one_does_not_start_is_told_without_its_secret() {
         ),
     ] {
         let servers = serve(spec);
-        let listings = servers.listings().await;
+        let listings = servers.listings(PATIENCE).await;
         let listed = &listings.servers[0];
         let fault = listed.fault.clone().expect("it has no fault");
         assert!(listed.tools.is_empty());
@@ -128,7 +128,7 @@ async fn why_one_does_not_start_is_told_without_its_secret() {
             ("well".parse().unwrap(), misbehaving(&[])),
         ];
         let servers = hotcell_downstream::McpServers::new(both, surroundings(None)).unwrap();
-        let listings = servers.listings().await;
+        let listings = servers.listings(PATIENCE).await;
         assert!(listings.servers[0].fault.is_some() && listings.servers[1].fault.is_none());
     }
 }
@@ -176,7 +176,7 @@ async fn one_that_never_answers_at_all_is_a_timeout() {
     let servers = serve(spec);
     let late = call(&servers, "echo", json!({})).await.unwrap_err();
     assert!(matches!(late.code, ErrorCode::Timeout | ErrorCode::Unavailable), "{late:?}");
-    assert!(servers.listings().await.servers[0].fault.is_some());
+    assert!(servers.listings(PATIENCE).await.servers[0].fault.is_some());
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn secrets_stay_with_the_server() {
     let refused = call(&servers, "refuse", json!({})).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Invalid);
     assert!(refused.message.contains("that is wrong") && !refused.message.contains(SECRET));
-    let listings = servers.listings().await;
+    let listings = servers.listings(PATIENCE).await;
     assert!(listings.servers[0].about.as_ref().unwrap().contains("Does what it should not"));
     assert!(!format!("{listings:?} {servers:?} {:?}", servers.standing()).contains(SECRET));
     // The same value where it is no secret comes back: it was looked for.
@@ -256,7 +256,7 @@ async fn secrets_stay_with_the_server() {
 #[tokio::test]
 async fn a_list_that_changes_is_listed_again() {
     let servers = Arc::new(serve(misbehaving(&[])));
-    let before = servers.listings().await;
+    let before = servers.listings(PATIENCE).await;
     assert!(!names(&servers).await.contains(&"added".to_owned()));
     let version = before.version;
     let changed = servers.changed(version);
@@ -273,7 +273,7 @@ async fn lists_have_an_end() {
         [("endless-pages", "64 pages"), ("circle", "no end"), ("many", "2000 tools")]
     {
         let servers = serve(misbehaving(&[mode]));
-        let fault = servers.listings().await.servers[0].fault.clone().unwrap();
+        let fault = servers.listings(PATIENCE).await.servers[0].fault.clone().unwrap();
         assert_eq!(fault.code, ErrorCode::LimitExceeded, "{mode}: {fault:?}");
         assert!(fault.message.contains(word), "{mode}: {fault:?}");
     }

@@ -14,6 +14,8 @@ use hotcell_downstream::{
 use hotcell_model::{Error, Result, SecretValue, ToolAnswer, ToolCall, ToolServers};
 use serde_json::Value;
 
+/// How long a server may take to list its tools.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The secret that servers of tests are given.
 pub(crate) const SECRET: &str = "hunter2-is-a-long-enough-secret";
 
@@ -87,7 +89,7 @@ pub(crate) async fn call_within(
 
 /// The names of the tools of the only server.
 pub(crate) async fn names(servers: &McpServers) -> Vec<String> {
-    let listings = servers.listings().await;
+    let listings = servers.listings(PATIENCE).await;
     assert_eq!(listings.servers[0].fault, None);
     let name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
     listings.servers[0].tools.iter().map(name).collect()

@@ -63,8 +63,9 @@ impl Native {
         let paths = self.paths.cell(cell);
         let _lock = lock_layers(&paths)?;
         let project = self.project(&paths)?.1;
-        let ProjectDiff { paths: chosen, limit, patch_bytes, plan, .. } = asked;
-        let task = ProjectTask::Diff { paths: chosen, limit, patch_bytes, plan };
+        let ProjectDiff { paths: chosen, limit, skip, patch_bytes, plan, .. } = asked;
+        let range = skip..skip.saturating_add(limit);
+        let task = ProjectTask::Diff { paths: chosen, range, patch_bytes, plan };
         match self.project_task(&paths, task)? {
             ProjectOutcome::Changes { changes, truncated, patch, plan } => Ok(ProjectChanges {
                 dir: project.dir,
@@ -72,6 +73,7 @@ impl Native {
                 truncated,
                 patch: patch.text,
                 patch_truncated: patch.truncated,
+                left_out: patch.left_out,
                 plan,
             }),
             ProjectOutcome::Applied { .. } | ProjectOutcome::Discarded { .. } => Err(mismatch()),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use hotcell_jail::Step;
@@ -32,7 +33,13 @@ use crate::removal::remove_files;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ProjectTask {
     /// Tell what the cell has changed.
-    Diff { paths: Vec<PathBuf>, limit: u32, patch_bytes: u64, plan: Option<PlanFor> },
+    Diff {
+        paths: Vec<PathBuf>,
+        /// Of all changes.
+        range: Range<u32>,
+        patch_bytes: u64,
+        plan: Option<PlanFor>,
+    },
     /// Bring it to the real files.
     Apply { chosen: Chosen, drifted: DriftedFiles, occupancy: Occupancy },
     /// Take these paths out of what the cell wrote.
@@ -85,8 +92,8 @@ pub(crate) fn carry_out(paths: &CellPaths, task: &ProjectTask) -> Outcome {
         return Outcome::Failed(Error::invalid("the cell has no project"));
     };
     let done = match task {
-        ProjectTask::Diff { paths: asked, limit, patch_bytes, plan } => {
-            tell(paths, placed, project, asked, (*limit, *patch_bytes, *plan))
+        ProjectTask::Diff { paths: asked, range, patch_bytes, plan } => {
+            tell(paths, placed, project, asked, (range.clone(), *patch_bytes, *plan))
         }
         ProjectTask::Apply { chosen, drifted, occupancy } => {
             bring(paths, placed, project, chosen, *drifted, *occupancy)
@@ -131,7 +138,7 @@ fn tell(
     placed: &Placed,
     project: &Project,
     asked: &[PathBuf],
-    (limit, patch_bytes, plan_for): (u32, u64, Option<PlanFor>),
+    (range, patch_bytes, plan_for): (Range<u32>, u64, Option<PlanFor>),
 ) -> Result<ProjectOutcome, Error> {
     let baseline = prepare(paths, placed, project)?;
     let told = with_sides(placed, project, &baseline, |sides| {
@@ -157,12 +164,13 @@ fn tell(
                 Some(ProjectPlan { digest, held_back, conflicts })
             }
         };
-        let truncated = found.len() > limit as usize;
-        found.truncate(limit as usize);
+        let truncated = found.len() > range.end as usize;
+        found.truncate(range.end as usize);
+        found.drain(..found.len().min(range.start as usize));
         let most = usize::try_from(patch_bytes).unwrap_or(usize::MAX);
         let changes: Vec<_> = found.iter().map(|found| found.change.clone()).collect();
         let patch = match most {
-            0 => Patch { text: String::new(), truncated: false },
+            0 => Patch { text: String::new(), truncated: false, left_out: Vec::new() },
             most => patch(sides.host, sides.cell, &changes, Path::new(""), most)?,
         };
         let changes = found.iter().map(Found::shown).collect();

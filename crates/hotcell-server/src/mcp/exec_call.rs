@@ -15,6 +15,7 @@ use rmcp::{ErrorData, RoleServer};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::handler::{McpHandler, is_modern, no_longer_awaited};
+use super::heartbeat::HEARTBEAT;
 use super::held_call::unknown_state;
 use super::progress_text::ProgressText;
 use super::{elicited, tasks};
@@ -24,8 +25,6 @@ use hotcell_dialects::{Progress, Show, StartingExec};
 
 /// How often new output is sent as progress.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
-/// How often a call without new output still sends progress, to keep its client waiting.
-const HEARTBEAT: Duration = Duration::from_secs(3);
 /// How long a client that supports tasks waits before it gets one.
 const TASK_AFTER_S: f64 = 2.0;
 

@@ -24,7 +24,7 @@ use super::held_call::{self, Called};
 use super::parameters::{self, Methods};
 use super::starting_call::{self, Resolved};
 use super::subscriptions::{self, Subscriptions};
-use super::{elicited, passed, resources, search_call, talking, tasks};
+use super::{elicited, heartbeat, passed, resources, search_call, talking, tasks};
 use crate::call_id;
 use crate::door::{ClientAt, Door};
 use crate::encoded;
@@ -102,11 +102,10 @@ impl McpHandler {
                     Request::FileCall(FileCall { cell, op: FileOp::Search(search), .. }),
                     Some(token),
                 ) => Called::done(search_call::perform(self, cell, search, token, context).await),
-                (request, _) => match starting_call::resolve(self, request).await {
-                    Resolved::Ask(request) => {
-                        Box::pin(held_call::perform(self, *request, &answered, context)).await
-                    }
-                    Resolved::Called(called) => called,
+                (request, _) => tokio::select! {
+                    biased;
+                    called = self.resolve(request, &answered, context) => called,
+                    never = heartbeat::beat(context) => match never {},
                 },
             }
         };
@@ -127,6 +126,20 @@ impl McpHandler {
             },
             () = context.ct.cancelled() => Err(no_longer_awaited()),
             () = self.door.closing.cancelled() => Err(no_longer_awaited()),
+        }
+    }
+
+    async fn resolve(
+        &self,
+        request: Request,
+        answered: &Answered,
+        context: &RequestContext<RoleServer>,
+    ) -> Called {
+        match starting_call::resolve(self, request).await {
+            Resolved::Ask(request) => {
+                Box::pin(held_call::perform(self, *request, answered, context)).await
+            }
+            Resolved::Called(called) => called,
         }
     }
 
@@ -261,7 +274,7 @@ impl ServerHandler for McpHandler {
         if profile.form == ResultForm::Text {
             tools.iter_mut().for_each(|tool| tool.output_schema = None);
         }
-        tools.extend(passed::tools(self).await);
+        tools.extend(passed::tools(self, profile.terms.most_wait_s).await);
         Ok(ListToolsResult::with_all_items(tools))
     }
 

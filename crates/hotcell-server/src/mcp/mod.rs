@@ -5,6 +5,7 @@ mod client_profile;
 mod elicited;
 mod exec_call;
 mod handler;
+mod heartbeat;
 mod held_call;
 mod parameters;
 mod passed;

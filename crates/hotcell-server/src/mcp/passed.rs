@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hotcell_brief::{
     Brief, Parts, ResultContent, ResultPart, ShownResult, Strategy, Text, estimate_tokens,
@@ -30,11 +31,16 @@ impl Door {
     }
 
     /// The tools of others that are passed through; another list than one that is known is waited for.
-    pub(crate) async fn passed_tools(&self, after: Option<u64>) -> ToolsListed {
+    pub(crate) async fn passed_tools(
+        &self,
+        after: Option<u64>,
+        within: Option<Duration>,
+    ) -> ToolsListed {
         if !self.passes_tools() {
             return ToolsListed::default();
         }
-        match self.ask(&self.own_caller(), ToolList { after }).await {
+        let within_ms = within.and_then(|within| u64::try_from(within.as_millis()).ok());
+        match self.ask(&self.own_caller(), ToolList { after, within_ms }).await {
             Ok(listed) => listed,
             Err(error) => {
                 tracing::warn!(%error, "tools of other servers are not listed");
@@ -44,9 +50,10 @@ impl Door {
     }
 }
 
-/// The tools of others as clients see them.
-pub(super) async fn tools(handler: &McpHandler) -> Vec<Tool> {
-    let listed = handler.door.passed_tools(None).await;
+/// The tools of others as clients see them, for one that waits so long at most.
+pub(super) async fn tools(handler: &McpHandler, most_wait_s: Option<f64>) -> Vec<Tool> {
+    let within = most_wait_s.and_then(|wait_s| Duration::try_from_secs_f64(wait_s).ok());
+    let listed = handler.door.passed_tools(None, within).await;
     listed.tools.into_iter().map(described).collect()
 }
 
@@ -81,7 +88,7 @@ pub(super) async fn call(
     name: &str,
     arguments: &JsonObject,
 ) -> Option<hotcell_model::Result<Question>> {
-    let listed = handler.door.passed_tools(None).await;
+    let listed = handler.door.passed_tools(None, None).await;
     let tool = listed.tools.into_iter().find(|tool| tool.name == name)?;
     let from = format!("from tools.{} import {}", tool.server, tool.tool);
     let PassedTool { name, server, tool, input_schema, .. } = tool;

@@ -128,7 +128,7 @@ async fn listed(handler: &McpHandler, list: &ExecList) -> Option<Called> {
         // The cell that they wait for may not be there yet.
         Err(error) if error.code == ErrorCode::NotFound => {
             let (execs, tenants) = (Vec::new(), BTreeMap::new());
-            Ok(Reply::Execs(Execs { execs, next_cursor: None, tenants }))
+            Ok(Reply::Execs(Execs { execs, next_cursor: None, awaiting: Vec::new(), tenants }))
         }
         answered => answered.inspect_err(|error| door.refused(error)),
     };

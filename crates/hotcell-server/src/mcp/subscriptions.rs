@@ -124,9 +124,9 @@ pub(super) fn tell_of_tools(handler: &McpHandler, peer: Peer<RoleServer>) {
 
 /// Says that there may be other tools each time, until nobody hears it.
 async fn tools_changed(door: &Door, to: &Listener) {
-    let mut known = door.passed_tools(None).await;
+    let mut known = door.passed_tools(None, None).await;
     loop {
-        let listed = door.passed_tools(Some(known.version)).await;
+        let listed = door.passed_tools(Some(known.version), None).await;
         if listed.tools != known.tools && to.other_tools().await.is_none() {
             return;
         }

@@ -57,12 +57,12 @@ pub(super) async fn a_running_cell_goes_back_to_what_was_kept(place: &DriverPlac
     let listed = checkpointer.list(&guest.spec.id).await?;
     ensure!(listed.iter().map(|kept| &kept.id).eq([&first, &second]), "{listed:?}");
 
-    let since = checkpointer.compare(&guest.spec.id, &first, 100, None).await?;
+    let since = checkpointer.compare(&guest.spec.id, &first, 0..100, None).await?;
     let expected = "D /workspace/d\nD /workspace/d/e\nD /workspace/d/e/two\nA /workspace/new\nD /workspace/one\n";
     ensure!(told(&since.changes) == expected, "{}", told(&since.changes));
-    let since = checkpointer.compare(&guest.spec.id, &second, 100, None).await?;
+    let since = checkpointer.compare(&guest.spec.id, &second, 0..100, None).await?;
     ensure!(told(&since.changes) == "M /workspace/new\nD /workspace/one\n", "{since:?}");
-    let few = checkpointer.compare(&guest.spec.id, &first, 2, None).await?;
+    let few = checkpointer.compare(&guest.spec.id, &first, 0..2, None).await?;
     ensure!(few.changes.len() == 2 && few.truncated, "{few:?}");
 
     restore(&guest, &first).await?;

@@ -129,12 +129,12 @@ impl Echo {
 
 #[async_trait]
 impl ToolServers for Echo {
-    async fn listings(&self) -> Arc<ToolListings> {
+    async fn listings(&self, _within: Duration) -> Arc<ToolListings> {
         Arc::clone(&self.0)
     }
 
     async fn known_listings(&self) -> Arc<ToolListings> {
-        self.listings().await
+        self.listings(Duration::ZERO).await
     }
 
     async fn call(&self, call: ToolCall) -> hotcell_model::Result<ToolAnswer> {

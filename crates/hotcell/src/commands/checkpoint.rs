@@ -57,7 +57,8 @@ pub(super) async fn checkpoint(session: &Session, action: CheckpointAction) -> R
 async fn diff(session: &Session, args: DiffCheckpoint) -> Result<(), Failure> {
     let OneCheckpoint { cell, checkpoint, json } = args.one;
     let patch_bytes = args.content.then_some(MOST_PATCH_BYTES);
-    let compare = CheckpointCompare { cell, checkpoint, limit: MOST_CHANGES, patch_bytes };
+    let limit = MOST_CHANGES;
+    let compare = CheckpointCompare { cell, checkpoint, limit, skip: 0, patch_bytes };
     let diff = session.ask(compare).await?;
     if json {
         print_json(&diff)?;

@@ -18,8 +18,8 @@ const MOST_TEXT: u64 = 64 << 20;
 pub(super) async fn diff(session: &Session, args: Diff) -> Result<u8, Failure> {
     let Meant { cell, paths } = Meant::find(session, &args.of).await?;
     let patch_bytes = if args.name_status { 0 } else { MOST_TEXT };
-    let asked =
-        ProjectDiff { cell, paths: paths.clone(), limit: MOST_CHANGES, patch_bytes, plan: None };
+    let (limit, skip) = (MOST_CHANGES, 0);
+    let asked = ProjectDiff { cell, paths: paths.clone(), limit, skip, patch_bytes, plan: None };
     let found = session.ask(asked).await?;
     if args.of.json {
         print_json(&found)?;

@@ -153,8 +153,10 @@ fn fault_in_object(schema: &JsonObject, path: &str, object: &JsonObject) -> Opti
         if known.is_none() && other == Some(&Value::Bool(false)) {
             let names: Vec<&str> =
                 properties.into_iter().flat_map(JsonObject::keys).map(String::as_str).collect();
+            let near = nearest(name, &names)
+                .map_or_else(String::new, |near| format!("did you mean {path}{near}? "));
             return Some(format!(
-                "{path}{name} is not an argument (its value is {}); there are {}",
+                "{path}{name} is not an argument (its value is {}); {near}there are {}",
                 quoted(value),
                 names.join(", ")
             ));
@@ -168,6 +170,17 @@ fn fault_in_object(schema: &JsonObject, path: &str, object: &JsonObject) -> Opti
     // After unknown names: one of those is likely to be the missing one, misspelt.
     let missing = required.iter().find(|name| !object.contains_key(**name))?;
     Some(format!("{path}{missing} is missing"))
+}
+
+/// The one of some names that another is likely to mean.
+fn nearest<'n>(meant: &str, names: &[&'n str]) -> Option<&'n str> {
+    let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
+    let meant = plain(meant);
+    let is_near = |name: &&&str| {
+        let name = plain(name);
+        meant.len() > 2 && (name.starts_with(&meant) || meant.starts_with(&name))
+    };
+    names.iter().find(is_near).copied()
 }
 
 fn fault_in(schema: &JsonObject, path: &str, value: &Value) -> Option<String> {

@@ -112,7 +112,7 @@ fn a_refusal_names_the_path_the_value_and_what_is_accepted() {
         (
             "fs_batch",
             one(json!({ "op": "write", "path": "a", "content": "%", "encoding": "base64" })),
-            "operations[0].content is no base64",
+            "operations[0].content is not base64",
         ),
         (
             "fs_edit",

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::arguments;
 use super::file_tool::{answer, asked, call, input, request};
 use super::schema::{self, Object};
-use super::text::{SHOWN_BYTES, cut_diff, end_line, shown_path};
+use super::text::{SHOWN_BYTES, cut_diff, end_line, shown_path, shown_size};
 use super::tool::{Effect, ToolBounds, ToolKind};
 use crate::file_asked::{
     Batch, BatchFiles, DeleteFile, EditFile, MakeDirectory, MoveFile, ReadFile, Replacement,
@@ -144,12 +144,13 @@ fn batch_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let arguments = without_empty(arguments);
     check_operations(&arguments)?;
     let (cell, asked): (_, BatchFiles) = asked(arguments)?;
-    let Batch { op, content, encodings } = asked.op(SHOWN_BYTES as u64, bounds.content_bytes)?;
+    let asked = asked.op(SHOWN_BYTES as u64, bounds.content_bytes)?;
+    let Batch { op, content, encodings, bounded } = asked;
     let request = FileCall { content, ..request(cell, op, bounds) };
     Ok(call(request, move |done| {
         let FileResult::Batch(batch) = done.result else { return None };
         let mut view = BatchShown::new(batch, &done.content, &encodings);
-        cut_diffs(&mut view.results);
+        leave_out_what_has_no_room(&mut view.results, &bounded);
         let mut text = String::new();
         for (place, part) in view.results.iter().enumerate() {
             text.push_str(&format!("{}: ", place + 1));
@@ -163,25 +164,62 @@ fn batch_files(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     }))
 }
 
-/// Cuts diffs so that all of them fit into a result.
-fn cut_diffs(results: &mut [PartShown]) {
-    const LEAST_EACH: usize = 1024;
-    let mut diffs: Vec<&mut String> = results
-        .iter_mut()
-        .filter_map(|part| match part.result.as_mut()?.get_mut("diff")? {
-            Value::String(diff) => Some(diff),
-            Value::Null | Value::Bool(_) | Value::Number(_) => None,
-            Value::Array(_) | Value::Object(_) => None,
-        })
-        .collect();
-    let each = (SHOWN_BYTES / diffs.len().max(1)).max(LEAST_EACH);
-    diffs.iter_mut().for_each(|diff| cut_diff(diff, each));
+/// Leaves out content, diffs and details of later operations where all together are too long for one
+/// result. What a read was given a limit for stays.
+fn leave_out_what_has_no_room(results: &mut [PartShown], bounded: &[usize]) {
+    let diffs = results.iter().filter(|part| body(part, "diff").is_some()).count();
+    let each = SHOWN_BYTES / diffs.max(1);
+    let (mut bodies, mut details) = (0, 0);
+    for (place, part) in results.iter_mut().enumerate() {
+        if let Some(Value::String(diff)) = field_mut(part, "diff") {
+            cut_diff(diff, each.max(LEAST_DIFF));
+        }
+        for name in ["content", "diff"] {
+            let Some(text) = body(part, name) else { continue };
+            let length = shown_size(text);
+            if bodies + length > SHOWN_BYTES && !bounded.contains(&place) {
+                leave_out(part, name);
+            } else {
+                bodies += length;
+            }
+        }
+        let bare = part.result.as_ref().map_or(0, |result| {
+            let of = |name: &str| result.get(name).map_or(0, |body| body.to_string().len());
+            result.to_string().len().saturating_sub(of("content") + of("diff"))
+        });
+        details += bare;
+        if details > 2 * SHOWN_BYTES && !bounded.contains(&place) {
+            part.result = None;
+        }
+    }
+}
+
+/// The shortest part of a diff that is worth showing.
+const LEAST_DIFF: usize = 256;
+
+fn body<'p>(part: &'p PartShown, name: &str) -> Option<&'p str> {
+    part.result.as_ref()?.get(name)?.as_str()
+}
+
+fn field_mut<'p>(part: &'p mut PartShown, name: &str) -> Option<&'p mut Value> {
+    part.result.as_mut()?.get_mut(name)
+}
+
+fn leave_out(part: &mut PartShown, name: &str) {
+    let Some(Value::Object(result)) = &mut part.result else { return };
+    result.insert(name.to_owned(), String::new().into());
+    result.insert("truncated".to_owned(), true.into());
+    if name == "content" {
+        let offset = result.get("offset").cloned().unwrap_or_else(|| 0.into());
+        result.insert("next_offset".to_owned(), offset);
+    }
 }
 
 /// Adds the result of one operation to a text.
 fn add_part(text: &mut String, part: &PartShown) {
     let Some(result) = &part.result else {
         match &part.error {
+            None if part.status == "done" => text.push_str("done, details left out"),
             Some(error) => text.push_str(&format!("{}: {}", error.code, error.message)),
             None => text.push_str(part.status),
         }
@@ -200,6 +238,9 @@ fn add_part(text: &mut String, part: &PartShown) {
     }
     if field("encoding") == Some("base64") {
         text.push_str(", base64");
+    }
+    if result.get("truncated") == Some(&Value::Bool(true)) && field("diff") == Some("") {
+        text.push_str(", diff left out");
     }
     for body in ["content", "diff"] {
         if let Some(body) = field(body) {

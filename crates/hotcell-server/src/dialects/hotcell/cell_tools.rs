@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hotcell_model::{
-    Alias, CellAttach, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats,
+    Alias, CellAttach, CellDetails, CellInfo, CellKill, CellList, CellRef, CellSpawn, CellStats,
     CheckpointBefore, Error, Isolation, Keep, KillWait, Network, Reply, RequestedLimits, Result,
     SecretGrant, Workspace,
 };
@@ -216,6 +216,7 @@ fn spawn(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
         checkpoint_before: asked.checkpoint_before,
         driver: asked.driver,
         on: labels(asked.on.as_deref().unwrap_or_default())?,
+        labels: BTreeMap::new(),
         idempotency_key: asked.idempotency_key,
     };
     Ok(question(spawn, cell))
@@ -260,12 +261,17 @@ struct Attached {
     execs: Vec<ExecView>,
 }
 
+fn exec_views(details: &CellDetails) -> Vec<ExecView> {
+    let view = |exec| ExecView::new(exec, &details.awaiting, Detail::Brief);
+    details.execs.iter().map(view).collect()
+}
+
 fn attached(reply: Reply) -> Option<CallToolResult> {
     let Reply::CellDetails(details) = reply else { return None };
     let view = Attached {
         roots: vec![format!("workspace:{}", details.cell.id)],
         cell: CellView::new(&details.cell, Detail::Brief),
-        execs: details.execs.iter().map(|exec| ExecView::new(exec, Detail::Brief)).collect(),
+        execs: exec_views(&details),
     };
     let roots = view.roots.iter().map(|root| format!("root {root}"));
     let text = lines(view.cell.line(), roots.chain(view.execs.iter().map(ExecView::line)));
@@ -314,7 +320,7 @@ fn details(reply: Reply) -> Option<CallToolResult> {
     let Reply::CellDetails(details) = reply else { return None };
     let view = Details {
         cell: CellView::new(&details.cell, Detail::Full),
-        execs: details.execs.iter().map(|exec| ExecView::new(exec, Detail::Brief)).collect(),
+        execs: exec_views(&details),
         stats: details.stats,
         isolation: details.cell.isolation,
     };

@@ -78,6 +78,8 @@ struct Asked {
     /// diff: as a patch
     #[serde(default)]
     content: bool,
+    /// diff: next_cursor of the page before
+    cursor: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -99,7 +101,8 @@ fn one() -> u32 {
 }
 
 fn checkpoint(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
-    let Asked { cell, action, checkpoint, force, content } = read(arguments)?;
+    let Asked { cell, action, checkpoint, force, content, cursor } = read(arguments)?;
+    let skip = changes_before(cursor.as_deref())?;
     let cell = cell_ref(cell.as_deref())?;
     let named = || -> Result<CheckpointId> {
         let missing = || {
@@ -113,13 +116,29 @@ fn checkpoint(arguments: JsonObject, _: ToolBounds) -> Result<Question> {
         Action::List => CheckpointList { cell }.into(),
         Action::Diff => {
             let patch_bytes = content.then_some(MOST_PATCH_BYTES);
-            CheckpointCompare { cell, checkpoint: named()?, limit: MOST_CHANGES, patch_bytes }
-                .into()
+            let (checkpoint, limit) = (named()?, MOST_CHANGES);
+            CheckpointCompare { cell, checkpoint, limit, skip, patch_bytes }.into()
         }
         Action::Restore => CheckpointRestore { cell, checkpoint: named()?, force }.into(),
         Action::Delete => CheckpointDelete { cell, checkpoint: named()? }.into(),
     };
-    Ok(question(request, move |reply| result(reply, action)))
+    Ok(question(request, move |reply| result(reply, action, skip)))
+}
+
+/// The cursor of a list of changes is how many of them came before.
+pub(super) fn changes_before(cursor: Option<&str>) -> Result<u32> {
+    let Some(cursor) = cursor else { return Ok(0) };
+    cursor.parse().map_err(|_| {
+        Error::argument("cursor", "the next_cursor of a page", format!("{cursor:?}"))
+            .hint("leave cursor out for the first page")
+    })
+}
+
+/// What a patch leaves out, and how to see it.
+pub(super) fn left_out_of_patch(left_out: &[String]) -> String {
+    let names: Vec<_> = left_out.iter().map(|path| path_in_line(path)).collect();
+    let which = if names.is_empty() { "more files".to_owned() } else { names.join(", ") };
+    format!("[no room in the patch for {which}: see them with fs_read]")
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -132,11 +151,17 @@ struct CheckpointView {
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<String>,
+    /// not in the patch: too long
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
-fn result(reply: Reply, action: Action) -> Option<CallToolResult> {
+fn result(reply: Reply, action: Action, skip: u32) -> Option<CallToolResult> {
     let mut view = CheckpointView::default();
+    let mut notes = Vec::new();
     if let Reply::Checkpoint(checkpoint) = reply {
         view.checkpoints = vec![checkpoint];
     } else if let Reply::Checkpoints(list) = reply {
@@ -145,7 +170,17 @@ fn result(reply: Reply, action: Action) -> Option<CallToolResult> {
         view.changes = Some(diff.changes.iter().map(change_line).collect());
         let cut = diff.patch.as_ref().is_some_and(|patch| patch.truncated);
         view.truncated = Some(diff.truncated || cut);
-        view.patch = diff.patch.map(|patch| patch.text);
+        let told = u32::try_from(diff.changes.len()).unwrap_or(u32::MAX);
+        view.next_cursor = diff.truncated.then(|| skip.saturating_add(told).to_string());
+        if let Some(patch) = diff.patch {
+            (view.patch, view.left_out) = (Some(patch.text), patch.left_out);
+            if patch.truncated {
+                notes.push(left_out_of_patch(&view.left_out));
+            }
+        }
+        if let Some(cursor) = &view.next_cursor {
+            notes.push(format!("[more: continue with cursor {cursor}]"));
+        }
     } else {
         return None;
     }
@@ -159,9 +194,8 @@ fn result(reply: Reply, action: Action) -> Option<CallToolResult> {
         format!("{id} of {cell} at {created_at} ({means}{size})")
     });
     let changes = view.changes.iter().flatten().cloned();
-    let cut = view.truncated.filter(|cut| *cut).map(|_| "[there is more]".to_owned());
     let patch = view.patch.clone();
-    let lines: Vec<String> = kept.chain(changes).chain(patch).chain(cut).collect();
+    let lines: Vec<String> = kept.chain(changes).chain(patch).chain(notes).collect();
     let done = match action {
         Action::Create => "saved ",
         Action::Restore => "restored ",

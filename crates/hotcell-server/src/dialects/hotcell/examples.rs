@@ -101,6 +101,7 @@ fn sample(tool: &str, argument: &str) -> Option<Value> {
         (_, "limit") => json!(1000),
         ("exec_list", "cursor") => json!("0.e_4k7m2x9qpa"),
         ("fs_search", "cursor") => json!("12:/workspace/src/main.py"),
+        ("workspace_diff" | "cell_checkpoint", "cursor") => json!("300"),
         (_, "cursor") => json!("61"),
         ("policy_check", "language") => json!("shell"),
         (_, "language") => json!("python"),

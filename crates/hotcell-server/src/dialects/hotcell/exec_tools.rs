@@ -157,7 +157,8 @@ struct Poll {
     grep: Option<String>,
     /// stdout, stderr or pty; default all
     stream: Option<String>,
-    /// default 16384
+    /// default 16384, at most 1000000
+    #[schemars(range(min = 1, max = 1_000_000))]
     max_bytes: Option<u64>,
     /// add times and usage
     #[serde(default)]
@@ -486,7 +487,9 @@ fn exec_lines(execs: &[ExecView]) -> Vec<String> {
 fn listed(execs: Execs, starting: &[StartingExec], detail: Detail) -> CallToolResult {
     let starting = starting.iter().map(|exec| ExecView::of_starting(exec, detail));
     let view = Listed {
-        execs: starting.chain(execs.execs.iter().map(|it| ExecView::new(it, detail))).collect(),
+        execs: starting
+            .chain(execs.execs.iter().map(|it| ExecView::new(it, &execs.awaiting, detail)))
+            .collect(),
         next_cursor: execs.next_cursor,
     };
     let mut text = match view.execs.is_empty() {

@@ -14,7 +14,7 @@ use super::tool::{Effect, ToolBounds, ToolKind, answer_value};
 use super::views::{Detail, plain};
 use crate::encoded::encoded;
 use crate::file_asked::{
-    DeleteFile, EditFile, ListFiles, ReadFile, SearchFiles, ShowFile, WriteFile, here,
+    DeleteFile, EditFile, Encoding, ListFiles, ReadFile, SearchFiles, ShowFile, WriteFile, here,
 };
 use crate::file_shown::{BASE64, ContentShown, EntryShown, ListShown};
 use crate::toolsets::Toolset;
@@ -116,27 +116,43 @@ pub(super) const TOOLS: &[ToolKind] = &[
 
 fn read_file(arguments: JsonObject, bounds: ToolBounds) -> Result<Question> {
     let (cell, asked): (_, ReadFile) = asked(arguments)?;
-    let encoding = asked.encoding;
+    let (encoding, is_bounded) = (asked.encoding, asked.limit.is_some());
     // A picture is of use only as a whole.
     let usual = if asked.names_picture() { IMAGE_BYTES } else { SHOWN_BYTES as u64 };
     let op = asked.op(usual, bounds.content_bytes)?;
     Ok(call(request(cell, op, bounds), move |mut done| {
         let FileResult::Content(mut read) = done.result else { return None };
-        if usual == IMAGE_BYTES && !IMAGES.contains(&read.mime_type.as_str()) {
-            // It is none after all.
+        let is_shown = |kind: &str, size| IMAGES.contains(&kind) && size <= IMAGE_BYTES;
+        if usual == IMAGE_BYTES && !is_shown(&read.mime_type, read.size) {
+            // It is none after all, or none that a model can be shown.
             done.content.truncate(SHOWN_BYTES);
             read.truncated |= (done.content.len() as u64) < read.bytes;
             read.bytes = done.content.len() as u64;
         }
-        let view = ContentShown::new(read, done.content, encoding);
-        let about = ContentBlock::text(about(&view));
-        let content = match view.encoding == BASE64 && IMAGES.contains(&view.mime_type.as_str()) {
-            true if !view.truncated && view.size <= IMAGE_BYTES => {
-                ContentBlock::image(view.content.clone(), view.mime_type.clone())
+        let mut view = ContentShown::new(read, done.content, encoding);
+        let is_picture = encoding == Encoding::Auto
+            && view.encoding == BASE64
+            && !view.truncated
+            && is_shown(&view.mime_type, view.size);
+        let content = if is_picture {
+            // Its bytes are of no use as text.
+            let bytes = std::mem::take(&mut view.content);
+            ContentBlock::image(bytes, view.mime_type.clone())
+        } else {
+            if !is_bounded {
+                view = view.with_base64_of(SHOWN_BYTES);
             }
-            true | false => ContentBlock::text(view.content.clone()),
+            ContentBlock::text(view.content.clone())
         };
-        let mut result = answer_value(view.into_value(), String::new());
+        let about = ContentBlock::text(match is_picture {
+            true => format!("{} shown as an image", about(&view)),
+            false => about(&view),
+        });
+        let mut value = view.into_value();
+        if is_picture {
+            value["shown_as"] = "image".into();
+        }
+        let mut result = answer_value(value, String::new());
         result.content = vec![content, about];
         Some(result)
     }))

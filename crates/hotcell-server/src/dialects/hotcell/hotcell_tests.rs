@@ -538,7 +538,12 @@ fn control_characters_count_with_their_size_in_json() {
 fn names_with_control_characters_stay_in_one_line() {
     let mut exec = ended(0, 0);
     exec.command = Command::Shell("echo a\necho \u{1b}[31mb".to_owned());
-    let execs = Execs { execs: vec![exec], next_cursor: None, tenants: BTreeMap::new() };
+    let execs = Execs {
+        execs: vec![exec],
+        next_cursor: None,
+        awaiting: Vec::new(),
+        tenants: BTreeMap::new(),
+    };
     let listed = shown("exec_list", json!({}), Reply::Execs(execs));
     assert!(text(&listed).ends_with("\"echo a\\necho \\u{1b}[31mb\"\n"), "{}", text(&listed));
 }

@@ -166,6 +166,7 @@ fn reply(tool: &str, is_full: bool) -> Vec<Reply> {
             cell: cell(is_full),
             stats: is_full.then(Default::default),
             execs: if is_full { vec![exec(true)] } else { Vec::new() },
+            awaiting: Vec::new(),
             image_digest: None,
             engine: None,
             attachments: Vec::new(),

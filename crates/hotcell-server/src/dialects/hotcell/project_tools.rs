@@ -12,6 +12,7 @@ use rmcp::model::CallToolResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint_tools::{changes_before, left_out_of_patch};
 use super::file_tool::{asked, input};
 use super::schema;
 use super::text::path_in_line;
@@ -38,13 +39,14 @@ pub(super) const TOOLS: &[ToolKind] = &[
         input: input::<Diff>,
         output: schema::output::<DiffView>,
         call: |arguments, _| {
-            let (cell, Diff { paths, max_bytes }) = asked(arguments)?;
+            let (cell, Diff { paths, max_bytes, cursor }) = asked(arguments)?;
+            let skip = changes_before(cursor.as_deref())?;
             let patch_bytes = max_bytes.unwrap_or(PATCH_BYTES).min(MOST_PATCH_BYTES);
             let (paths, limit) = (project_paths(paths)?, MOST_CHANGES);
             let unused = is_unused(&cell);
-            let request = ProjectDiff { cell, paths, limit, patch_bytes, plan: None };
+            let request = ProjectDiff { cell, paths, limit, skip, patch_bytes, plan: None };
             let show = move |outcome: Outcome| match outcome.reply {
-                Ok(Reply::ProjectChanges(changes)) => Ok(shown(changes)),
+                Ok(Reply::ProjectChanges(changes)) => Ok(shown(changes, skip)),
                 Err(error) if unused(&error) => Ok(shown_unused()),
                 Err(error) => Err(error),
                 Ok(_) => Err(another_reply()),
@@ -60,7 +62,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
         about: "Ask the user to let the cell's changes be applied to the real files of the project. \
                 Nothing is applied without their approval; files that they changed meanwhile are \
                 reported as conflicts and left alone.",
-        effect: Effect::Works,
+        effect: Effect::Delivers,
         input: input::<Apply>,
         output: schema::output::<ApplyView>,
         call: |arguments, _| {
@@ -112,6 +114,8 @@ struct Diff {
     paths: Option<Vec<String>>,
     /// bytes of patch; default 16000, at most 64000
     max_bytes: Option<u64>,
+    /// next_cursor of the page before
+    cursor: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -143,14 +147,18 @@ struct DiffView {
     guarded: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     patch: String,
-    /// name paths to see the rest
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    /// not in the patch: too long
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
 struct ApplyView {
-    /// applied, discarded, nothing_to_do or awaiting_approval
+    /// applied, discarded, conflicts, nothing_to_do or awaiting_approval
     status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     dir: Option<String>,
@@ -211,15 +219,17 @@ fn nothing_to_do() -> CallToolResult {
     answer(&ApplyView { status, ..ApplyView::default() }, "nothing_to_do\n".to_owned())
 }
 
-fn shown(found: ProjectChanges) -> CallToolResult {
-    let truncated = found.truncated || found.patch_truncated;
+fn shown(found: ProjectChanges, skip: u32) -> CallToolResult {
+    let told = u32::try_from(found.changes.len()).unwrap_or(u32::MAX);
     let view = DiffView {
         dir: found.dir.display().to_string(),
         changes: found.changes.iter().map(line).collect(),
         conflicts: found.changes.iter().filter(|it| it.drifted).map(path).collect(),
         guarded: found.changes.iter().filter_map(guard).collect(),
         patch: found.patch,
-        truncated,
+        truncated: found.truncated || found.patch_truncated,
+        next_cursor: found.truncated.then(|| skip.saturating_add(told).to_string()),
+        left_out: found.left_out,
     };
     let mut text = match view.changes.is_empty() {
         true => format!("no changes in {}\n", view.dir),
@@ -230,20 +240,29 @@ fn shown(found: ProjectChanges) -> CallToolResult {
         text.push('\n');
         text.push_str(&view.patch);
     }
-    if truncated {
-        text.push_str("[cut: name `paths`, or raise `max_bytes`, to see the rest]\n");
+    if found.patch_truncated {
+        let raise = "or name them in `paths`, with a larger max_bytes";
+        text.push_str(&format!("{} {raise}\n", left_out_of_patch(&view.left_out)));
+    }
+    if let Some(cursor) = &view.next_cursor {
+        text.push_str(&format!("[more changes: continue with cursor {cursor}]\n"));
     }
     answer(&view, text)
 }
 
 fn applied(done: ProjectApplied) -> CallToolResult {
-    let status = if done.applied.is_empty() { "nothing_to_do" } else { "applied" };
+    let status = match (done.applied.is_empty(), done.conflicts.is_empty()) {
+        (false, _) => "applied",
+        (true, false) => "conflicts",
+        (true, true) => "nothing_to_do",
+    };
     let view = ApplyView {
         status: status.to_owned(),
         dir: Some(done.dir.display().to_string()),
         changes: done.applied.iter().map(line).collect(),
         conflicts: done.conflicts.iter().map(path).collect(),
         guarded: done.held_back.iter().filter_map(guard).collect(),
+        message: (!done.conflicts.is_empty()).then(|| RESOLVE.to_owned()),
         ..ApplyView::default()
     };
     told(&view)
@@ -294,10 +313,17 @@ fn awaiting(tool: &str, error: &Error) -> CallToolResult {
     answer(&view, text)
 }
 
+/// How a conflict ends.
+const RESOLVE: &str = "to resolve a conflict, workspace_discard its path, read the user's version and edit \
+                       it again; or let the user run `hotcell apply --force`";
+
 fn notes(conflicts: &[String], guarded: &[String]) -> String {
     let mut text = String::new();
     for path in conflicts {
         text.push_str(&format!("conflict, changed by the user meanwhile, not applied: {path}\n"));
+    }
+    if !conflicts.is_empty() {
+        text.push_str(&format!("[{RESOLVE}]\n"));
     }
     for path in guarded {
         text.push_str(&format!("applied only if named in `paths`: {path}\n"));

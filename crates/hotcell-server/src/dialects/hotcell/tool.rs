@@ -28,6 +28,8 @@ pub(super) enum Effect {
     Stops,
     /// It may run programs that reach what the operator allowed outside the cell.
     Runs,
+    /// It changes real files of the user.
+    Delivers,
     /// It removes something that cannot be brought back.
     Removes,
 }
@@ -51,6 +53,7 @@ impl Effect {
             Self::Replaces => (false, host, true, false),
             Self::Stops => (false, false, true, false),
             Self::Runs => (false, host, false, reach.outside),
+            Self::Delivers => (false, true, false, false),
             Self::Removes => (false, true, true, false),
         };
         ToolAnnotations::from_raw(None, Some(reads), Some(destroys), Some(repeats), Some(opens))

@@ -343,9 +343,12 @@ fn shortened(mut command: String, detail: Detail) -> String {
 }
 
 impl ExecView {
-    pub(super) fn new(exec: &Exec, detail: Detail) -> Self {
+    /// An exec, with what of these tool calls is its own.
+    pub(super) fn new(exec: &Exec, awaiting: &[Asked], detail: Detail) -> Self {
+        let own = awaiting.iter().filter(|asked| asked.exec.as_ref() == Some(&exec.id));
+        let own: Vec<Asked> = own.cloned().collect();
         Self {
-            standing: Standing::new(exec, &[]),
+            standing: Standing::new(exec, &own),
             command: shortened(exec.command.to_string(), detail),
             queued_at: detail.only_full(|| exec.queued_at),
             usage: exec.end.as_ref().and_then(|end| detail.only_full(|| end.usage)),

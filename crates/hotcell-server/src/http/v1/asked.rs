@@ -90,6 +90,7 @@ impl From<SpawnCell> for CellSpawn {
             checkpoint_before: asked.checkpoint_before,
             driver: asked.driver,
             on: asked.on,
+            labels: BTreeMap::new(),
             idempotency_key: asked.idempotency_key,
         }
     }

@@ -28,7 +28,7 @@ pub(super) async fn diff(call: Call) -> Answer {
     let CompareCheckpoint { limit, content } = call.query()?;
     let (cell, checkpoint) = (call.cell()?, call.checkpoint()?);
     let patch_bytes = content.then_some(MOST_PATCH_BYTES);
-    ok(&call.ask(CheckpointCompare { cell, checkpoint, limit, patch_bytes }).await?)
+    ok(&call.ask(CheckpointCompare { cell, checkpoint, limit, skip: 0, patch_bytes }).await?)
 }
 
 pub(super) async fn restore(call: Call) -> Answer {

@@ -104,7 +104,7 @@ pub(super) async fn search(call: Call) -> Answer {
 
 pub(super) async fn batch(call: Call) -> Answer {
     let asked: BatchFiles = call.body()?;
-    let Batch { op, content, encodings } = asked.op(FILE_CONTENT_BYTES, FILE_CONTENT_BYTES)?;
+    let Batch { op, content, encodings, .. } = asked.op(FILE_CONTENT_BYTES, FILE_CONTENT_BYTES)?;
     let request = FileCall { content, ..FileCall::new(call.cell()?, op.into()) };
     let done = call.ask(request).await?;
     ok(&BatchShown::new(done.result.try_into()?, &done.content, &encodings))
