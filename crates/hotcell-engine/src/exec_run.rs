@@ -51,6 +51,12 @@ pub(crate) async fn exec_run(
         }
     };
     // Only a person can start it: the caller learns that now, not when the wait is over.
+    if let Some(approval) = stream.exec().approval.as_ref().filter(|it| it.answer.is_none()) {
+        tracing::warn!(
+            id = %stream.exec().id, tool = "exec_run", reason = approval.reason,
+            "a command awaits approval: answer with `hotcell approve`"
+        );
+    }
     let wait = if stream.exec().awaits_approval() { Duration::ZERO } else { wait };
     // Waking the cell counts towards the wait.
     let deadline = called + wait;

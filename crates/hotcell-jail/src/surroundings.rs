@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::seccomp::{Ground, SetUserId};
+use crate::seccomp::{Ground, SetIds};
 
 /// What programs find around them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Surroundings {
     /// Namespaces and a root that are the cell's own.
-    Cell(SetUserId),
+    Cell(SetIds),
     /// Those of a container, of which some parts are not theirs.
     Container(ContainerParts),
     /// Those of the host, of which they may use these parts.
@@ -43,7 +43,7 @@ impl Surroundings {
     /// As far as system calls depend on them.
     pub(crate) fn ground(&self) -> Ground {
         match self {
-            Self::Cell(set_user_id) => Ground::Cell(*set_user_id),
+            Self::Cell(set_ids) => Ground::Cell(*set_ids),
             // What they write may be seen by others of the machine.
             Self::Container(_) => Ground::Container,
             Self::Host(_) => Ground::Host,

@@ -147,6 +147,9 @@ pub struct Plan {
     /// The root.
     #[serde(default)]
     pub root: Root,
+    /// Whether files that are written in the workspace are the host's root's.
+    #[serde(default)]
+    pub writes_as_root: bool,
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ use crate::isolation::kill_means;
 use crate::on_host::make_root;
 use crate::order::Placed;
 use crate::paths::CellPaths;
+use crate::project::Project;
 use crate::records_mount::open_contained;
 use crate::task_count::tasks_of_user;
 use crate::way::Way;
@@ -289,6 +290,7 @@ fn try_to_be_born(
         },
         fds: numbers,
         root,
+        writes_as_root: birth.placed.project.as_ref().is_some_and(Project::is_roots),
     };
     // Everybody in the cell can read the command line.
     rename_self(c"hotcell-pid1", &[c"hotcell", c"supervise"]);

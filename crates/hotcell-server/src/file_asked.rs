@@ -325,7 +325,7 @@ pub(crate) struct SearchFiles {
     #[serde(default = "most_matches")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: u32,
-    /// next_cursor of the page before
+    /// a next_cursor
     cursor: Option<String>,
 }
 

@@ -106,6 +106,7 @@ fn plan(ready: UnixStream, given: Given) -> io::Result<Plan> {
             sockets: Some(number(sockets)),
         },
         root: Root::Container,
+        writes_as_root: false,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hotcell_jail::process::{ContainerParts, HostParts, Locks, SetUserId, Surroundings};
+use hotcell_jail::process::{ContainerParts, HostParts, Locks, SetIds, Surroundings};
 use hotcell_jail::shown::{CALLS_PLACE, SHOWN_TOOLS};
 use hotcell_jail::trusted::TRUSTED_PLACE;
 use hotcell_link::{CONTAINER_PLACE, CONTAINER_PROGRAMS, OWN_DIRECTORIES, Plan, Root};
@@ -11,7 +11,7 @@ use hotcell_model::WorkspaceMode;
 /// What execs and the process that serves files are confined to.
 pub(crate) fn surroundings(plan: &Plan) -> Surroundings {
     match &plan.root {
-        Root::Own => Surroundings::Cell(set_user_id(plan)),
+        Root::Own => Surroundings::Cell(set_ids(plan)),
         Root::Container => Surroundings::Container(ContainerParts {
             hidden: CONTAINER_PLACE.into(),
             readable: vec![SHOWN_TOOLS.into(), TRUSTED_PLACE.into()],
@@ -42,10 +42,11 @@ pub(crate) fn beginning(plan: &Plan) -> &Path {
     }
 }
 
-/// Whether a file of the cell may have a set-user-id bit: not where it may be one of the host's.
-fn set_user_id(plan: &Plan) -> SetUserId {
+/// Whether a file of the cell may have set-id bits: not where it may be one of the host's.
+fn set_ids(plan: &Plan) -> SetIds {
     match plan.spec.workspace.as_ref().map(|workspace| workspace.mode) {
-        Some(WorkspaceMode::Rw) => SetUserId::Refused,
-        Some(WorkspaceMode::Ro | WorkspaceMode::Cow) | None => SetUserId::Allowed,
+        Some(WorkspaceMode::Rw) if plan.writes_as_root => SetIds::Refused,
+        Some(WorkspaceMode::Rw) => SetIds::UserRefused,
+        Some(WorkspaceMode::Ro | WorkspaceMode::Cow) | None => SetIds::Allowed,
     }
 }

@@ -24,7 +24,7 @@ use crate::clone::{
     CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, CLONE_VFORK, CLONE_VM, CloneArgs, clone3_call,
 };
 use crate::landlock::{Landlock, Rules};
-use crate::seccomp::{Filter, Ground, Purpose, SetUserId, allowed_to_programs};
+use crate::seccomp::{Filter, Ground, Purpose, SetIds, allowed_to_programs};
 use crate::signals::{send, unblock_all, use_default};
 use crate::surroundings::Surroundings;
 
@@ -151,7 +151,7 @@ impl Confinement {
     /// What is to be expected on this machine in a root of the cell's own.
     #[must_use]
     pub fn expected() -> Self {
-        Self::with(Landlock::expected(), Ground::Cell(SetUserId::Allowed))
+        Self::with(Landlock::expected(), Ground::Cell(SetIds::Allowed))
     }
 
     /// What is to be expected on this machine among the host's files.

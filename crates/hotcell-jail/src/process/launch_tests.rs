@@ -10,7 +10,7 @@ use super::*;
 
 fn launcher() -> Launcher {
     rustix::thread::set_no_new_privs(true).unwrap();
-    let (launcher, confinement) = Launcher::new(Surroundings::Cell(SetUserId::Allowed)).unwrap();
+    let (launcher, confinement) = Launcher::new(Surroundings::Cell(SetIds::Allowed)).unwrap();
     assert_eq!(confinement, Confinement::expected());
     launcher
 }

@@ -8,7 +8,7 @@ mod reap;
 mod spawner;
 mod subreaper;
 
-pub use crate::seccomp::SetUserId;
+pub use crate::seccomp::SetIds;
 pub use crate::surroundings::{ContainerParts, HostParts, Surroundings};
 pub use launch::{
     Cgroup, Confinement, EXECVE_STEP, Groups, Identity, Launch, LaunchError, Launcher, MOST_EXTRA,

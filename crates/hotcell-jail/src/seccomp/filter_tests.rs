@@ -117,9 +117,9 @@ fn samples(check: &Check) -> Vec<[u64; 6]> {
 }
 
 const BOTH: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
-const PROGRAMS: Purpose = Purpose::Programs(Ground::Cell(SetUserId::Allowed));
-const GUESTS: Purpose = Purpose::Programs(Ground::Cell(SetUserId::Refused));
-const SERVER: Purpose = Purpose::FileServer(Ground::Cell(SetUserId::Refused));
+const PROGRAMS: Purpose = Purpose::Programs(Ground::Cell(SetIds::Allowed));
+const GUESTS: Purpose = Purpose::Programs(Ground::Cell(SetIds::UserRefused));
+const SERVER: Purpose = Purpose::FileServer(Ground::Cell(SetIds::UserRefused));
 const ON_HOST: Purpose = Purpose::Programs(Ground::Host);
 const PURPOSES: [Purpose; 4] = [PROGRAMS, GUESTS, SERVER, ON_HOST];
 
@@ -296,6 +296,23 @@ fn a_cell_that_writes_to_the_host_sets_no_user_id_bit() {
     let directory = u64::try_from(libc::O_DIRECTORY).unwrap();
     assert_eq!(got(libc::SYS_openat, [3, 0, directory, 0o4755, 0, 0]), allowed);
     assert_eq!(got(libc::SYS_openat2, [3; 6]), value(Verdict::Fail(libc::ENOSYS)));
+}
+
+#[test]
+fn a_cell_that_writes_to_roots_files_sets_no_group_id_bit_either() {
+    let filter = Filter::new(Purpose::Programs(Ground::Cell(SetIds::Refused)));
+    let got = |number: i64, arguments: [u64; 6]| {
+        run(&filter.program, Architecture::OWN.audit(), u32::try_from(number).unwrap(), arguments)
+    };
+    let refused = value(Verdict::Fail(libc::EPERM));
+    let makes = u64::try_from(libc::O_CREAT | libc::O_WRONLY).unwrap();
+    for mode in [0o4755, 0o2755, 0o6755] {
+        assert_eq!(got(libc::SYS_fchmod, [3, mode, 0, 0, 0, 0]), refused);
+        assert_eq!(got(libc::SYS_fchmodat, [3, 0, mode, 0, 0, 0]), refused);
+        assert_eq!(got(libc::SYS_openat, [3, 0, makes, mode, 0, 0]), refused);
+        assert_eq!(got(libc::SYS_mknodat, [3, 0, mode, 0, 0, 0]), refused);
+    }
+    assert_eq!(got(libc::SYS_fchmod, [3, 0o1755, 0, 0, 0, 0]), value(Verdict::Allow));
 }
 
 #[test]

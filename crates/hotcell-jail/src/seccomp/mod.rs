@@ -17,7 +17,7 @@ use libc::sock_filter;
 use on_host::{on_host, schedules_itself};
 use refused::{ABSENT, REFUSED};
 use rustix::io::Errno;
-use set_ids::WITHOUT_SET_USER_ID;
+use set_ids::{WITHOUT_SET_IDS, WITHOUT_SET_USER_ID};
 
 use crate::direct::call;
 
@@ -42,19 +42,21 @@ pub(crate) enum Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ground {
     /// Namespaces of the cell's own.
-    Cell(SetUserId),
+    Cell(SetIds),
     /// Those of a container, in which the supervisor is the same user.
     Container,
     /// Those of the host.
     Host,
 }
 
-/// Whether programs may give files a set-user-id bit.
+/// Whether programs may give files set-user-id and set-group-id bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SetUserId {
+pub enum SetIds {
     /// They may: the files are the cell's own.
     Allowed,
-    /// They may not: some of the files are the host's.
+    /// No set-user-id bit: some of the files are a user's of the host.
+    UserRefused,
+    /// Neither: some of the files are the host's root's.
     Refused,
 }
 
@@ -153,26 +155,25 @@ fn fates(purpose: Purpose) -> impl Iterator<Item = (Call, Fate)> {
     let absent = ABSENT.iter().map(|call| (*call, Fate::Sure(Verdict::Fail(libc::ENOSYS))));
     let for_purpose = move |(call, fate): (Call, Fate)| match purpose {
         Purpose::Programs(_) if call.x86_64 == CLONE3 => (call, Fate::Sure(Verdict::Allow)),
-        Purpose::Programs(Ground::Cell(SetUserId::Allowed)) => (call, fate),
-        Purpose::Programs(Ground::Cell(SetUserId::Refused)) => {
-            (call, without_set_user_id(&call, fate))
-        }
+        Purpose::Programs(Ground::Cell(_)) => (call, by_modes(purpose, &call, fate)),
         Purpose::Programs(Ground::Container) => {
-            (call, schedules_itself(&call, without_set_user_id(&call, fate)))
+            (call, schedules_itself(&call, by_modes(purpose, &call, fate)))
         }
-        Purpose::Programs(Ground::Host) => (call, on_host(&call, without_set_user_id(&call, fate))),
-        Purpose::FileServer(Ground::Cell(SetUserId::Allowed)) => {
-            (call, for_file_server(&call, fate))
-        }
-        Purpose::FileServer(
-            Ground::Cell(SetUserId::Refused) | Ground::Container | Ground::Host,
-        ) => (call, for_file_server(&call, without_set_user_id(&call, fate))),
+        Purpose::Programs(Ground::Host) => (call, on_host(&call, by_modes(purpose, &call, fate))),
+        Purpose::FileServer(_) => (call, for_file_server(&call, by_modes(purpose, &call, fate))),
     };
     allowed.chain(checked).chain(refused).chain(absent).map(for_purpose)
 }
 
-fn without_set_user_id(call: &Call, fate: Fate) -> Fate {
-    let found = WITHOUT_SET_USER_ID.iter().find(|check| check.call == *call);
+/// What becomes of calls that set modes.
+fn by_modes(purpose: Purpose, call: &Call, fate: Fate) -> Fate {
+    let (Purpose::Programs(ground) | Purpose::FileServer(ground)) = purpose;
+    let checks = match ground {
+        Ground::Cell(SetIds::Allowed) => return fate,
+        Ground::Cell(SetIds::UserRefused) | Ground::Container | Ground::Host => WITHOUT_SET_USER_ID,
+        Ground::Cell(SetIds::Refused) => WITHOUT_SET_IDS,
+    };
+    let found = checks.iter().find(|check| check.call == *call);
     found.map_or(fate, |check| Fate::Checked(*check))
 }
 

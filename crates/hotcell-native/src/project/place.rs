@@ -86,6 +86,11 @@ impl Project {
         Layer { target: PathBuf::from(TARGET), lowers: vec![self.lower()], upper, shared }
     }
 
+    /// Whether the directory is root's.
+    pub(crate) fn is_roots(&self) -> bool {
+        self.uid == 0
+    }
+
     /// Whether a file belongs to the owner of the directory.
     pub(super) fn is_owner(&self, stat: &Stat) -> bool {
         stat.st_uid == self.uid
@@ -105,6 +110,27 @@ const MACHINE: [&str; 20] = [
 ];
 /// Of these also everything in them.
 const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Where root's own programs look for programs and settings: no cell writes to root's directories there.
+const SYSTEM: [&str; 17] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/snap",
+    "/sys",
+    "/usr",
+    "/var/cache",
+    "/var/lib",
+    "/var/spool",
+];
 
 /// The directory by its one true name, unless it cannot be a project.
 pub(crate) fn check(
@@ -133,12 +159,13 @@ pub(crate) fn check(
     if workspace.mode == WorkspaceMode::Rw
         && starter() == Starter::Root
         && fs::metadata(&dir).is_ok_and(is_roots)
+        && let Some(part) = SYSTEM.iter().find(|part| dir.starts_with(part))
     {
         return Err(Error::denied(format!(
-            "the workspace {} is root's, and a cell that writes to it could leave programs there that run as root",
+            "the workspace {} is in {part}, where programs that run as root look for files",
             dir.display()
         ))
-        .hint("use the mode cow, or a directory of another user"));
+        .hint("use the mode cow, or a directory elsewhere"));
     }
     let state_dir = fs::canonicalize(state_dir).unwrap_or_else(|_| state_dir.to_owned());
     if let Some(why) = unsuitable(&dir, &state_dir, &homes()) {

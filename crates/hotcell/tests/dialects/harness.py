@@ -62,7 +62,6 @@ INITIALIZE = {
     },
 }
 PR_SET_CHILD_SUBREAPER = 36
-SOMEBODY = 1000
 
 Found = TypeVar("Found")
 
@@ -112,9 +111,9 @@ class Target:
         return ["setpriv", "--reuid", self.user, "--regid", self.user, "--clear-groups", *words]
 
     def own(self, path: Path) -> Path:
-        """Root's own files are not handed to cells: as root, a path is made somebody else's."""
-        if os.getuid() == 0:
-            shutil.chown(path, self.user or SOMEBODY, self.user or SOMEBODY)
+        """Makes a path that of the servers' user."""
+        if self.user:
+            shutil.chown(path, self.user, self.user)
         return path
 
     def environment(self, state: Path) -> dict[str, str]:

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -28,6 +28,7 @@ in_every_world! {
     a_descriptor_of_the_host_opens_nothing,
     the_process_that_serves_files_is_out_of_reach,
     no_set_user_id_bit_reaches_the_host,
+    a_cell_leaves_nothing_that_runs_as_root_in_directories_of_root,
     directories_that_pass_their_group_on_work,
 }
 
@@ -368,6 +369,71 @@ fn no_set_user_id_bit_reaches_the_host(world: &World) {
     }
     // The same where nothing is the host's.
     world.text(["run", "cp /bin/true plain && chmod 4755 plain && test -u plain"]);
+}
+
+fn a_cell_leaves_nothing_that_runs_as_root_in_directories_of_root(world: &World) {
+    use std::os::unix::fs::MetadataExt;
+    if world.user().uid != 0 {
+        // Nothing of root's can be its workspace.
+        return;
+    }
+    let project = world.home().join("project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("real"), "0\n").unwrap();
+    let shown = format!("{}:rw", project.display());
+    let spawned = world.hotcell(["spawn", "--workspace", &shown]).run();
+    if spawned.code() != 0 {
+        // Without ids of the cell's own nothing maps root's to them.
+        assert!(spawned.stderr().contains("workspace"), "{spawned:?}");
+        return;
+    }
+    let cell = spawned.stdout().trim().to_owned();
+    let run = |options: &[&str], script: &str| {
+        world
+            .hotcell(["run", "--cell", &cell])
+            .args(options.iter().copied())
+            .args(["--", "sh", "-c", script])
+            .run()
+    };
+    run(&[], "echo 1 >> real; cp /bin/true plain; mkdir d; chmod 1777 d; id -u").succeeded();
+    assert_eq!(fs::read_to_string(project.join("real")).unwrap(), "0\n1\n");
+    assert_eq!(fs::metadata(project.join("plain")).unwrap().uid(), 0);
+    let attempts = [
+        "chmod u+s plain",
+        "chmod g+s plain",
+        "chmod 6755 plain",
+        "install -m 4755 /bin/true made",
+        "install -m 2755 /bin/true made",
+        "chmod g+s d",
+        "mknod zero c 1 5",
+        "mknod disk b 8 0",
+        "setfattr -n security.capability -v 0x0100000200200000000000000000000000000000 plain",
+        "chown 1234 plain",
+    ];
+    let options: &[&[&str]] =
+        if world.kind().has_root_inside() { &[&[], &["--as-root"]] } else { &[&[]] };
+    for attempt in attempts {
+        for options in options {
+            let tried = run(options, attempt);
+            assert_ne!(tried.code(), 0, "{attempt} {options:?}: {tried:?}");
+        }
+    }
+    for entry in fs::read_dir(&project).unwrap().flatten() {
+        let metadata = entry.metadata().unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o6000, 0, "{:?}", entry.path());
+        assert!(!metadata.file_type().is_char_device() && !metadata.file_type().is_block_device());
+        assert_eq!(metadata.uid(), 0, "{:?}", entry.path());
+    }
+    let capabilities =
+        rustix::fs::getxattr(project.join("plain"), "security.capability", &mut [0; 64]);
+    assert!(capabilities.is_err(), "{capabilities:?}");
+    // The same outside of a cell, where root may do all of it.
+    let outside = "cp /bin/true control; chmod 6755 control; test -u control; test -g control; mknod zero c 1 5";
+    let script = format!("cd {}; {outside}", project.display());
+    world.other("sh", ["-ec", &script]).run().succeeded();
+    // Where root's own programs look for files no cell writes, whoever asks.
+    let refused = world.hotcell(["run", "--workspace", "/usr/local/lib:rw", "true"]).run();
+    refused.exited(125);
 }
 
 fn directories_that_pass_their_group_on_work(world: &World) {

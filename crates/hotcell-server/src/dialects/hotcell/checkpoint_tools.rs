@@ -78,7 +78,7 @@ struct Asked {
     /// diff: as a patch
     #[serde(default)]
     content: bool,
-    /// diff: next_cursor of the page before
+    /// diff: a next_cursor
     cursor: Option<String>,
 }
 
@@ -154,7 +154,7 @@ struct CheckpointView {
     next_cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<String>,
-    /// not in the patch: too long
+    /// of the patch
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
 }

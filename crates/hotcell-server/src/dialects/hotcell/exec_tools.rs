@@ -219,7 +219,7 @@ struct List {
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = 150))]
     limit: u32,
-    /// next_cursor of the page before
+    /// a next_cursor
     cursor: Option<String>,
     /// add times and usage
     #[serde(default)]

@@ -241,7 +241,7 @@ struct List {
     #[serde(default = "most_entries")]
     #[schemars(range(min = 1, max = 1000))]
     limit: u32,
-    /// next_cursor of the page before
+    /// a next_cursor
     cursor: Option<String>,
     /// only paths
     #[serde(default)]

@@ -345,6 +345,49 @@ fn the_parts_of_a_batch_have_their_own_content() {
 }
 
 #[test]
+fn all_parts_of_a_batch_share_one_bound() {
+    let shown_of = |operation: Value, result: &dyn Fn() -> FileResult, count: usize, own: &[u8]| {
+        let content_bytes = own.len() as u64;
+        let done = || BatchOutcome::Done { result: Box::new(result()), content_bytes };
+        let outcomes = (0..count).map(|_| done()).collect();
+        let batch = FileResult::Batch(BatchResult { outcomes, rolled_back: false });
+        shown(
+            "fs_batch",
+            json!({ "operations": vec![operation; count] }),
+            batch,
+            &own.repeat(count),
+        )
+    };
+    let read = json!({ "op": "read", "path": "a" });
+    let part = [b'x'; 1024];
+    let reads = shown_of(read.clone(), &|| content(&part, 0, true), 200, &part);
+    assert!(text(&reads).len() < 50_000, "{}", text(&reads).len());
+    assert!(value(&reads).to_string().len() < 100_000, "{}", value(&reads).to_string().len());
+    let results = value(&reads)["results"].clone();
+    assert_eq!(results[0]["result"]["content"], "x".repeat(1024));
+    let last = &results[199]["result"];
+    assert_eq!((&last["content"], &last["next_offset"]), (&json!(""), &json!(0)));
+    // Control characters are six in JSON.
+    let control = [1; 1024];
+    let bytes = shown_of(read, &|| content(&control, 0, true), 100, &control);
+    assert!(value(&bytes).to_string().len() < 100_000, "{}", value(&bytes).to_string().len());
+    // What was asked for is there.
+    let exact = json!({ "op": "read", "path": "a", "limit": 1024 });
+    let all = shown_of(exact, &|| content(&part, 0, true), 100, &part);
+    assert_eq!(value(&all)["results"][99]["result"]["content"], "x".repeat(1024));
+    let diff = "+some line\n".repeat(1000);
+    let edited = || {
+        let edited =
+            json!({ "path": "/workspace/a", "etag": ETAG, "size": 1, "replaced": 1, "diff": diff });
+        FileResult::Edited(serde_json::from_value(edited).unwrap())
+    };
+    let edit = json!({ "op": "edit", "path": "a", "edits": [{ "old": "a", "new": "b" }] });
+    let edits = shown_of(edit, &edited, 1000, b"");
+    assert!(text(&edits).len() < 100_000, "{}", text(&edits).len());
+    assert!(value(&edits).to_string().len() < 150_000, "{}", value(&edits).to_string().len());
+}
+
+#[test]
 fn a_large_archive_is_a_link_or_an_error_that_helps() {
     let arguments = json!({
         "cell": "work", "path": "a b", "include": ["*.rs"], "exclude": ["x&y"], "max_bytes": 5,
@@ -444,8 +487,33 @@ fn a_picture_is_shown_as_one() {
     let png = b"\x89PNG\r\n\x1a\n\xff";
     let FileResult::Content(read) = content(png, 0, false) else { panic!() };
     let read = FileContent { mime_type: "image/png".to_owned(), size: 9, ..read };
-    let shown = shown("fs_read", json!({ "path": "a" }), FileResult::Content(read), png);
-    let image = shown.content[0].as_image().unwrap();
+    let show = |arguments| shown("fs_read", arguments, FileResult::Content(read.clone()), png);
+    let picture = show(json!({ "path": "a" }));
+    let image = picture.content[0].as_image().unwrap();
     assert_eq!(image.mime_type, "image/png");
-    assert_eq!(value(&shown)["content"], image.data);
+    // Its bytes are there once.
+    assert_eq!(
+        (&value(&picture)["content"], &value(&picture)["shown_as"]),
+        (&json!(""), &json!("image"))
+    );
+    let bytes = show(json!({ "path": "a", "encoding": "base64" }));
+    assert_eq!(value(&bytes)["content"], image.data);
+    assert_eq!(text(&bytes), image.data);
+}
+
+#[test]
+fn a_picture_that_is_too_large_to_be_shown_is_read_in_parts() {
+    let FileResult::Content(read) = content(b"", 0, false) else { panic!() };
+    let png: Vec<u8> = b"\x89PNG\r\n\x1a\n\xff".iter().copied().cycle().take(3 << 20).collect();
+    let large = FileContent {
+        mime_type: "image/png".to_owned(),
+        size: 4_000_000,
+        bytes: png.len() as u64,
+        truncated: true,
+        ..read
+    };
+    let shown = shown("fs_read", json!({ "path": "a.png" }), FileResult::Content(large), &png);
+    assert!(text(&shown).len() <= 32 << 10, "{}", text(&shown).len());
+    assert_eq!(value(&shown)["next_offset"], 24 << 10);
+    assert!(value(&shown).to_string().len() < 33 << 10);
 }

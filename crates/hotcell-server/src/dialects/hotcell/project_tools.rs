@@ -114,7 +114,7 @@ struct Diff {
     paths: Option<Vec<String>>,
     /// bytes of patch; default 16000, at most 64000
     max_bytes: Option<u64>,
-    /// next_cursor of the page before
+    /// a next_cursor
     cursor: Option<String>,
 }
 
@@ -151,7 +151,7 @@ struct DiffView {
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    /// not in the patch: too long
+    /// of the patch
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
 }
