@@ -154,7 +154,6 @@ struct CheckpointView {
     next_cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<String>,
-    /// of the patch
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
 }

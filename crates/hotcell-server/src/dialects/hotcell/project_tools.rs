@@ -33,8 +33,8 @@ pub(super) const TOOLS: &[ToolKind] = &[
         toolset: Toolset::Fs,
         found_by: "review changes to the user's project, git diff, what would change",
         example: r#"{"paths": ["src"]}"#,
-        about: "Show what the cell changed in the user's project, as git diff does: what \
-                workspace_apply would bring to the real files.",
+        about: "Show the cell's changes to the user's project as git diff does: what \
+                workspace_apply would apply.",
         effect: Effect::Reads,
         input: input::<Diff>,
         output: schema::output::<DiffView>,
@@ -59,9 +59,8 @@ pub(super) const TOOLS: &[ToolKind] = &[
         toolset: Toolset::Fs,
         found_by: "apply or save changes to the user's real files, deliver the work",
         example: r#"{"paths": ["src/main.py"]}"#,
-        about: "Ask the user to let the cell's changes be applied to the real files of the project. \
-                Nothing is applied without their approval; files that they changed meanwhile are \
-                reported as conflicts and left alone.",
+        about: "Ask the user to approve applying the cell's changes to the project's real files. \
+                Files that they changed meanwhile are conflicts and left alone.",
         effect: Effect::Delivers,
         input: input::<Apply>,
         output: schema::output::<ApplyView>,
@@ -85,8 +84,8 @@ pub(super) const TOOLS: &[ToolKind] = &[
         toolset: Toolset::Fs,
         found_by: "discard or throw away changes to the user's project",
         example: r#"{"paths": ["src/main.py"]}"#,
-        about: "Ask the user to let the cell's changes to the project be thrown away, so that the \
-                cell sees the real files again.",
+        about: "Ask the user to approve discarding the cell's changes: the cell sees the real files \
+                again.",
         effect: Effect::Works,
         input: input::<Discard>,
         output: schema::output::<ApplyView>,
@@ -110,7 +109,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Diff {
-    /// only these files and directories; default all
+    /// files and directories; default all
     paths: Option<Vec<String>>,
     /// bytes of patch; default 16000, at most 64000
     max_bytes: Option<u64>,
@@ -121,20 +120,19 @@ struct Diff {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Apply {
-    /// only these files and directories; default all. Guarded files are applied only if named here
+    /// default all; guarded files only if named
     paths: Option<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Discard {
-    /// only these files and directories; default all
+    /// default all
     paths: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
 struct DiffView {
-    /// the user's directory
     #[serde(skip_serializing_if = "String::is_empty")]
     dir: String,
     /// A, M or D and a path
@@ -151,7 +149,6 @@ struct DiffView {
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    /// of the patch
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
 }
@@ -162,10 +159,8 @@ struct ApplyView {
     status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     dir: Option<String>,
-    /// A, M or D and a path
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<String>,
-    /// changed by the user meanwhile: not applied
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conflicts: Vec<String>,
     /// not applied: name them in paths
@@ -173,7 +168,6 @@ struct ApplyView {
     guarded: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     approval_id: Option<String>,
-    /// what has to happen next
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }

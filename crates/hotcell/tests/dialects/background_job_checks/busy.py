@@ -5,7 +5,7 @@ import re
 import anyio
 
 from background_job_checks.jobs import ended, output, sh, shows, start, status, written
-from harness import Server, call, check
+from harness import Server, call, check, eventually
 
 # Long for an answer, and short for somebody who waits for one.
 SOON_S = 20
@@ -28,8 +28,12 @@ async def floods_are_shown(server: Server):
         with anyio.fail_after(SOON_S):
             tail = await call(session, "tail_job_output", job_id=job, lines=5)
             assert set(tail["stdout"].split("\n")[:-1]) <= {"y"}, tail
+
+        async def is_shown() -> bool:
+            return "y\ny\n" in (await output(session, job))["stdout"]
+
         with anyio.fail_after(SOON_S):
-            assert "y\ny\n" in (await output(session, job))["stdout"]
+            await eventually("its output is shown", is_shown)
         assert await call(session, "kill_job", job_id=job) == {"status": "killed"}
 
 

@@ -211,7 +211,8 @@ async def transient_containers_are_stopped(server: Server):
         assert process.wait(30) == 0
     async with listening(server) as (_, port):
         async with caller(port) as session:
-            states = {each["id"]: each["status"] for each in await containers(session)}
+            listed = await containers(session, include_stopped=True)
+            states = {each["id"]: each["status"] for each in listed}
             assert states == {kept: "running", passing: "stopped"}, states
             execs = (await ask(session, "list_execs"))["execs"]
             assert [each["exec_id"] for each in execs] == [runs], execs
@@ -249,7 +250,7 @@ async def metrics_change(server: Server):
         assert await printed(session, made, "echo 1") == "1\n"
         assert await printed(session, made, "echo 2") == "2\n"
         await write(session, made, "/workspace/a", "x")
-        await refused(session, -32000, "fs_read", container_id="nowhere", path="a")
+        await refused(session, -32001, "fs_read", container_id="nowhere", path="a")
         counts = [await counted(name) for name in ("cell_spawn", "exec_run", "write")]
         assert counts == [1, 2, 1], counts
         assert await counted("read", "error") == 1 and await counted("read") == 0
