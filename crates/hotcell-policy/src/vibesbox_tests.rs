@@ -86,6 +86,10 @@ fn listed_commands_may_run_what_they_like() {
         "git clone https://example.org/x.git",
         "git commit -m x",
         "ssh h uptime",
+        "ssh -V",
+        "ssh --help",
+        "ssh h sudo systemctl restart x",
+        "ssh $host make",
         "scp f h:",
         "rsync -a d/ h:d",
         "curl -o f https://example.org/",
@@ -105,6 +109,7 @@ fn listed_commands_may_run_what_they_like() {
 fn the_block_list_and_the_system_stay_refused() {
     denied(&[
         "rm -rf /",
+        "ssh h rm -rf /",
         "rm  -rf  /x",
         "env rm -rf /",
         "chmod -R 777 /",
