@@ -6,6 +6,7 @@ use hotcell_model::{CursorPlace, TerminalScreen, TerminalSize};
 use vt100::{Callbacks, Parser, Screen};
 
 use crate::key_names::CursorKeys;
+use crate::screen_highlight::{HighlightedSpan, highlighted};
 
 /// The largest screen that is rendered; a larger one is cut. About 8 MB of memory.
 const MOST_ROWS: u16 = 200;
@@ -108,18 +109,27 @@ impl Emulator {
         (0..).zip(texts).map(|(row, text)| ScreenRow { text, goes_on: is_full(row) }).collect()
     }
 
-    /// Its screen with these texts as rows.
+    /// What stands out on its screen.
+    pub(crate) fn highlighted(&self) -> Vec<HighlightedSpan> {
+        highlighted(self.parser.screen())
+    }
+
+    /// Its screen with these texts as rows, without what stands out.
     pub(crate) fn screen(&self, rows: Vec<String>) -> TerminalScreen {
         let screen = self.parser.screen();
         let (row, col) = screen.cursor_position();
-        let (most_rows, most_cols) = rendered(self.size);
+        let (rendered_rows, rendered_cols) = rendered(self.size);
+        let cut_to = TerminalSize { rows: rendered_rows.get(), cols: rendered_cols.get() };
         TerminalScreen {
             rows: trimmed(rows),
-            cursor: CursorPlace { row, col },
+            cursor: (!screen.hide_cursor()).then_some(CursorPlace { row, col }),
+            highlighted: Vec::new(),
             title: self.parser.callbacks().0.clone(),
             alternate: screen.alternate_screen(),
             size: self.size,
-            partial: most_rows.get() < self.size.rows || most_cols.get() < self.size.cols,
+            partial: false,
+            cut_to: (cut_to.rows < self.size.rows || cut_to.cols < self.size.cols)
+                .then_some(cut_to),
         }
     }
 }
@@ -137,6 +147,17 @@ fn rendered(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
     let bounded =
         |value: u16, most: u16| NonZeroU16::new(value.min(most)).unwrap_or(NonZeroU16::MIN);
     (bounded(size.rows, MOST_ROWS), bounded(size.cols, MOST_COLS))
+}
+
+impl Emulator {
+    /// The line that the cursor is in, over all rows that it fills.
+    pub(crate) fn cursor_line(&self) -> String {
+        let rows = self.rows();
+        let at = usize::from(self.parser.screen().cursor_position().0).min(rows.len() - 1);
+        let start = rows[..at].iter().rposition(|row| !row.goes_on).map_or(0, |before| before + 1);
+        let last = (at..rows.len()).find(|row| !rows[*row].goes_on).unwrap_or(rows.len() - 1);
+        rows[start..=last].iter().map(|row| row.text.as_str()).collect()
+    }
 }
 
 /// The text of the last line of output, as a terminal shows it.

@@ -18,7 +18,7 @@ fn screen_of(emulator: &Emulator) -> TerminalScreen {
 fn a_screen_has_rows_cursor_and_title() {
     let screen = shown(4, 20, b"\x1b]0;the title\x07one\r\ntwo  \r\n\r\n");
     assert_eq!(screen.rows, ["one", "two"]);
-    assert_eq!(screen.cursor, CursorPlace { row: 3, col: 0 });
+    assert_eq!(screen.cursor, Some(CursorPlace { row: 3, col: 0 }));
     assert_eq!(screen.title.as_deref(), Some("the title"));
     assert!(!screen.alternate && !screen.partial);
     assert_eq!(screen.size, TerminalSize { rows: 4, cols: 20 });
@@ -63,7 +63,25 @@ fn a_resize_takes_effect() {
 fn a_huge_terminal_is_cut_and_says_so() {
     let screen = shown(u16::MAX, u16::MAX, b"x");
     assert_eq!(screen.size, TerminalSize { rows: u16::MAX, cols: u16::MAX });
-    assert!(screen.partial);
+    assert_eq!(screen.cut_to, Some(TerminalSize { rows: MOST_ROWS, cols: MOST_COLS }));
+    assert!(!screen.partial, "nothing earlier is missing");
+    assert_eq!(shown(MOST_ROWS, MOST_COLS, b"x").cut_to, None);
+}
+
+#[test]
+fn a_hidden_cursor_has_no_place() {
+    assert_eq!(shown(2, 9, b"menu\x1b[?25l").cursor, None);
+    let place = CursorPlace { row: 0, col: 4 };
+    assert_eq!(shown(2, 9, b"menu\x1b[?25l\x1b[?25h").cursor, Some(place));
+}
+
+#[test]
+fn the_line_of_the_cursor_has_all_its_rows() {
+    let mut emulator = Emulator::new(TerminalSize { rows: 4, cols: 5 });
+    emulator.feed(b"before\r\n$ echo hello");
+    assert_eq!(emulator.cursor_line(), "$ echo hello");
+    emulator.feed(b"\x1b[A");
+    assert_eq!(emulator.cursor_line(), "$ echo hello");
 }
 
 #[test]
@@ -161,7 +179,14 @@ proptest! {
             let rows = emulator.rows();
             prop_assert_eq!(rows.len(), usize::from(size.rows));
             let screen = screen_of(&emulator);
-            prop_assert!(screen.cursor.row < size.rows && screen.cursor.col <= size.cols);
+            let is_inside = |at: CursorPlace| at.row < size.rows && at.col <= size.cols;
+            prop_assert!(screen.cursor.is_none_or(is_inside));
+            emulator.cursor_line();
+            for span in emulator.highlighted() {
+                let shown = span.shown(&rows, None);
+                prop_assert!(shown.row < size.rows && shown.col < size.cols);
+                prop_assert!(rows[usize::from(shown.row)].text.contains(&shown.text), "{:?}", shown);
+            }
             let is_clean = |row: &String| !row.chars().any(char::is_control);
             prop_assert!(screen.rows.iter().chain(&screen.title).all(is_clean), "{:?}", screen);
         }

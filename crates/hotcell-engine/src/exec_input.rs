@@ -6,13 +6,16 @@ use std::time::Duration;
 use hotcell_link::{Ask, Link, LinkError};
 use hotcell_model::{
     CellId, Error, ErrorCode, ExecId, ExecInput, ExecPoll, ExecState, InputAccepted, OutputFilter,
-    Result,
+    Result, Until,
 };
 
 use crate::exec_find::has_ended;
 use crate::exec_poll::poll_with;
+use crate::input_echo::Reader;
 use crate::key_names::{self, CursorKeys};
-use crate::output_wait::{ProgramWatch, last_output};
+use crate::output_wait::{SentInput, last_output};
+use crate::program_watch::ProgramWatch;
+use crate::prompt::answer_to;
 use crate::site::Site;
 use crate::view::View;
 use crate::{check, links};
@@ -48,10 +51,19 @@ pub(crate) async fn exec_input(
             check::wait(wait_s)?;
             let exec = site.get_exec_in(&cell, &id).await?;
             let mut watch = ProgramWatch::new(&exec);
-            if exec.pty || request.view.until.is_some() {
-                watch.before_input(site).await;
-            }
+            let reader = match exec.pty || request.view.until.is_some() {
+                true => watch.before_input(site).await,
+                false => Reader::Ready,
+            };
             let (after_seq, _) = last_output(site, &exec).await?;
+            let sent = match (&request.view.until, exec.pty && !request.data.is_empty()) {
+                (Some(Until::Match(_)), true) => {
+                    let data = &request.data;
+                    let answer = answer_to(site, &exec, data, reader, after_seq, view).await?;
+                    Some(SentInput { answer, reader })
+                }
+                (_, _) => None,
+            };
             let poll = ExecPoll {
                 exec: id.clone(),
                 after_seq,
@@ -60,7 +72,7 @@ pub(crate) async fn exec_input(
                 max_bytes: ANSWER_BYTES,
                 view: std::mem::take(&mut request.view),
             };
-            Some((poll, exec, watch))
+            Some((poll, exec, watch, sent))
         }
     };
     let sent = match find_link_to(site, &cell).await? {
@@ -81,9 +93,9 @@ pub(crate) async fn exec_input(
         Ok(()) => {
             let output = match awaited.take() {
                 None => None,
-                Some((poll, exec, mut watch)) => {
+                Some((poll, exec, mut watch, sent)) => {
                     watch.input_sent();
-                    Some(Box::pin(poll_with(site, poll, exec, watch, view)).await?)
+                    Some(Box::pin(poll_with(site, poll, exec, watch, sent, view)).await?)
                 }
             };
             Ok(InputAccepted { exec: id, output })

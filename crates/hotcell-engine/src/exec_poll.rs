@@ -11,9 +11,11 @@ use hotcell_model::{
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::code_shown::Printed;
-use crate::output_wait::{Asking, OutputWait, ProgramWatch, Waited, ended, prompt_of};
+use crate::output_wait::{OutputWait, SentInput, Waited, ended};
 use crate::page::{Page, Wanted};
 use crate::pending_calls::Seen;
+use crate::program_watch::{Asking, ProgramWatch};
+use crate::prompt::prompt_of;
 use crate::screen::ShownScreen;
 use crate::site::Site;
 use crate::view::View;
@@ -28,15 +30,16 @@ const SHORT_WAIT: Duration = Duration::from_millis(100);
 pub(crate) async fn exec_poll(site: &Site, request: ExecPoll, view: &View) -> Result<ExecPage> {
     let exec = site.get_exec(&request.exec).await?;
     let watch = ProgramWatch::new(&exec);
-    poll_with(site, request, exec, watch, view).await
+    poll_with(site, request, exec, watch, None, view).await
 }
 
-/// The same for an exec whose program may be watched already.
+/// The same for an exec whose program may be watched already, or was sent input.
 pub(crate) async fn poll_with(
     site: &Site,
     request: ExecPoll,
     exec: Exec,
-    watch: ProgramWatch,
+    mut watch: ProgramWatch,
+    sent: Option<SentInput>,
     view: &View,
 ) -> Result<ExecPage> {
     let wanted = Wanted::check(&request)?;
@@ -52,10 +55,20 @@ pub(crate) async fn poll_with(
     });
     let after_seq = request.after_seq;
     if until == Until::Output && *form == OutputForm::Records {
-        return first_output(site, &wanted, exec, after_seq, deadline, view).await;
+        let page = first_output(site, &wanted, exec, after_seq, deadline, view).await?;
+        // A call that does not wait follows the output of a program, which may be fast.
+        if !page.exec.pty || page.exec.state != ExecState::Running || wait.is_zero() {
+            return Ok(page);
+        }
+        if watch.asks_now(site, &page.exec, view).await? == Asking::No {
+            return Ok(page);
+        }
+        let prompt = prompt_of(site, &page.exec, view).await?;
+        let page = settled(site, &wanted, page.exec, after_seq, view).await?;
+        return Ok(ExecPage { waiting_for_input: Some(prompt), ..page });
     }
     let waiting = OutputWait::new(site, exec.clone(), after_seq, watch, view).await?;
-    let waited = waiting.wait(&until, after_seq, wanted.max_bytes, deadline);
+    let waited = waiting.wait(&until, sent, after_seq, wanted.max_bytes, deadline);
     let Waited { asking, matched } = Box::pin(waited).await?;
     let exec = site.get_exec_in(&exec.cell, &exec.id).await?;
     let waiting_for_input = match (asking, exec.state) {

@@ -13,6 +13,7 @@ use crate::emulator::{Emulator, ScreenRow, trimmed};
 use crate::fault;
 use crate::key_names::CursorKeys;
 use crate::page::{Page, Wanted};
+use crate::screen_highlight::HighlightedSpan;
 use crate::site::Site;
 use crate::view::View;
 
@@ -54,6 +55,7 @@ struct Rendered {
 /// One look at a terminal.
 struct Look {
     rows: Vec<ScreenRow>,
+    highlighted: Vec<HighlightedSpan>,
     screen: TerminalScreen,
     cursor_keys: CursorKeys,
     /// The last seq that was rendered.
@@ -99,8 +101,11 @@ impl Site {
             sleep(left).await;
             look = self.look_at_screen(exec, view).await?;
         }
-        let Look { rows, mut screen, seq, .. } = look;
-        if let Some(glass) = view.glass(self, &exec.cell).await? {
+        let Look { rows, highlighted, mut screen, seq, .. } = look;
+        let glass = view.glass(self, &exec.cell).await?;
+        screen.highlighted =
+            highlighted.into_iter().map(|span| span.shown(&rows, glass.as_ref())).collect();
+        if let Some(glass) = glass {
             // A secret may be put together on the screen from parts that were printed apart.
             screen.rows = trimmed(glass.rows(&rows));
             screen.title = screen.title.map(|title| glass.text(&title));
@@ -162,9 +167,10 @@ impl Log {
         let rows = rendered.emulator.rows();
         let texts = rows.iter().map(|row| row.text.clone()).collect();
         let mut screen = rendered.emulator.screen(texts);
-        screen.partial |= rendered.partial;
+        screen.partial = rendered.partial;
         let cursor_keys = rendered.emulator.cursor_keys();
-        let look = Look { rows, screen, cursor_keys, seq: rendered.seq, waits };
+        let highlighted = rendered.emulator.highlighted();
+        let look = Look { rows, highlighted, screen, cursor_keys, seq: rendered.seq, waits };
         Ok((rendered, look))
     }
 

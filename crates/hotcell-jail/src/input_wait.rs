@@ -51,13 +51,21 @@ pub struct InputLook {
     /// Whether it is inside a read of the input, so that it does nothing else meanwhile. One that
     /// waits in `select`, `poll` or `epoll` may serve other descriptors, too.
     pub reading: bool,
+    /// Whether there is input that they have not read yet.
+    pub unread: bool,
 }
 
 impl InputLook {
     /// A look that found only this.
     #[must_use]
     pub fn only(state: InputState) -> Self {
-        Self { state, mark: 0, timed: false, reading: false }
+        Self { state, mark: 0, timed: false, reading: false, unread: false }
+    }
+
+    /// A look that found input which was not read yet.
+    #[must_use]
+    pub fn unread() -> Self {
+        Self { unread: true, ..Self::only(InputState::Running) }
     }
 }
 
@@ -79,7 +87,7 @@ pub fn look_at_terminal(controller: BorrowedFd<'_>) -> InputLook {
             return Ok(InputLook::only(InputState::Unknown));
         };
         if unread_by_terminal(controller)? > 0 {
-            return Ok(InputLook::only(InputState::Running));
+            return Ok(InputLook::unread());
         }
         let members = members_of(group)?;
         Ok(look(&Source::Terminal(path.into_bytes()), &members))
@@ -93,7 +101,7 @@ pub fn look_at_pipe(pipe: BorrowedFd<'_>, main: Pid) -> InputLook {
     let found = || -> io::Result<InputLook> {
         // Before the processes: what was read when they are looked at can only be more.
         if rustix::io::ioctl_fionread(pipe)? > 0 {
-            return Ok(InputLook::only(InputState::Running));
+            return Ok(InputLook::unread());
         }
         let inode = rustix::fs::fstat(pipe)?.st_ino;
         let mut members: Vec<i32> = proctree::descendants(main)?.into_iter().collect();
@@ -153,9 +161,13 @@ fn look(source: &Source, members: &[i32]) -> InputLook {
         }
     }
     match (waiting, is_known) {
-        (Some((is_endless, mark)), _) => {
-            InputLook { state: InputState::Waiting, mark, timed: !is_endless, reading }
-        }
+        (Some((is_endless, mark)), _) => InputLook {
+            state: InputState::Waiting,
+            mark,
+            timed: !is_endless,
+            reading,
+            unread: false,
+        },
         (None, true) => InputLook::only(InputState::Blocked),
         (None, false) => InputLook::only(InputState::Unknown),
     }

@@ -152,13 +152,14 @@ fn input_that_was_not_read_yet_is_not_waited_for() {
         |stdin: &std::process::ChildStdin| look_at_pipe(stdin.as_fd(), Pid::from_child(&program.0));
     until(InputState::Blocked, || look(&stdin));
     stdin.write_all(b"x").unwrap();
-    assert_eq!(look(&stdin).state, InputState::Running);
+    assert_eq!(look(&stdin), InputLook::unread());
 
     let (_program, terminal) = in_terminal(&["sleep", "1000"]);
     until(InputState::Blocked, || look_at_terminal(terminal.as_fd()));
     rustix::io::write(&terminal, b"part of a line").unwrap();
     rustix::io::write(&terminal, b"\n").unwrap();
-    until(InputState::Running, || look_at_terminal(terminal.as_fd()));
+    let seen = until(InputState::Running, || look_at_terminal(terminal.as_fd()));
+    assert!(seen.unread);
 }
 
 #[test]

@@ -207,6 +207,9 @@ pub struct InputState {
     /// Whether it is inside a read of its input, so that it does nothing else meanwhile.
     #[serde(default)]
     pub reading: bool,
+    /// Whether there is input that it has not read yet.
+    #[serde(default)]
+    pub unread: bool,
     /// The last seq of its output when this was found out.
     pub last_seq: u64,
 }

@@ -162,7 +162,9 @@ pub use secret_grant::{
 pub use stable_hash::stable_hash;
 pub use store::{ATTACHMENTS, CellLock, Claim, ExecFilter, KeyScope, Store, StoredCell};
 pub use tenants::{Reach, Tenants};
-pub use terminal::{CursorPlace, OutputForm, OutputView, TerminalScreen, Until, WaitBound};
+pub use terminal::{
+    CursorPlace, Highlight, OutputForm, OutputView, TerminalScreen, Until, WaitBound,
+};
 pub use time::Timestamp;
 pub use token::{
     AccessToken, AccessTokens, TokenCreate, TokenCreated, TokenId, TokenName, TokenRevoke,

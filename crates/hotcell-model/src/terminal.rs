@@ -76,13 +76,26 @@ pub struct CursorPlace {
     pub col: u16,
 }
 
+/// Text that stands out on a terminal's screen: in reverse video, or on another background.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Highlight {
+    /// Its row, counted from zero.
+    pub row: u16,
+    /// Its first column, counted from zero.
+    pub col: u16,
+    /// The text.
+    pub text: String,
+}
+
 /// The screen of an exec's terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalScreen {
     /// Its rows as text, without blanks at their ends and without empty rows at the bottom.
     pub rows: Vec<String>,
-    /// Where its cursor is.
-    pub cursor: CursorPlace,
+    /// Where its cursor is; none if it is hidden.
+    pub cursor: Option<CursorPlace>,
+    /// What stands out, such as the selected item of a menu.
+    pub highlighted: Vec<Highlight>,
     /// The title that the program gave it.
     pub title: Option<String>,
     /// Whether it is the alternate screen, as of full-screen programs.
@@ -91,4 +104,6 @@ pub struct TerminalScreen {
     pub size: TerminalSize,
     /// Whether output before it was not kept or not read, so that parts of it may be missing.
     pub partial: bool,
+    /// The rows and columns that are rendered, if the screen is larger than that.
+    pub cut_to: Option<TerminalSize>,
 }

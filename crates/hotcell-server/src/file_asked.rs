@@ -211,7 +211,7 @@ pub(crate) struct ListFiles {
     #[serde(default = "most_entries")]
     pub(crate) limit: u32,
     pub(crate) cursor: Option<String>,
-    /// names in place of entries
+    /// only names
     #[serde(default)]
     pub(crate) names_only: bool,
 }
@@ -317,7 +317,7 @@ pub(crate) struct SearchFiles {
     /// also hidden and .gitignored files
     #[serde(default)]
     include_ignored: bool,
-    /// lines before and after: default 0, at most 100
+    /// default 0, at most 100
     #[serde(default)]
     #[schemars(range(min = 0, max = 100))]
     context_lines: u32,

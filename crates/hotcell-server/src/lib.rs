@@ -21,6 +21,7 @@ mod mcp;
 mod metrics;
 mod own_tools;
 mod project_offer;
+mod quoted;
 mod screen_view;
 mod starting_execs;
 pub mod stdio;

@@ -38,8 +38,8 @@ impl Supervisor {
             Found::Unknown => ProgramState::Unknown,
         };
         let last_seq = self.execs.get(&number).map_or(0, |exec| exec.last_seq);
-        let InputLook { mark, timed, reading, .. } = look;
-        Ok(InputState { program, mark, timed, reading, last_seq })
+        let InputLook { mark, timed, reading, unread, .. } = look;
+        Ok(InputState { program, mark, timed, reading, unread, last_seq })
     }
 
     /// Records the size of an exec's terminal, for rendering its output later.
@@ -51,7 +51,7 @@ impl Supervisor {
 
 fn look_at(running: &Running) -> InputLook {
     if running.input.as_ref().is_some_and(Input::is_waiting) {
-        return InputLook::only(Found::Running);
+        return InputLook::unread();
     }
     match (&running.terminal, running.input.as_ref().and_then(Input::fd)) {
         (Some(terminal), _) => input_wait::look_at_terminal(terminal.as_fd()),

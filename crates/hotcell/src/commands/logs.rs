@@ -74,10 +74,12 @@ async fn screen(session: &Session, mut poll: ExecPoll, format: Format) -> Result
         Format::Json => print_json(&serde_json::json!({
             "rows": screen.rows,
             "cursor": screen.cursor,
+            "highlighted": screen.highlighted,
             "title": screen.title,
             "alternate_screen": screen.alternate,
             "size": [screen.size.rows, screen.size.cols],
             "partial": screen.partial,
+            "cut_to": screen.cut_to.map(|size| [size.rows, size.cols]),
         }))?,
         Format::Raw | Format::RawTerminal => {
             let rows: String = screen.rows.iter().map(|row| format!("{row}\n")).collect();

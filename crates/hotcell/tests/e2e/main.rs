@@ -96,6 +96,7 @@ mod shell_tools;
 mod state_directory;
 mod system_calls;
 mod tenants;
+mod terminal_answers;
 mod terminals;
 mod tools_tree;
 mod tree_kill;

@@ -87,7 +87,7 @@ struct Asked {
 struct Fork {
     /// default: yours
     cell: Option<String>,
-    /// default: its files as they are now
+    /// default: now
     checkpoint: Option<String>,
     alias: Option<String>,
     /// default 1, at most 100

@@ -95,7 +95,7 @@ struct Run {
     cell: Option<String>,
     /// shell text
     command: Option<String>,
-    /// instead of command: program and arguments, no shell
+    /// instead of command, without a shell
     argv: Option<Vec<String>>,
     /// default /workspace
     #[serde(default = "workspace")]
@@ -109,7 +109,7 @@ struct Run {
     /// run in a terminal; keeps stdin open
     #[serde(default)]
     pty: bool,
-    /// of the terminal: 1-1000, default 24
+    /// 1-1000, default 24
     #[schemars(range(min = 1, max = 1000))]
     rows: Option<u16>,
     /// 1-1000, default 80
@@ -127,7 +127,7 @@ struct Run {
     priority: i32,
     #[serde(default)]
     as_root: bool,
-    /// reusing it within 24 h returns the first run
+    /// within 24 h returns the first run
     idempotency_key: Option<String>,
     /// add usage
     #[serde(default)]
@@ -148,12 +148,11 @@ struct Poll {
     until: Option<UntilName>,
     /// regular expression for until match
     pattern: Option<String>,
-    /// return the terminal's screen instead of messages
+    /// the terminal's screen instead
     #[serde(default)]
     screen: bool,
-    /// only the last lines
     tail_lines: Option<u64>,
-    /// only lines that match this regular expression
+    /// regular expression
     grep: Option<String>,
     /// stdout, stderr or pty; default all
     stream: Option<String>,

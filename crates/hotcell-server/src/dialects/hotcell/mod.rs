@@ -11,6 +11,7 @@ mod examples;
 mod exec_tools;
 mod file_tool;
 mod file_tools;
+mod mode_switches;
 mod project_tools;
 mod schema;
 mod text;

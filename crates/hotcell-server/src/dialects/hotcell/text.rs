@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use hotcell_model::{Exec, Record, Stream};
 
+use super::mode_switches::without_mode_switches;
 use super::views::LeftOut;
 
 /// How much of one stream a result holds: about 2,000 tokens.
@@ -20,6 +21,10 @@ pub(super) struct Shown {
 
 /// The text of some streams of an exec. `gap` says that output is missing between its records.
 pub(super) fn of_stream(exec: &Exec, records: &[Record], wanted: &[Stream], gap: bool) -> Shown {
+    let shown = |bytes: &[u8]| match exec.pty {
+        true => valid(&without_mode_switches(bytes)),
+        false => valid(bytes),
+    };
     let mut bytes = Vec::new();
     let mut gaps = Vec::new();
     let mut last_seq = None;
@@ -46,17 +51,17 @@ pub(super) fn of_stream(exec: &Exec, records: &[Record], wanted: &[Stream], gap:
         None => *gap_at > 0,
     });
     if gap_at.is_none() && bytes.len() <= STREAM_BYTES {
-        let text = valid(&bytes);
+        let text = shown(&bytes);
         if shown_size(&text) <= STREAM_BYTES {
             return Shown { text, cut: false };
         }
     }
     let (before, after) = match gap_at {
-        Some(at) => (valid(&bytes[..at]), valid(skip_cut(&bytes[at..]))),
+        Some(at) => (shown(&bytes[..at]), shown(skip_cut(&bytes[at..]))),
         None => {
             let middle = bytes.len() / 2;
             let tail = &bytes[bytes.len().saturating_sub(STREAM_BYTES).max(middle)..];
-            (valid(&bytes[..middle]), valid(skip_cut(tail)))
+            (shown(&bytes[..middle]), shown(skip_cut(tail)))
         }
     };
     let head = first_lines(&before, STREAM_BYTES / 2);

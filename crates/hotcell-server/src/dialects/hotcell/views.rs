@@ -11,9 +11,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::code_tools::CodeView;
+use super::mode_switches::without_mode_switches;
 use super::schema::{Anything, Object};
 use super::text::{end_line, path_in_line, shown_size};
 use crate::file_shown::BASE64;
+use crate::quoted::quoted;
 use crate::screen_view::ScreenView;
 
 /// Whether times, usage and other details are part of a result.
@@ -275,13 +277,15 @@ impl Standing {
     pub(super) fn line_at(&self, next_seq: u64, rest: Rest) -> String {
         let words = self.words();
         let unread = format!("more output: exec_poll with after_seq {next_seq}");
-        match (&self.waiting_for_input, rest) {
-            (Some(prompt), Rest::Unread) => {
-                format!("[{words}, waiting for input: {prompt:?}; {unread}]")
+        let waiting = self.waiting_for_input.as_deref().map(|prompt| match prompt.is_empty() {
+            true => "waiting for input".to_owned(),
+            false => format!("waiting for input: {}", quoted(prompt)),
+        });
+        match (waiting, rest) {
+            (Some(waiting), Rest::Unread) => format!("[{words}, {waiting}; {unread}]"),
+            (Some(waiting), Rest::None | Rest::MayCome) => {
+                format!("[{words}, {waiting}; answer with exec_input; next_seq {next_seq}]")
             }
-            (Some(prompt), Rest::None | Rest::MayCome) => format!(
-                "[{words}, waiting for input: {prompt:?}; answer with exec_input; next_seq {next_seq}]"
-            ),
             (None, Rest::None) => format!("[{words}]"),
             (None, Rest::Unread) => format!("[{words}; {unread}]"),
             (None, Rest::MayCome) => {
@@ -422,7 +426,10 @@ fn messages(records: Vec<Record>, detail: Detail) -> Vec<MessageView> {
         }
     }
     let view = |(record, bytes): (Record, Vec<u8>)| {
-        let (data, encoding) = data_of(&bytes);
+        let (data, encoding) = match record.stream {
+            Stream::Pty => data_of(&without_mode_switches(&bytes)),
+            Stream::Stdout | Stream::Stderr => data_of(&bytes),
+        };
         let ts = detail.only_full(|| record.ts);
         MessageView { seq: record.seq, stream: record.stream, data, encoding, ts }
     };
@@ -454,7 +461,7 @@ pub(super) struct PageView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     ended_with: Option<String>,
-    /// rows, cursor, title, alternate_screen, size
+    /// rows, highlighted, cursor, size, …
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     screen: Option<ScreenView>,
