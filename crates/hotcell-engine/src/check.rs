@@ -238,11 +238,7 @@ fn command(command: &Command) -> Result<usize> {
         }
         Command::Code(_) => return Ok(0),
         Command::Shell(text) if text.trim().is_empty() => {
-            return Err(Error::invalid(format!(
-                "command is empty: {:?}",
-                text.get(..40).unwrap_or(text)
-            ))
-            .hint("pass the command to run, such as ls -l"));
+            return Err(Error::invalid("command is empty").hint("pass the command to run"));
         }
         Command::Shell(text) => std::slice::from_ref(text),
         Command::Argv(words) => words,
