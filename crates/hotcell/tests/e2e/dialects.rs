@@ -54,7 +54,8 @@ macro_rules! in_parts {
 
 in_parts!(background_job, "background-job", [root over stdio, rootless over http]);
 in_parts!(vibesbox, "vibesbox", [root over stdio, rootless over http]);
-in_parts!(devbench, "devbench", [root over stdio, rootless over http, docker over http]);
+// Of native cells one kind is enough for its tools: the suites take long.
+in_parts!(devbench, "devbench", [root over stdio, docker over http]);
 
 #[derive(Clone, Copy)]
 struct Suite {
