@@ -166,10 +166,16 @@ impl Server {
     async fn start_within(self: &Arc<Self>, within: Duration) -> Result<()> {
         let waited = self.state().starting_since.map_or(Duration::ZERO, |since| since.elapsed());
         let patience = within.saturating_sub(waited);
+        let late = || {
+            Error::unavailable("it was started and has not listed its tools yet")
+                .retry_after(within.as_secs() + 1)
+        };
+        if patience.is_zero() {
+            return Err(late());
+        }
         match timeout(patience, self.session(Instant::now() + self.spec.timeout)).await {
             Ok(session) => session.map(drop),
-            Err(_) => Err(Error::unavailable("it has started and has not listed its tools yet")
-                .retry_after(within.as_secs() + 1)),
+            Err(_) => Err(late()),
         }
     }
 

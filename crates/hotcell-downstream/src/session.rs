@@ -74,12 +74,55 @@ impl ClientHandler for Client {
     }
 }
 
+/// Why a server could not be greeted.
+enum Unopened {
+    /// It refuses the greeting of older protocols.
+    OnlyNewest(Error),
+    Failed(Error),
+}
+
+impl Unopened {
+    fn into_error(self) -> Error {
+        match self {
+            Self::OnlyNewest(error) | Self::Failed(error) => error,
+        }
+    }
+}
+
+impl From<Error> for Unopened {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 impl Session {
-    /// Starts or reaches a server and greets it, within the time that a call may take.
+    /// Starts or reaches a server and greets it; a greeting may take as long as a call.
     ///
     /// # Errors
     /// `unavailable` with what the server said; what looking up a secret failed with.
     pub(crate) async fn open(spec: &ServerSpec, surroundings: &Surroundings) -> Result<Self> {
+        let newest = || vec![ProtocolVersion::LATEST];
+        let either =
+            ClientLifecycleMode::Auto { preferred_versions: newest(), legacy_version: None };
+        let only_newest = ClientLifecycleMode::Discover { preferred_versions: newest() };
+        let open = async {
+            match Self::open_with(spec, surroundings, either).await {
+                // It took so long to start that it was greeted in the old way as well, which a
+                // server that has begun to speak the new one refuses for good.
+                Err(Unopened::OnlyNewest(_)) => {
+                    Self::open_with(spec, surroundings, only_newest).await
+                }
+                opened => opened,
+            }
+        };
+        open.await.map_err(Unopened::into_error)
+    }
+
+    async fn open_with(
+        spec: &ServerSpec,
+        surroundings: &Surroundings,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Self, Unopened> {
         let mut masks = Masks::default();
         let link = Arc::new(Link::default());
         match &spec.launch {
@@ -88,7 +131,7 @@ impl Session {
                 let (process, (output, input)) = Process::start(stdio, &env, surroundings)?;
                 let transport =
                     LineTransport::new(output, input, spec.most_bytes, Arc::clone(&link));
-                Self::greet(spec, transport, link, masks, Some(process)).await
+                Self::greet(spec, transport, lifecycle, link, masks, Some(process)).await
             }
             Launch::Http(http) => {
                 let headers = reveal(&http.headers, surroundings, &mut masks).await?;
@@ -96,7 +139,7 @@ impl Session {
                 let bearer = reveal(&bearer.collect(), surroundings, &mut masks).await?;
                 let bearer = bearer.into_values().next();
                 let transport = http::transport(http, headers, bearer, spec, surroundings, &link)?;
-                Self::greet(spec, transport, link, masks, None).await
+                Self::greet(spec, transport, lifecycle, link, masks, None).await
             }
         }
     }
@@ -104,20 +147,17 @@ impl Session {
     async fn greet<T: Transport<RoleClient> + 'static>(
         spec: &ServerSpec,
         transport: T,
+        lifecycle: ClientLifecycleMode,
         link: Arc<Link>,
         masks: Masks,
         process: Option<Process>,
-    ) -> Result<Self> {
+    ) -> Result<Self, Unopened> {
         let said = process.as_ref().map(Process::said);
         let explain = |why: &str| {
             let error = link.why().unwrap_or_else(|| Error::unavailable(why.to_owned()));
             with_tail(error, said.as_ref(), &masks)
         };
         let transport = Watched::new(transport, Arc::clone(&link));
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::LATEST],
-            legacy_version: None,
-        };
         let greeting = Box::pin(serve_client_with_lifecycle(Client, transport, lifecycle));
         let running = match timeout(spec.timeout, greeting).await {
             Ok(Ok(running)) => running,
@@ -130,11 +170,15 @@ impl Session {
                 };
                 // A process that has just ended may have its last words on the way.
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                return Err(explain(&why));
+                let why = explain(&why);
+                return Err(match is_only_newest(&error) {
+                    true => Unopened::OnlyNewest(why),
+                    false => Unopened::Failed(why),
+                });
             }
             Err(_) => {
                 let why = format!("it did not answer within {} s", spec.timeout.as_secs_f64());
-                return Err(explain(&why));
+                return Err(explain(&why).into());
             }
         };
         let info = running.peer_info();
@@ -417,6 +461,11 @@ impl Drop for GivenUp<'_> {
             self.session.say_cancelled(id);
         }
     }
+}
+
+fn is_only_newest(error: &ClientInitializeError) -> bool {
+    let code = rmcp::model::ErrorCode::UNSUPPORTED_PROTOCOL_VERSION;
+    matches!(error, ClientInitializeError::JsonRpcError(refusal) if refusal.code == code)
 }
 
 fn late(what: &str, patience: Duration) -> Error {

@@ -49,7 +49,7 @@ pub(crate) async fn approval_list(
     Ok(Approvals { approvals })
 }
 
-/// Whether the code that made a call has ended: nobody waits for the answer.
+/// Whether the code that made a call has ended, so that an answer would have no effect.
 async fn is_forgotten(site: &Site, asked: &Asked) -> bool {
     let Some(exec) = &asked.exec else { return false };
     let found = site.get_exec(exec).await;

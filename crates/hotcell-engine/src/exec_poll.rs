@@ -86,7 +86,7 @@ pub(crate) async fn poll_with(
 async fn screen(site: &Site, exec: Exec, view: &View) -> Result<ExecPage> {
     let ShownScreen { screen, seq } = site.screen_of(&exec, view).await?;
     Ok(ExecPage {
-        awaiting: site.calls_awaiting_approval(std::slice::from_ref(&exec)).await,
+        awaiting: site.calls_awaiting_approval([&exec]).await,
         complete: exec.state == ExecState::Ended,
         more: false,
         exec,
@@ -123,7 +123,7 @@ async fn finished(site: &Site, exec: Exec, page: Page, view: &View) -> ExecPage 
         true => site.code_of(&exec, printed, CutStrategy::Auto, view).await,
         false => None,
     };
-    let awaiting = site.calls_awaiting_approval(std::slice::from_ref(&exec)).await;
+    let awaiting = site.calls_awaiting_approval([&exec]).await;
     ExecPage {
         awaiting,
         complete,

@@ -53,12 +53,6 @@ pub(crate) async fn exec_run(
         }
     };
     // Only a person can start it: the caller learns that now, not when the wait is over.
-    if let Some(approval) = stream.exec().approval.as_ref().filter(|it| it.answer.is_none()) {
-        tracing::warn!(
-            id = %stream.exec().id, tool = "exec_run", reason = approval.reason,
-            "a command awaits approval: answer with `hotcell approve`"
-        );
-    }
     let wait = if stream.exec().awaits_approval() { Duration::ZERO } else { wait };
     // Waking the cell counts towards the wait.
     let deadline = called + wait;
@@ -210,6 +204,12 @@ async fn start(
         match begun_or_not {
             Ok(Ok((started, following))) => {
                 site.recent.insert(&id, &ready.id);
+                if let Some(need) = &before.approval {
+                    tracing::warn!(
+                        %id, tool = "exec_run", rule = need.rule,
+                        "a command awaits approval: answer with `hotcell approve`"
+                    );
+                }
                 if site.toolbox.is_some() {
                     engine.take_programs_of(&ready.id, &ready.link);
                 }
@@ -316,7 +316,7 @@ pub(crate) async fn collect(
                     event = before(look_at.unwrap_or(deadline), stream.next()) => event,
                     () = pending.changed(), if last_seq.is_none() => {
                         // It may have been answered by now, and its code not told yet.
-                        if site.calls_awaiting_approval(std::slice::from_ref(stream.exec())).await.is_empty() {
+                        if site.calls_awaiting_approval([stream.exec()]).await.is_empty() {
                             continue;
                         }
                         has_news = true;
@@ -382,7 +382,7 @@ pub(crate) async fn collect(
     };
     let (records, truncated) = kept.finish();
     let code = site.code_of(&exec, Printed::Here(&records), shown.strategy, view).await;
-    let awaiting = site.calls_awaiting_approval(std::slice::from_ref(&exec)).await;
+    let awaiting = site.calls_awaiting_approval([&exec]).await;
     Ok(ExecResult { exec, records, truncated, next_seq, waiting_for_input, code, awaiting })
 }
 

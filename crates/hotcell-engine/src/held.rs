@@ -98,7 +98,7 @@ async fn take_down(
         Holding::New => {
             let asked = call.asked;
             tracing::warn!(
-                id = %asked.id, tool = asked.tool, reason = asked.approval.reason,
+                id = %asked.id, tool = asked.tool, rule = asked.approval.rule,
                 "a call awaits approval: answer with `hotcell approve`"
             );
             site.note(EntryKind::Decision, request.name(), |entry| {

@@ -41,7 +41,7 @@ fn an_echo_is_no_output() {
     assert_eq!(output("$ ", input, echo), "\r");
     let answered = format!("{echo}READY\r\n\x1b[?2004h$ ");
     assert_eq!(output("\x1b[?2004h$ ", input, &answered), "\rREADY\r\n$ ");
-    // A prompt that is drawn anew, with something to the right of it.
+    // A prompt that is drawn again, with something to the right of it.
     let redrawn = "\r\x1b[K$ sleep 1; echo READY       12:00\r\nREADY\r\n";
     assert_eq!(output("$ ", input, redrawn), "       12:00\nREADY\r\n");
     // What a program prints of its input is output.

@@ -55,6 +55,6 @@ pub(crate) async fn tool_list(site: &Site, request: ToolList) -> Result<ToolsLis
     }
     let within = request.within_ms.map_or(LIST_WITHIN, Duration::from_millis);
     let shelf = toolbox.shelf_within(within.min(LIST_WITHIN)).await?;
-    // Whoever waits for another list is told of it.
+    // A server that was listed just now changed the version: the caller waits from this one on.
     Ok(ToolsListed { version: shelf.version, tools: shelf.passed.clone() })
 }

@@ -105,9 +105,12 @@ impl PendingWatch {
 
 impl Site {
     /// The tool calls of some execs that await approval, in whichever process.
-    pub(crate) async fn calls_awaiting_approval(&self, execs: &[Exec]) -> Vec<Asked> {
-        let live = |exec: &&Exec| exec.state != ExecState::Ended;
-        let live: HashSet<&ExecId> = execs.iter().filter(live).map(|exec| &exec.id).collect();
+    pub(crate) async fn calls_awaiting_approval(
+        &self,
+        execs: impl IntoIterator<Item = &Exec>,
+    ) -> Vec<Asked> {
+        let live = execs.into_iter().filter(|exec| exec.state != ExecState::Ended);
+        let live: HashSet<&ExecId> = live.map(|exec| &exec.id).collect();
         if live.is_empty() || self.toolbox.is_none() {
             return Vec::new();
         }

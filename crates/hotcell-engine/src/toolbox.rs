@@ -97,10 +97,6 @@ impl Shelf {
         let catalog = Catalog::new(own.into_iter().chain(of_others));
         let index = ToolIndex::new(&catalog);
         let trusted = listings.servers.iter().filter(|server| server.trusted);
-        let faults = listings.servers.iter().filter_map(|server| {
-            let fault = server.fault.as_ref()?;
-            Some(format!("{}: {}", server.name, bounded(&fault.message, FAULT_CHARS)))
-        });
         let trusted: BTreeSet<String> = trusted.map(|server| server.name.clone()).collect();
         let passed = passed(&catalog, pass_through_tokens, |server| trusted.contains(server));
         let allowed = listings.servers.iter().filter(|server| server.allowed);
@@ -112,9 +108,14 @@ impl Shelf {
             passed,
             trusted,
             allowed: allowed.map(|server| server.name.clone()).collect(),
-            faults: faults.take(MOST_FAULTS).collect(),
+            faults: faults_of(listings),
             unlisted: unlisted.map(|server| server.name.clone()).collect(),
         }
+    }
+
+    /// Whether it is what these listings make: they say the same, also of what is wrong.
+    fn is_of(&self, listings: &ToolListings) -> bool {
+        self.version == listings.version && self.faults == faults_of(listings)
     }
 
     /// Whether nothing is known of the tools of a declared server.
@@ -166,6 +167,15 @@ impl Shelf {
     }
 }
 
+/// What is wrong with servers of whose tools nothing is known.
+fn faults_of(listings: &ToolListings) -> Vec<String> {
+    let faults = listings.servers.iter().filter_map(|server| {
+        let fault = server.fault.as_ref()?;
+        Some(format!("{}: {}", server.name, bounded(&fault.message, FAULT_CHARS)))
+    });
+    faults.take(MOST_FAULTS).collect()
+}
+
 /// Those of some names that share most with another, as a list in words.
 fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> String {
     let shared = |name: &str| {
@@ -212,9 +222,15 @@ impl Toolbox {
         self.shelf_within(LISTED_WITHIN).await
     }
 
-    /// The same for a call of a server's tool: that server is given all the time it may take.
+    /// The same for a call of a server's tool: only that server is waited for, for all the time
+    /// it may take, and only if it was never listed.
     pub(crate) async fn shelf_with(&self, server: &str) -> Result<Arc<Shelf>> {
-        let shelf = self.shelf().await?;
+        let known = self.known_listings().await;
+        let last = self.last_shelf().filter(|last| last.version == known.version);
+        let shelf = match last {
+            Some(last) => last,
+            None => self.keep_shelf_of(known).await?,
+        };
         if shelf.lacks(server) { self.shelf_within(CALLED_WITHIN).await } else { Ok(shelf) }
     }
 
@@ -224,15 +240,21 @@ impl Toolbox {
             Some(servers) => servers.listings(within).await,
             None => no_listings(),
         };
-        let known = self.shelf.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(known) = &known
-            && known.version == listings.version
-        {
-            return Ok(Arc::clone(known));
+        let last = self.last_shelf().filter(|last| last.is_of(&listings));
+        match last {
+            Some(last) => Ok(last),
+            None => self.keep_shelf_of(listings).await,
         }
+    }
+
+    fn last_shelf(&self) -> Option<Arc<Shelf>> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn keep_shelf_of(&self, listings: Arc<ToolListings>) -> Result<Arc<Shelf>> {
         let shelf = self.shelf_of(listings).await?;
-        if let Some(known) = known {
-            let changes = CatalogChanges::between(&known.catalog, &shelf.catalog);
+        if let Some(last) = self.last_shelf() {
+            let changes = CatalogChanges::between(&last.catalog, &shelf.catalog);
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.values_mut().for_each(|seen| seen.forget_changed(&changes));
         }
@@ -248,11 +270,14 @@ impl Toolbox {
 
     /// The tools that are known of already; no server is started.
     pub(crate) async fn known_shelf(&self) -> Result<Arc<Shelf>> {
-        let listings = match &self.servers {
+        self.shelf_of(self.known_listings().await).await
+    }
+
+    async fn known_listings(&self) -> Arc<ToolListings> {
+        match &self.servers {
             Some(servers) => servers.known_listings().await,
             None => no_listings(),
-        };
-        self.shelf_of(listings).await
+        }
     }
 
     /// Waits until servers list other tools.

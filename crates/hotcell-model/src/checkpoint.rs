@@ -139,7 +139,7 @@ pub struct CheckpointCompare {
     pub checkpoint: CheckpointId,
     /// How many changes at most.
     pub limit: u32,
-    /// How many changes come before the first that is told.
+    /// How many changes to skip.
     #[serde(default)]
     pub skip: u32,
     /// How many bytes of a patch at most; none when left out.

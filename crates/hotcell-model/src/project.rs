@@ -57,7 +57,7 @@ pub struct ProjectDiff {
     pub paths: ProjectPaths,
     /// How many changes at most.
     pub limit: u32,
-    /// How many changes come before the first that is told.
+    /// How many changes to skip.
     #[serde(default)]
     pub skip: u32,
     /// How much text of changes at most; none for 0.

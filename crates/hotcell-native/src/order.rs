@@ -83,7 +83,7 @@ pub(crate) enum Task {
     Compare {
         /// What to compare with.
         parts: Vec<Part>,
-        /// How many changes come before the first that is told.
+        /// How many changes to skip.
         #[serde(default)]
         skip: u32,
         /// How many changes to look for at most.

@@ -31,7 +31,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
-/// A text as the original shows it: what kind a secret is is told of private keys alone.
+/// A text as the original shows it: only for private keys does it say what kind of secret it was.
 pub(super) fn redacted(text: &str) -> String {
     let text = in_words_of_the_original(text);
     let text = KEY_END.replace_all(&text, HIDDEN_KEY);

@@ -195,6 +195,10 @@ def main():
     if mode == "very-slow":
         # Longer than it is asked for the newest protocol, so that it is asked twice.
         time.sleep(12)
+    newest = mode == "slow-once"
+    if newest and not os.path.exists(sys.argv[2]):
+        open(sys.argv[2], "w").close()
+        time.sleep(12)
     if mode in ("count", "slow"):
         with open(sys.argv[2], "a") as starts:
             starts.write("x")
@@ -203,7 +207,19 @@ def main():
             continue
         message = json.loads(line)
         method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
-        if method == "initialize":
+        if method == "server/discover" and newest:
+            about = {"name": "misbehaving", "version": "1"}
+            answer(id, {
+                "resultType": "complete",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}},
+                "serverInfo": about,
+                "ttlMs": 0,
+                "cacheScope": "private",
+            })
+        elif method == "initialize" and newest:
+            refuse(id, -32022, "only 2026-07-28 is spoken here")
+        elif method == "initialize":
             answer(id, {
                 "protocolVersion": "2025-06-18",
                 "capabilities": {"tools": {"listChanged": True}},

@@ -170,6 +170,21 @@ async fn a_server_that_hangs_is_ended_and_comes_back() {
 }
 
 #[tokio::test]
+async fn one_that_is_silent_keeps_no_other_one_waiting() {
+    let mut silent = misbehaving(&["silent"]);
+    silent.timeout = PATIENCE;
+    let both = [("it".parse().unwrap(), silent), ("well".parse().unwrap(), misbehaving(&[]))];
+    let servers = hotcell_downstream::McpServers::new(both, surroundings(None)).unwrap();
+    // The second list has nothing left of the time of the first.
+    for within in [Duration::from_secs(10), Duration::from_secs(1)] {
+        let listings = servers.listings(within).await;
+        let fault = listings.servers[0].fault.as_ref().unwrap();
+        assert!(fault.message.contains("has not listed its tools yet"), "{fault:?}");
+        assert!(listings.servers[1].fault.is_none() && !listings.servers[1].tools.is_empty());
+    }
+}
+
+#[tokio::test]
 async fn one_that_never_answers_at_all_is_a_timeout() {
     let mut spec = misbehaving(&["silent"]);
     spec.timeout = Duration::from_secs(1);
@@ -383,6 +398,17 @@ async fn a_slow_start_goes_on_without_whoever_waits_for_it() {
 #[tokio::test]
 async fn one_that_starts_so_slowly_that_it_is_greeted_twice_is_spoken_to() {
     let mut spec = misbehaving(&["very-slow"]);
+    spec.timeout = Duration::from_secs(60);
+    let servers = serve(spec);
+    let answer = call(&servers, "echo", json!({ "text": "at last" })).await.unwrap();
+    assert_eq!(text(&answer), "at last");
+}
+
+#[tokio::test]
+async fn one_that_starts_slowly_and_speaks_the_newest_protocol_alone_is_started_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mark = directory.path().join("started");
+    let mut spec = misbehaving(&["slow-once", mark.to_str().unwrap()]);
     spec.timeout = Duration::from_secs(60);
     let servers = serve(spec);
     let answer = call(&servers, "echo", json!({ "text": "at last" })).await.unwrap();

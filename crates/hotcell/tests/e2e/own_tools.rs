@@ -9,6 +9,7 @@ use crate::world::{Era, McpClient, World, eventually_some};
 in_worlds! { [root]
     code_uses_cells_as_its_caller_does,
     what_code_asks_of_hotcell_waits_for_a_person,
+    code_that_waits_for_a_person_is_listed_so,
     what_a_tool_does_for_code_is_asked_about_too,
     the_rules_for_callers_hold_for_code_too,
     code_does_not_run_code_without_end,
@@ -87,6 +88,8 @@ fn what_code_asks_of_hotcell_waits_for_a_person(world: &World) {
         assert_eq!(ran["status"], "awaiting_approval", "{ran}");
         let how = ran["approval"].as_str().unwrap();
         assert!(how.contains(&format!("hotcell approve {held}")), "{how}");
+        // Its own tools are on no server that could be declared.
+        assert!(how.contains("`policy.file`") && !how.contains("[toolbox."), "{how}");
         let page = eventually_some("the code has ended", || {
             let asked = json!({ "exec_id": ran["exec_id"], "after_seq": 0, "wait_s": 20 });
             Some(client.call("exec_poll", asked)).filter(|page| page["complete"] == true)
@@ -96,6 +99,31 @@ fn what_code_asks_of_hotcell_waits_for_a_person(world: &World) {
     // Whoever had the code run needs nobody's word for the same.
     let ran = client.call("exec_run", json!({ "command": "echo at once" }));
     assert_eq!(ran["stdout"], "at once\n", "{ran}");
+}
+
+fn code_that_waits_for_a_person_is_listed_so(world: &World) {
+    let mut client = agent(world, "");
+    let found = client.call("tool_search", json!({ "query": "write a file" }));
+    let advice = found["approval"].to_string();
+    assert!(advice.contains("`policy.file`") && !advice.contains("[toolbox."), "{found}");
+    let ran = run(&mut client, "from tools.hotcell import exec_run\nexec_run(command='true')");
+    assert_eq!(ran["status"], "awaiting_approval", "{ran}");
+    let exec = ran["exec_id"].as_str().unwrap();
+    for (tool, arguments) in [
+        ("exec_list", json!({ "status": "live" })),
+        ("cell_info", json!({})),
+        ("cell_attach", json!({})),
+    ] {
+        let shown = client.call(tool, arguments);
+        let listed = shown["execs"].as_array().unwrap();
+        let listed = listed.iter().find(|it| it["exec_id"] == exec).unwrap();
+        assert_eq!(listed["status"], "awaiting_approval", "{tool}: {shown}");
+    }
+    // Once it has ended, nobody waits for the answer.
+    assert_eq!(world.json(["approvals", "--json"]).as_array().unwrap().len(), 1);
+    client.call("exec_cancel", json!({ "exec_id": exec, "grace_s": 0 }));
+    world.ended(exec);
+    assert_eq!(world.json(["approvals", "--json"]), json!([]));
 }
 
 fn the_rules_for_callers_hold_for_code_too(world: &World) {

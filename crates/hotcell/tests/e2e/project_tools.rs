@@ -29,6 +29,8 @@ in_worlds! { [root]
     a_cell_on_another_directory_is_out_of_reach,
     without_a_project_there_are_no_tools_for_it,
     what_setup_writes_lets_the_agent_see_the_project,
+    long_lists_of_changes_have_pages,
+    one_long_file_does_not_hide_the_others,
 }
 
 /// A project of the world's user.
@@ -79,6 +81,63 @@ fn run(agent: &mut McpClient, script: &str) -> String {
     let ran = agent.call("exec_run", json!({ "command": script }));
     assert_eq!(ran["exit_code"], 0, "{ran}");
     ran["stdout"].as_str().unwrap().to_owned()
+}
+
+/// The changes that a tool lists, page by page.
+fn paged(agent: &mut McpClient, tool: &str, arguments: &Value) -> Vec<String> {
+    let mut arguments = arguments.clone();
+    let mut found = Vec::new();
+    loop {
+        let page = agent.call(tool, arguments.clone());
+        let changes = page["changes"].as_array().unwrap();
+        assert!(changes.len() <= 300, "{}", changes.len());
+        found.extend(changes.iter().map(|it| it.as_str().unwrap().to_owned()));
+        match page["next_cursor"].as_str() {
+            Some(cursor) => arguments["cursor"] = cursor.into(),
+            None => return found,
+        }
+    }
+}
+
+fn long_lists_of_changes_have_pages(world: &World) {
+    let project = Project::new(world, "echo 0 > f; git init -q .");
+    let mut agent = project.agent();
+    let kept = agent.call("cell_checkpoint", json!({ "action": "create" }));
+    let checkpoint = kept["checkpoints"][0]["id"].as_str().unwrap().to_owned();
+    run(
+        &mut agent,
+        "for n in $(seq 650); do echo $n > new$n; done; mkdir a-b a; echo x > a/f; echo x > a-b/f",
+    );
+    let changes = paged(&mut agent, "workspace_diff", &json!({}));
+    let mut unique = changes.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!((changes.len(), unique.len()), (654, 654), "{changes:?}");
+    let first = agent.call("workspace_diff", json!({ "max_bytes": 64000 }));
+    let patch = first["patch"].as_str().unwrap();
+    assert!(patch.contains("+++ b/a/f\n"), "{patch}");
+    let second = agent.call("workspace_diff", json!({ "cursor": "300", "max_bytes": 64000 }));
+    assert!(!second["patch"].as_str().unwrap().contains("+++ b/a/f\n"));
+    let since = paged(
+        &mut agent,
+        "cell_checkpoint",
+        &json!({ "action": "diff", "checkpoint": checkpoint }),
+    );
+    assert!(since.len() >= 654, "{}", since.len());
+    assert!(since.iter().any(|line| line.ends_with("/new650")));
+    let wrong = agent.ask_tool("workspace_diff", json!({ "cursor": "x" }));
+    let refusal = agent.answer(wrong)["result"]["content"][0]["text"].to_string();
+    assert!(refusal.contains("cursor") && refusal.contains("next_cursor"), "{refusal}");
+}
+
+fn one_long_file_does_not_hide_the_others(world: &World) {
+    let project = Project::new(world, "echo 0 > z; git init -q .");
+    let mut agent = project.agent();
+    run(&mut agent, "seq 100000 > big; echo 1 > z");
+    let told = agent.call("workspace_diff", json!({}));
+    let patch = told["patch"].as_str().unwrap();
+    assert!(patch.contains("--- a/z\n") && patch.contains("+1\n"), "{patch}");
+    assert_eq!((&told["left_out"], &told["truncated"]), (&json!(["big"]), &json!(true)), "{told}");
 }
 
 /// Asks for an apply that nobody has approved yet; the id of the approval.

@@ -262,10 +262,10 @@ fn what_is_refused_takes_no_memory(world: &World) {
             }
             after.push(figure("VmRSS:"));
         }
-        // What a hundred left behind is not left behind by each hundred. Some of them may still be
-        // on their way out when it is measured.
+        // If each hundred left its bodies behind, the later rounds would have 300 MiB more. Some
+        // requests may still be on their way out when it is measured.
         let [early, late] = [&after[..3], &after[3..]].map(|some| some.iter().min().copied());
-        assert!(late < early.map(|least| least + 48), "{what}: {after:?} MiB after each hundred");
+        assert!(late < early.map(|least| least + 96), "{what}: {after:?} MiB after each hundred");
     }
     assert!(figure("VmHWM:") < 256, "{} MiB", figure("VmHWM:"));
     assert_eq!(server.terminate().code(), 0);

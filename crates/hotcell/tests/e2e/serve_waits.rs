@@ -19,6 +19,28 @@ in_worlds! { [root, rootless]
     a_wait_that_is_over_returns_the_end_of_much_output,
 }
 
+in_worlds! { [root]
+    every_call_that_takes_long_sends_signs_of_life,
+}
+
+fn every_call_that_takes_long_sends_signs_of_life(world: &World) {
+    let mut client = McpClient::start(world, Era::Legacy);
+    let ran = client.call("exec_run", json!({ "command": "sleep 60", "wait_s": 0 }));
+    let poll = json!({ "exec_id": ran["exec_id"], "until": "end", "wait_s": 7 });
+    let call = |token: &Value| json!({ "name": "exec_poll", "arguments": poll, "_meta": token });
+    client.request("tools/call", call(&json!({ "progressToken": "beat" })));
+    let beats = |client: &McpClient| {
+        let received = client.received();
+        received.iter().filter(|line| line["params"]["progressToken"] == "beat").count()
+    };
+    assert!((1..=3).contains(&beats(&client)), "{}", beats(&client));
+    // Nobody is told anything who did not ask for it.
+    client.request("tools/call", call(&json!({})));
+    let all = client.received();
+    let progress = all.iter().filter(|line| line["method"] == "notifications/progress").count();
+    assert_eq!(progress, beats(&client));
+}
+
 /// The exec of a call that waits, once it runs.
 fn running_exec(client: &mut McpClient, cell: &str) -> String {
     let mut found = String::new();
