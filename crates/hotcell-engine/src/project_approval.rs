@@ -26,6 +26,8 @@ const SHOWN_CHARS: usize = 28_000;
 const FACT_CHARS: usize = 1900;
 /// How many guarded paths one apply may name: the question lists all of them.
 const MOST_GUARDED: usize = 20;
+/// How much of names is part of a reason.
+const MOST_CHARS: usize = 120;
 /// How long an approval is waited for if no policy says so.
 const WITHIN_MS: u64 = 600_000;
 
@@ -73,7 +75,11 @@ async fn prepare_apply(
             .hint("let the user run `hotcell apply --force` in the project"));
     }
     apply.drifted = DriftedFiles::Skip;
-    let (found, plan) = plan(site, &apply.cell, &apply.paths, PlanFor::Apply).await?;
+    let diff = ProjectDiff {
+        leave_out_ignored: apply.leave_out_ignored,
+        ..whole_diff(&apply.cell, &apply.paths, PlanFor::Apply)
+    };
+    let (found, plan) = plan(site, &diff).await?;
     let ProjectChanges { dir, changes, .. } = &found;
     if changes.is_empty() {
         let ProjectPlan { held_back, conflicts, .. } = plan;
@@ -99,6 +105,9 @@ async fn prepare_apply(
         }
     }
     facts.extend(of_changes("apply", &found)?);
+    if !found.ignored.is_empty() {
+        facts.extend(in_pieces("not applied, ignored by git", &lines(&found.ignored)));
+    }
     if !plan.conflicts.is_empty() {
         let name = "not applied, changed by you meanwhile";
         facts.extend(in_pieces(name, &first_of(&plan.conflicts)));
@@ -125,17 +134,32 @@ async fn prepare_discard(
     caller: &Caller,
     discard: &mut ProjectDiscard,
 ) -> Result<Preparation> {
-    let (found, plan) = plan(site, &discard.cell, &discard.paths, PlanFor::Discard).await?;
-    let ProjectChanges { dir, changes, .. } = &found;
-    if changes.is_empty() {
+    // Nobody reviews what git ignores: its directories are named.
+    let diff = ProjectDiff {
+        leave_out_ignored: true,
+        ..whole_diff(&discard.cell, &discard.paths, PlanFor::Discard)
+    };
+    let (found, plan) = plan(site, &diff).await?;
+    let ProjectChanges { dir, changes, ignored, .. } = &found;
+    if changes.is_empty() && ignored.is_empty() {
         let done = ProjectDiscarded { dir: dir.clone(), discarded: Vec::new() };
         return Ok(Preparation::Nothing(Box::new(Reply::ProjectDiscarded(done))));
     }
     check_nothing_runs(site, &discard.cell).await?;
     let mut facts = vec![fact("project", dir.display().to_string())];
     facts.extend(of_changes("discard", &found)?);
+    if !ignored.is_empty() {
+        facts.extend(in_pieces("discard, ignored by git", &lines(ignored)));
+    }
     discard.expected = Some(plan.digest);
-    let reason = format!("throws away the cell's work on {} in {}", few(changes), dir.display());
+    let what = match changes.is_empty() {
+        true => format!(
+            "files that git ignores ({})",
+            bounded(&in_line(&ignored.join(", ")), MOST_CHARS)
+        ),
+        false => few(changes),
+    };
+    let reason = format!("throws away the cell's work on {what} in {}", dir.display());
     if chars_in(&facts) > SHOWN_CHARS {
         return Err(too_long(changes.len()));
     }
@@ -156,22 +180,23 @@ async fn check_nothing_runs(site: &Site, cell: &CellRef) -> Result<()> {
     }
 }
 
-/// What would be done, by its digest.
-async fn plan(
-    site: &Site,
-    cell: &CellRef,
-    paths: &ProjectPaths,
-    plan_for: PlanFor,
-) -> Result<(ProjectChanges, ProjectPlan)> {
-    let stored = site.get_cell(cell).await?;
-    let diff = ProjectDiff {
+/// All that one question can show.
+fn whole_diff(cell: &CellRef, paths: &ProjectPaths, plan_for: PlanFor) -> ProjectDiff {
+    ProjectDiff {
         cell: cell.clone(),
         paths: paths.clone(),
         limit: MOST_CHANGES,
         skip: 0,
         patch_bytes: PATCH_BYTES,
         plan: Some(plan_for),
-    };
+        leave_out_ignored: false,
+    }
+}
+
+/// What would be done, by its digest.
+async fn plan(site: &Site, diff: &ProjectDiff) -> Result<(ProjectChanges, ProjectPlan)> {
+    let cell = &diff.cell;
+    let stored = site.get_cell(cell).await?;
     let projects = site.projects_of(&stored)?;
     // Nothing in the cell may change between the digest and what is shown.
     let held = match site.hold_still(cell, Running::Spared).await {
@@ -180,7 +205,7 @@ async fn plan(
         }
         held => held?,
     };
-    let found = projects.diff(&stored.spec.id, &diff).await;
+    let found = projects.diff(&stored.spec.id, diff).await;
     held.release().await;
     let mut found = found?;
     if found.truncated {
@@ -288,21 +313,27 @@ fn line(change: &ProjectChange) -> String {
         ChangeKind::Changed => 'M',
         ChangeKind::Removed => 'D',
     };
-    // A name with line breaks must not look like several changes.
-    let path = change.path.chars().fold(String::new(), |mut path, char| {
+    format!("{letter} {}{}", in_line(&change.path), if change.directory { "/" } else { "" })
+}
+
+fn lines(paths: &[String]) -> String {
+    paths.iter().map(|path| in_line(path)).collect::<Vec<_>>().join("\n")
+}
+
+/// A name with line breaks must not look like several.
+fn in_line(path: &str) -> String {
+    path.chars().fold(String::new(), |mut path, char| {
         match char.is_control() {
             true => path.extend(char.escape_default()),
             false => path.push(char),
         }
         path
-    });
-    format!("{letter} {path}{}", if change.directory { "/" } else { "" })
+    })
 }
 
 /// How many changes there are, and the first of them.
 fn few(changes: &[ProjectChange]) -> String {
     const MOST_NAMED: usize = 5;
-    const MOST_CHARS: usize = 120;
     let named = changes.iter().take(MOST_NAMED).map(|change| bounded(&line(change), MOST_CHARS));
     let named: Vec<String> = named.collect();
     let more = if changes.len() > MOST_NAMED { ", …" } else { "" };

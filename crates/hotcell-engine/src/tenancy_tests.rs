@@ -104,11 +104,22 @@ const CASES: &[(&str, Kind, Make)] = &[
     ("project_diff", Kind::Names, |it| {
         let cell = it.cell.clone();
         let paths = ProjectPaths::default();
-        ProjectDiff { cell, paths, limit: 10, skip: 0, patch_bytes: 0, plan: None }.into()
+        let leave_out_ignored = false;
+        ProjectDiff {
+            cell,
+            paths,
+            limit: 10,
+            skip: 0,
+            patch_bytes: 0,
+            plan: None,
+            leave_out_ignored,
+        }
+        .into()
     }),
     ("project_apply", Kind::Names, |it| {
         let (cell, paths) = (it.cell.clone(), ProjectPaths::default());
-        ProjectApply { cell, paths, drifted: DriftedFiles::Refuse, expected: None }.into()
+        let (drifted, leave_out_ignored) = (DriftedFiles::Refuse, false);
+        ProjectApply { cell, paths, drifted, expected: None, leave_out_ignored }.into()
     }),
     ("project_discard", Kind::Names, |it| {
         let (cell, paths) = (it.cell.clone(), ProjectPaths::default());

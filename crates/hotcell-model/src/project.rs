@@ -65,6 +65,9 @@ pub struct ProjectDiff {
     /// Prepare this instead of only comparing. It reads all changed files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanFor>,
+    /// Whether to leave out new files that git ignores, unless `paths` names them.
+    #[serde(default)]
+    pub leave_out_ignored: bool,
 }
 
 /// What a person is to approve.
@@ -114,6 +117,9 @@ pub struct ProjectApply {
     /// Apply only if the changes still have this digest; `conflict` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
+    /// Whether new files that git ignores stay with the cell, unless `paths` names them.
+    #[serde(default)]
+    pub leave_out_ignored: bool,
 }
 
 /// Forgets what a cell has changed in its project.
@@ -164,6 +170,9 @@ pub struct ProjectChanges {
     /// The plan, if one was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<ProjectPlan>,
+    /// The first new files and directories that were left out because git ignores them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
 }
 
 /// What was applied.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change_digest::{is_expected, not_expected};
 use super::changes::{Found, MOUNTED, NO_FILE, Sides};
+use super::ignored::Reviewed;
 use super::journal::{Bytes, Journal, Kept, Site, slot_name};
 use super::staging::{Staging, Versions, check_awaited, stage};
 use super::task::Chosen;
@@ -46,6 +47,9 @@ pub(super) fn apply(
 ) -> io::Result<Applied> {
     let asked = chosen.paths.as_slice();
     let mut found = among(sides.changes(usize::MAX - 1)?, asked);
+    if chosen.leave_out_ignored {
+        found = Reviewed::of(sides, found, asked)?.kept;
+    }
     if !is_expected(sides, &mut found, chosen.expected.as_deref())? {
         return Ok(Applied::Refused(not_expected()));
     }
@@ -101,11 +105,6 @@ impl Split {
             DriftedFiles::Replace | DriftedFiles::Refuse => (Vec::new(), chosen),
         };
         Self { chosen, held_back, conflicts }
-    }
-
-    /// All of them as chosen.
-    pub(super) fn everything(chosen: Vec<Found>) -> Self {
-        Self { chosen, held_back: Vec::new(), conflicts: Vec::new() }
     }
 }
 

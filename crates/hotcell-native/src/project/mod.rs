@@ -9,6 +9,7 @@ pub(crate) mod drift;
 pub(crate) mod follow;
 mod git_index;
 mod guarded;
+mod ignored;
 mod journal;
 mod own;
 mod place;

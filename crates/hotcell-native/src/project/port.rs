@@ -13,7 +13,7 @@ use hotcell_model::{
 use super::changes::layer_of;
 use super::drift::Drift;
 use super::place::{self, Moment, Project};
-use super::task::{Chosen, ProjectOutcome, ProjectTask};
+use super::task::{Chosen, Look, ProjectOutcome, ProjectTask};
 use crate::base::make_uppers;
 use crate::checkpointer::{lock_layers, put_in_force};
 use crate::driver::{Native, NativeDriver, at};
@@ -63,19 +63,23 @@ impl Native {
         let paths = self.paths.cell(cell);
         let _lock = lock_layers(&paths)?;
         let project = self.project(&paths)?.1;
-        let ProjectDiff { paths: chosen, limit, skip, patch_bytes, plan, .. } = asked;
+        let ProjectDiff { limit, skip, patch_bytes, plan, leave_out_ignored, .. } = asked;
         let range = skip..skip.saturating_add(limit);
-        let task = ProjectTask::Diff { paths: chosen, range, patch_bytes, plan };
+        let look = Look { paths: asked.paths, range, patch_bytes, plan, leave_out_ignored };
+        let task = ProjectTask::Diff(look);
         match self.project_task(&paths, task)? {
-            ProjectOutcome::Changes { changes, truncated, patch, plan } => Ok(ProjectChanges {
-                dir: project.dir,
-                changes,
-                truncated,
-                patch: patch.text,
-                patch_truncated: patch.truncated,
-                left_out: patch.left_out,
-                plan,
-            }),
+            ProjectOutcome::Changes { changes, truncated, patch, plan, ignored } => {
+                Ok(ProjectChanges {
+                    dir: project.dir,
+                    changes,
+                    truncated,
+                    patch: patch.text,
+                    patch_truncated: patch.truncated,
+                    left_out: patch.left_out,
+                    plan,
+                    ignored,
+                })
+            }
             ProjectOutcome::Applied { .. } | ProjectOutcome::Discarded { .. } => Err(mismatch()),
         }
     }
@@ -89,8 +93,8 @@ impl Native {
         let paths = self.paths.cell(cell);
         let _lock = lock_layers(&paths)?;
         let project = self.project(&paths)?.1;
-        let ProjectApply { paths: chosen, drifted, expected, .. } = asked;
-        let chosen = Chosen { paths: chosen, expected };
+        let ProjectApply { paths: chosen, drifted, expected, leave_out_ignored, .. } = asked;
+        let chosen = Chosen { paths: chosen, expected, leave_out_ignored };
         let task = ProjectTask::Apply { chosen, drifted, occupancy };
         let done = self.project_task(&paths, task);
         // Also after a failure: something may have been taken from what the cell writes to.
@@ -110,7 +114,8 @@ impl Native {
         let _lock = lock_layers(&paths)?;
         let (placed, project) = self.project(&paths)?;
         let everything = asked.paths.is_empty();
-        let chosen = Chosen { paths: asked.paths, expected: asked.expected };
+        let chosen =
+            Chosen { paths: asked.paths, expected: asked.expected, leave_out_ignored: false };
         let done = self.project_task(&paths, ProjectTask::Discard { chosen });
         if everything && done.is_ok() {
             self.begin_anew(&paths, &placed, &project)?;

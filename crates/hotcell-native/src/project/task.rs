@@ -18,6 +18,7 @@ use super::apply::{Applied, Split, among, apply};
 use super::change_digest::{digest_of_changes, is_expected, not_expected};
 use super::changes::{Baseline, Found, layer_of, with_sides, written};
 use super::discard::Written;
+use super::ignored::Reviewed;
 use super::journal::{self, Bytes};
 use super::place::{FILES, Project};
 use super::staging::Versions;
@@ -33,19 +34,27 @@ use crate::removal::remove_files;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ProjectTask {
     /// Tell what the cell has changed.
-    Diff {
-        paths: Vec<PathBuf>,
-        /// Of all changes.
-        range: Range<u32>,
-        patch_bytes: u64,
-        plan: Option<PlanFor>,
-    },
+    Diff(Look),
     /// Bring it to the real files.
     Apply { chosen: Chosen, drifted: DriftedFiles, occupancy: Occupancy },
     /// Take these paths out of what the cell wrote.
     Discard { chosen: Chosen },
     /// Remove what the cell wrote before all of it was discarded.
     Clear,
+}
+
+/// What to tell of the changes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Look {
+    /// Relative to the project; everything when empty.
+    pub(crate) paths: Vec<PathBuf>,
+    /// Of all changes.
+    pub(crate) range: Range<u32>,
+    pub(crate) patch_bytes: u64,
+    pub(crate) plan: Option<PlanFor>,
+    /// Whether only to name new files that git ignores.
+    #[serde(default)]
+    pub(crate) leave_out_ignored: bool,
 }
 
 /// The changes that a task is about.
@@ -55,6 +64,9 @@ pub(crate) struct Chosen {
     pub(crate) paths: Vec<PathBuf>,
     /// The digest that the changes must have.
     pub(crate) expected: Option<String>,
+    /// Whether new files that git ignores stay with the cell.
+    #[serde(default)]
+    pub(crate) leave_out_ignored: bool,
 }
 
 /// What came of it.
@@ -67,6 +79,8 @@ pub(crate) enum ProjectOutcome {
         truncated: bool,
         patch: Patch,
         plan: Option<ProjectPlan>,
+        #[serde(default)]
+        ignored: Vec<String>,
     },
     /// What the real files have now.
     Applied {
@@ -92,9 +106,7 @@ pub(crate) fn carry_out(paths: &CellPaths, task: &ProjectTask) -> Outcome {
         return Outcome::Failed(Error::invalid("the cell has no project"));
     };
     let done = match task {
-        ProjectTask::Diff { paths: asked, range, patch_bytes, plan } => {
-            tell(paths, placed, project, asked, (range.clone(), *patch_bytes, *plan))
-        }
+        ProjectTask::Diff(look) => tell(paths, placed, project, look),
         ProjectTask::Apply { chosen, drifted, occupancy } => {
             bring(paths, placed, project, chosen, *drifted, *occupancy)
         }
@@ -137,9 +149,9 @@ fn tell(
     paths: &CellPaths,
     placed: &Placed,
     project: &Project,
-    asked: &[PathBuf],
-    (range, patch_bytes, plan_for): (Range<u32>, u64, Option<PlanFor>),
+    look: &Look,
 ) -> Result<ProjectOutcome, Error> {
+    let Look { paths: asked, range, patch_bytes, plan: plan_for, leave_out_ignored } = look;
     let baseline = prepare(paths, placed, project)?;
     let told = with_sides(placed, project, &baseline, |sides| {
         // Paths are chosen afterwards, so there can be no bound before.
@@ -150,14 +162,27 @@ fn tell(
                 found.into_iter().filter(|found| found.is_in(asked)).collect()
             }
         };
+        // A discard also throws away what git ignores, so all of it is bound.
+        let discarded = match plan_for {
+            Some(PlanFor::Discard) => Some(digest_of_changes(sides, &mut found)?),
+            Some(PlanFor::Apply) | None => None,
+        };
+        let reviewed = match leave_out_ignored {
+            true => Reviewed::of(sides, found, asked)?,
+            false => Reviewed::everything(found),
+        };
+        let ignored = reviewed.ignored_names();
+        let mut found = reviewed.kept;
         let plan = match plan_for {
             None => None,
-            Some(plan_for) => {
+            Some(PlanFor::Discard) => discarded.map(|digest| ProjectPlan {
+                digest,
+                held_back: Vec::new(),
+                conflicts: Vec::new(),
+            }),
+            Some(PlanFor::Apply) => {
                 let digest = digest_of_changes(sides, &mut found)?;
-                let split = match plan_for {
-                    PlanFor::Apply => Split::of(found, asked, DriftedFiles::Skip),
-                    PlanFor::Discard => Split::everything(found),
-                };
+                let split = Split::of(found, asked, DriftedFiles::Skip);
                 found = split.chosen;
                 let shown = |found: &[Found]| found.iter().map(Found::shown).collect();
                 let (held_back, conflicts) = (shown(&split.held_back), shown(&split.conflicts));
@@ -167,14 +192,20 @@ fn tell(
         let truncated = found.len() > range.end as usize;
         found.truncate(range.end as usize);
         found.drain(..found.len().min(range.start as usize));
-        let most = usize::try_from(patch_bytes).unwrap_or(usize::MAX);
+        let most = usize::try_from(*patch_bytes).unwrap_or(usize::MAX);
         let changes: Vec<_> = found.iter().map(|found| found.change.clone()).collect();
         let patch = match most {
             0 => Patch { text: String::new(), truncated: false, left_out: Vec::new() },
             most => patch(sides.host, sides.cell, &changes, Path::new(""), most)?,
         };
         let changes = found.iter().map(Found::shown).collect();
-        Ok(serde_json::to_vec(&ProjectOutcome::Changes { changes, truncated, patch, plan })?)
+        Ok(serde_json::to_vec(&ProjectOutcome::Changes {
+            changes,
+            truncated,
+            patch,
+            plan,
+            ignored,
+        })?)
     });
     told.and_then(|told| Ok(serde_json::from_slice(&told)?))
         .map_err(|error| failed(project, &error))

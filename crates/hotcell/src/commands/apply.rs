@@ -11,8 +11,14 @@ use crate::show::{note, print, print_json};
 pub(super) async fn apply(session: &Session, args: Apply) -> Result<u8, Failure> {
     let Meant { cell, paths } = Meant::find(session, &args.of).await?;
     let drifted = if args.force { DriftedFiles::Replace } else { DriftedFiles::Refuse };
-    let done =
-        session.ask(ProjectApply { cell, paths: paths.clone(), drifted, expected: None }).await?;
+    let asked = ProjectApply {
+        cell,
+        paths: paths.clone(),
+        drifted,
+        expected: None,
+        leave_out_ignored: false,
+    };
+    let done = session.ask(asked).await?;
     if args.of.json {
         print_json(&done)?;
         return Ok(0);

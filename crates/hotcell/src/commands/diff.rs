@@ -18,8 +18,15 @@ const MOST_TEXT: u64 = 64 << 20;
 pub(super) async fn diff(session: &Session, args: Diff) -> Result<u8, Failure> {
     let Meant { cell, paths } = Meant::find(session, &args.of).await?;
     let patch_bytes = if args.name_status { 0 } else { MOST_TEXT };
-    let (limit, skip) = (MOST_CHANGES, 0);
-    let asked = ProjectDiff { cell, paths: paths.clone(), limit, skip, patch_bytes, plan: None };
+    let asked = ProjectDiff {
+        cell,
+        paths: paths.clone(),
+        limit: MOST_CHANGES,
+        skip: 0,
+        patch_bytes,
+        plan: None,
+        leave_out_ignored: false,
+    };
     let found = session.ask(asked).await?;
     if args.of.json {
         print_json(&found)?;

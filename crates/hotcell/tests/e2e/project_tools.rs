@@ -31,6 +31,7 @@ in_worlds! { [root]
     what_setup_writes_lets_the_agent_see_the_project,
     long_lists_of_changes_have_pages,
     one_long_file_does_not_hide_the_others,
+    new_files_that_git_ignores_stay_in_the_cell,
 }
 
 /// A project of the world's user.
@@ -138,6 +139,46 @@ fn one_long_file_does_not_hide_the_others(world: &World) {
     let patch = told["patch"].as_str().unwrap();
     assert!(patch.contains("--- a/z\n") && patch.contains("+1\n"), "{patch}");
     assert_eq!((&told["left_out"], &told["truncated"]), (&json!(["big"]), &json!(true)), "{told}");
+}
+
+fn new_files_that_git_ignores_stay_in_the_cell(world: &World) {
+    let project = Project::new(
+        world,
+        "printf '/build/\n*.log\n' > .gitignore; echo mine > old.log; echo 0 > a; git init -q .",
+    );
+    let mut agent = project.agent();
+    // More than one approval covers, and a directory with nothing but ignored files.
+    run(&mut agent, "mkdir -p build/deep out; touch build/deep/{1..600} out/x.log; echo 1 > b.log");
+    run(&mut agent, "echo 1 > a; echo 1 > new; echo theirs > old.log");
+    let diff = agent.call("workspace_diff", json!({}));
+    assert_eq!(diff["changes"], json!(["M a", "A new", "M old.log"]), "{diff}");
+    assert_eq!(diff["ignored"], json!(["b.log", "build/", "out/"]), "{diff}");
+    let id = awaiting(&mut agent, "workspace_apply", json!({}));
+    let shown = world.text(["approvals", &id]);
+    let part = "not applied, ignored by git:\n  b.log\n  build/\n  out/\n";
+    assert!(shown.contains(part), "{shown}");
+    world.hotcell(["approve", &id]).run().succeeded();
+    // What is built meanwhile was not asked about, and needs no second approval.
+    run(&mut agent, "echo 2 > build/later");
+    let done = agent.call("workspace_apply", json!({}));
+    assert_eq!(done["changes"], json!(["M a", "A new", "M old.log"]), "{done}");
+    let is_there = |path: &str| project.dir.join(path).exists();
+    assert!(is_there("new") && !is_there("build") && !is_there("out") && !is_there("b.log"));
+    // What is named is applied, and so is all of an ignored directory that is.
+    let diff = agent.call("workspace_diff", json!({ "paths": ["build/deep", "b.log"] }));
+    assert_eq!(diff["truncated"], true, "{}", diff["changes"]);
+    let id = awaiting(&mut agent, "workspace_apply", json!({ "paths": ["b.log"] }));
+    world.hotcell(["approve", &id]).run().succeeded();
+    let done = agent.call("workspace_apply", json!({ "paths": ["b.log"] }));
+    assert_eq!((&done["changes"], project.read("b.log")), (&json!(["A b.log"]), "1\n".into()));
+    // A discard throws away everything, and says so.
+    let id = awaiting(&mut agent, "workspace_discard", json!({}));
+    let shown = world.text(["approvals", &id]);
+    assert!(shown.contains("discard, ignored by git:\n  build/\n  out/\n"), "{shown}");
+    world.hotcell(["approve", &id]).run().succeeded();
+    assert_eq!(agent.call("workspace_discard", json!({}))["status"], "discarded");
+    assert_eq!(run(&mut agent, "ls"), "a\nb.log\nnew\nold.log\n");
+    agent.leave();
 }
 
 /// Asks for an apply that nobody has approved yet; the id of the approval.

@@ -44,7 +44,9 @@ pub(super) const TOOLS: &[ToolKind] = &[
             let patch_bytes = max_bytes.unwrap_or(PATCH_BYTES).min(MOST_PATCH_BYTES);
             let (paths, limit) = (project_paths(paths)?, MOST_CHANGES);
             let unused = is_unused(&cell);
-            let request = ProjectDiff { cell, paths, limit, skip, patch_bytes, plan: None };
+            let (plan, leave_out_ignored) = (None, true);
+            let request =
+                ProjectDiff { cell, paths, limit, skip, patch_bytes, plan, leave_out_ignored };
             let show = move |outcome: Outcome| match outcome.reply {
                 Ok(Reply::ProjectChanges(changes)) => Ok(shown(changes, skip)),
                 Err(error) if unused(&error) => Ok(shown_unused()),
@@ -68,7 +70,8 @@ pub(super) const TOOLS: &[ToolKind] = &[
             let (cell, Apply { paths }) = asked(arguments)?;
             let (paths, drifted) = (project_paths(paths)?, DriftedFiles::Skip);
             let unused = is_unused(&cell);
-            let request = ProjectApply { cell, paths, drifted, expected: None };
+            let (expected, leave_out_ignored) = (None, true);
+            let request = ProjectApply { cell, paths, drifted, expected, leave_out_ignored };
             let show = move |outcome: Outcome| match outcome.reply {
                 Ok(Reply::ProjectApplied(done)) => Ok(applied(done)),
                 Err(error) if unused(&error) => Ok(nothing_to_do()),
@@ -109,7 +112,7 @@ pub(super) const TOOLS: &[ToolKind] = &[
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Diff {
-    /// files and directories; default all
+    /// files and directories; default all that git does not ignore
     paths: Option<Vec<String>>,
     /// bytes of patch; default 16000, at most 64000
     max_bytes: Option<u64>,
@@ -120,7 +123,7 @@ struct Diff {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Apply {
-    /// default all; guarded files only if named
+    /// default all; guarded and ignored files only if named
     paths: Option<Vec<String>>,
 }
 
@@ -151,6 +154,9 @@ struct DiffView {
     next_cursor: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
+    /// new and ignored by git: applied only if named
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ignored: Vec<String>,
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -224,12 +230,17 @@ fn shown(found: ProjectChanges, skip: u32) -> CallToolResult {
         truncated: found.truncated || found.patch_truncated,
         next_cursor: found.truncated.then(|| skip.saturating_add(told).to_string()),
         left_out: found.left_out,
+        ignored: found.ignored.iter().map(|path| path_in_line(path).into_owned()).collect(),
     };
     let mut text = match view.changes.is_empty() {
         true => format!("no changes in {}\n", view.dir),
         false => format!("{}\n", view.changes.join("\n")),
     };
     text.push_str(&notes(&view.conflicts, &view.guarded));
+    if !view.ignored.is_empty() {
+        let names = view.ignored.join(", ");
+        text.push_str(&format!("ignored by git, applied only if named in `paths`: {names}\n"));
+    }
     if !view.patch.is_empty() {
         text.push('\n');
         text.push_str(&view.patch);
