@@ -2,7 +2,8 @@
 //!
 //! An agent may ask to apply or discard what its cell changed in a project, but only a person
 //! decides. The request is bound to a digest of the changes, taken while the cell is held still, and
-//! the question shows all of them: an approval never covers changes that were not shown.
+//! the question shows all of them: an approval never covers changes that were not shown. Only the
+//! ignored files that a discard throws away are shown as the topmost directories they are in.
 
 use hotcell_model::{
     ApprovalNeed, AskedFact, Caller, CellRef, ChangeKind, DriftedFiles, Error, ErrorCode, PlanFor,
@@ -134,7 +135,7 @@ async fn prepare_discard(
     caller: &Caller,
     discard: &mut ProjectDiscard,
 ) -> Result<Preparation> {
-    // Nobody reviews what git ignores: its directories are named.
+    // Ignored files are listed by their topmost directory, without their content.
     let diff = ProjectDiff {
         leave_out_ignored: true,
         ..whole_diff(&discard.cell, &discard.paths, PlanFor::Discard)

@@ -1,7 +1,7 @@
-//! New files that git ignores: what builds and tools leave behind, which nobody reviews.
+//! New files that git ignores, such as the output of builds: they are left out of reviews.
 //!
-//! The rules are those that the cell sees, so the code in it decides. It can keep files of its own
-//! from the user with that, and nothing else: a file that the user has is never left out.
+//! The `.gitignore` files are the cell's, so code in the cell controls them. That is safe: a file that
+//! is left out is not applied, and a change to one of the user's files is never left out.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use hotcell_model::ChangeKind;
+use hotcell_model::{ChangeKind, PlanFor};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::FileType;
@@ -21,7 +21,7 @@ use crate::tree;
 const MOST_BYTES: u64 = 64 << 10;
 /// How many files of rules are followed.
 const MOST_FILES: usize = 1000;
-/// How many paths are named at most.
+/// How many paths are named where they are not what a person approves.
 const MOST_NAMED: usize = 20;
 
 /// Changes, and those that git ignores.
@@ -82,8 +82,13 @@ impl Reviewed {
         Self { kept, ignored }
     }
 
-    /// The first of what is ignored; of a directory its name alone.
-    pub(super) fn ignored_names(&self) -> Vec<String> {
+    /// What is ignored; of a directory its name alone. A discard needs all of them, since a person
+    /// approves it; otherwise these are the first.
+    pub(super) fn ignored_names(&self, plan_for: Option<PlanFor>) -> Vec<String> {
+        let most = match plan_for {
+            Some(PlanFor::Discard) => usize::MAX,
+            Some(PlanFor::Apply) | None => MOST_NAMED,
+        };
         let mut topmost: Vec<&Found> = Vec::new();
         for found in &self.ignored {
             let is_below = |last: &&Found| found.change.path.starts_with(&last.change.path);
@@ -95,7 +100,7 @@ impl Reviewed {
             let end = if found.change.directory { "/" } else { "" };
             format!("{}{end}", found.change.path.to_string_lossy())
         };
-        topmost.iter().take(MOST_NAMED).map(name).collect()
+        topmost.iter().take(most).map(name).collect()
     }
 }
 

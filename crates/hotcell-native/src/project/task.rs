@@ -171,7 +171,7 @@ fn tell(
             true => Reviewed::of(sides, found, asked)?,
             false => Reviewed::everything(found),
         };
-        let ignored = reviewed.ignored_names();
+        let ignored = reviewed.ignored_names(*plan_for);
         let mut found = reviewed.kept;
         let plan = match plan_for {
             None => None,

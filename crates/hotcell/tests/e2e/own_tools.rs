@@ -119,7 +119,7 @@ fn code_that_waits_for_a_person_is_listed_so(world: &World) {
         let listed = listed.iter().find(|it| it["exec_id"] == exec).unwrap();
         assert_eq!(listed["status"], "awaiting_approval", "{tool}: {shown}");
     }
-    // Once it has ended, nobody waits for the answer.
+    // After the code has ended, its approval is no longer listed.
     assert_eq!(world.json(["approvals", "--json"]).as_array().unwrap().len(), 1);
     client.call("exec_cancel", json!({ "exec_id": exec, "grace_s": 0 }));
     world.ended(exec);

@@ -171,10 +171,14 @@ fn new_files_that_git_ignores_stay_in_the_cell(world: &World) {
     world.hotcell(["approve", &id]).run().succeeded();
     let done = agent.call("workspace_apply", json!({ "paths": ["b.log"] }));
     assert_eq!((&done["changes"], project.read("b.log")), (&json!(["A b.log"]), "1\n".into()));
-    // A discard throws away everything, and says so.
+    // A discard throws away everything, and names all of it.
+    run(&mut agent, "touch c{1..30}.log");
+    let named = agent.call("workspace_diff", json!({}))["ignored"].clone();
+    assert_eq!(named.as_array().unwrap().len(), 20, "the first of them: {named}");
     let id = awaiting(&mut agent, "workspace_discard", json!({}));
     let shown = world.text(["approvals", &id]);
-    assert!(shown.contains("discard, ignored by git:\n  build/\n  out/\n"), "{shown}");
+    assert!(shown.contains("discard, ignored by git:\n  build/\n  c1.log\n"), "{shown}");
+    assert!((1..=30).all(|number| shown.contains(&format!("  c{number}.log\n"))), "{shown}");
     world.hotcell(["approve", &id]).run().succeeded();
     assert_eq!(agent.call("workspace_discard", json!({}))["status"], "discarded");
     assert_eq!(run(&mut agent, "ls"), "a\nb.log\nnew\nold.log\n");

@@ -34,7 +34,7 @@ fn every_call_that_takes_long_sends_signs_of_life(world: &World) {
         received.iter().filter(|line| line["params"]["progressToken"] == "beat").count()
     };
     assert!((1..=3).contains(&beats(&client)), "{}", beats(&client));
-    // Nobody is told anything who did not ask for it.
+    // Without a progress token, no progress is sent.
     client.request("tools/call", call(&json!({})));
     let all = client.received();
     let progress = all.iter().filter(|line| line["method"] == "notifications/progress").count();
